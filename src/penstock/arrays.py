@@ -1,0 +1,194 @@
+"""What numpy and Arrow need from each other: views of binary arrays, hashes of keys, Kafka's partitioner.
+
+Keys and values are Arrow ``binary`` arrays. Their offsets and bytes are looked at as numpy arrays here, so that a hash
+of a hundred thousand keys is a few dozen numpy calls and no Python per key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+HashArray = NDArray[np.uint64]
+Binary = Any  # pa.BinaryArray: pyarrow ships no types
+
+EMPTY_INTS: IntArray = np.zeros(0, np.int64)
+
+
+class Spans(NamedTuple):
+    """Where each value of a binary array lies in its bytes."""
+
+    start: IntArray
+    length: IntArray
+    data: NDArray[np.uint8]
+
+
+def spans(values: Binary) -> Spans:
+    """The offsets and bytes of a binary array, without a copy of the bytes.
+
+    >>> where = spans(pa.array([b"ab", b"", b"c"], pa.binary()))
+    >>> where.start.tolist(), where.length.tolist()
+    ([0, 2, 2], [2, 0, 1])
+    """
+    _, offset_buffer, data_buffer = values.buffers()
+    if offset_buffer is None:
+        return Spans(EMPTY_INTS, EMPTY_INTS, np.zeros(0, np.uint8))
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    offsets = np.frombuffer(offset_buffer, width)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return Spans(offsets[:-1], np.diff(offsets), data)
+
+
+def fixed_binary(rows: NDArray[Any], valid: BoolArray | None = None) -> Binary:
+    """A binary array of equally long values from the rows of a contiguous numpy array.
+
+    >>> fixed_binary(np.array([1, 258], ">i8")).to_pylist()[1]
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
+    """
+    count = len(rows)
+    width = rows.nbytes // count if count else 0
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    validity = None if valid is None else pa.array(valid).buffers()[1]
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows))]
+    return pa.BinaryArray.from_buffers(pa.binary(), count, buffers)
+
+
+def nulls(count: int) -> Binary:
+    """A binary array of nothing but nulls."""
+    return pa.nulls(count, pa.binary())
+
+
+def null_mask(values: Binary) -> BoolArray | None:
+    """Which values are null; None when none is."""
+    return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+
+
+def cut(values: Binary, start: int, stop: int | None = None) -> Binary:
+    """Each value from byte ``start`` to byte ``stop``; negative numbers count from its end.
+
+    >>> cut(pa.array([b"abc", None, b"defg"], pa.binary()), 0, -1).to_pylist()
+    [b'ab', None, b'def']
+    """
+    if not values.null_count:
+        return pc.binary_slice(values, start, stop)
+    missing = values.is_null().to_numpy(zero_copy_only=False)  # binary_slice fails on nulls
+    places = np.cumsum(~missing) - 1
+    return pc.binary_slice(values.drop_null(), start, stop).take(pa.array(places, mask=missing))
+
+
+def concat(arrays: list[Binary]) -> Binary:
+    """One binary array of all of them."""
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+# --- words of the keys --------------------------------------------------------------------------------------------
+
+
+class _Words:
+    """Little-endian words at any byte of some data, read for many places at once."""
+
+    def __init__(self, where: Spans, width: int):
+        data = where.data
+        if where.start.size:
+            end = int((where.start + where.length).max()) + width
+            if data.size < end:  # the last word may reach beyond the bytes
+                data = np.concatenate([data, np.zeros(end - data.size, np.uint8)])
+        self.width = width
+        count = max(data.size - width + 1, 0)
+        self._view = np.ndarray((count,), f"<u{width}", data, strides=(1,))
+        self._mask = np.array([(1 << (8 * i)) - 1 for i in range(width + 1)], f"<u{width}")
+
+    def at(self, places: IntArray) -> NDArray[Any]:
+        return self._view[places]
+
+    def tail(self, places: IntArray, length: IntArray) -> NDArray[Any]:
+        """The first ``length`` bytes of the word at each place, the rest zero; length 0 reads nothing."""
+        return self._view[np.where(length > 0, places, 0)] & self._mask[length]
+
+
+_SEED = np.uint32(0x9747B28C)
+_M = np.uint32(0x5BD1E995)
+
+
+def murmur2(keys: Binary) -> NDArray[np.uint32]:
+    """Kafka's murmur2 of every key, as ``org.apache.kafka.common.utils.Utils.murmur2`` has it.
+
+    >>> murmur2(pa.array([b"21", b"foobar", b""], pa.binary())).view(np.int32).tolist()
+    [-973932308, -790332482, 275646681]
+    """
+    where = spans(keys)
+    words = _Words(where, 4)
+    count = where.length >> 2
+    h = _SEED ^ where.length.astype(np.uint32)
+    fewest, most = (int(count.min()), int(count.max())) if count.size else (0, 0)
+    for i in range(most):
+        if i < fewest:
+            h = (h * _M) ^ _scramble(words.at(where.start + 4 * i))
+        else:
+            has = np.flatnonzero(count > i)
+            h[has] = (h[has] * _M) ^ _scramble(words.at(where.start[has] + 4 * i))
+    rest = where.length & 3
+    if rest.any():
+        tail = words.tail(where.start + 4 * count, rest)
+        h = np.where(rest > 0, (h ^ tail) * _M, h)
+    h ^= h >> np.uint32(13)
+    h *= _M
+    return h ^ (h >> np.uint32(15))
+
+
+def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    word = word * _M
+    word ^= word >> np.uint32(24)
+    return word * _M
+
+
+def partitions(keys: Binary, count: int, without_key: int) -> IntArray:
+    """The partition of every key under Kafka's default partitioner; ``without_key`` where the key is null."""
+    placed = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
+    missing = null_mask(keys)
+    return placed if missing is None else np.where(missing, without_key % count, placed)
+
+
+_K1 = np.uint64(0xFF51AFD7ED558CCD)
+_K2 = np.uint64(0xC4CEB9FE1A85EC53)
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+def hash64(keys: Binary) -> HashArray:
+    """A 64-bit hash of every key, for tables in memory; never stored."""
+    where = spans(keys)
+    words = _Words(where, 8)
+    h = where.length.astype(np.uint64) * _GOLD
+    shortest, longest = (int(where.length.min()), int(where.length.max())) if where.length.size else (0, 0)
+    for i in range(0, longest, 8):
+        if i + 8 <= shortest:
+            h = _mix(h, words.at(where.start + i))
+        else:
+            has = np.flatnonzero(where.length > i)
+            left = np.minimum(where.length[has] - i, 8)
+            h[has] = _mix(h[has], words.tail(where.start[has] + i, left))
+    return _finish(h)
+
+
+def hash64_pairs(hashes: HashArray, numbers: IntArray) -> HashArray:
+    """The hash of each key together with a number, such as a window's start."""
+    return _finish(_mix(hashes, numbers.view(np.uint64)))
+
+
+def _mix(h: HashArray, word: NDArray[Any]) -> HashArray:
+    h = (h ^ word) * _K1
+    h ^= h >> _HALF
+    return h
+
+
+def _finish(h: HashArray) -> HashArray:
+    h = h * _K2
+    h ^= h >> _HALF
+    return h

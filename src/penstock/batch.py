@@ -1,0 +1,142 @@
+"""Record batches: a chunk of records in one task's processing order, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import BoolArray, IntArray, concat
+from penstock.columns import Column
+
+Order = tuple[IntArray | int, ...]
+"""Where each record stands in the task's processing order: its position, then which branch and which of several
+results it is. Columns compare from left to right; a plain int stands for a column of that one number."""
+
+
+class Placement(NamedTuple):
+    """All keys of a batch belong, by Kafka's partitioner, to this partition of so many."""
+
+    partition: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some records of a stream.
+
+    ``position`` (the first column of ``order``) says which input record caused each one; it never decreases.
+    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any.
+    """
+
+    key: Column
+    value: Column
+    timestamp: IntArray
+    order: Order
+    headers: Any = None
+    placed: Placement | None = None
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+    @property
+    def position(self) -> IntArray:
+        first = self.order[0]
+        assert isinstance(first, np.ndarray)
+        return first
+
+    def take(self, rows: IntArray) -> Self:
+        """The rows of these numbers, in their order."""
+        return replace(
+            self,
+            key=self.key.take(rows),
+            value=self.value.take(rows),
+            timestamp=self.timestamp[rows],
+            order=take_order(self.order, rows),
+            headers=None if self.headers is None else self.headers.take(pa.array(rows)),
+        )
+
+    def keep(self, mask: BoolArray) -> Self:
+        """The rows where the mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def drop_headers(self) -> Self:
+        return replace(self, headers=None)
+
+    def with_key(self, key: Column) -> Self:
+        """The same records under other keys; they may belong to other partitions."""
+        return replace(self, key=key, placed=None)
+
+    def with_value(self, value: Column) -> Self:
+        return replace(self, value=value)
+
+    def on_branch(self, branch: int) -> Self:
+        """The same records as they go down one of several branches."""
+        return replace(self, order=(*self.order, branch))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Batch):
+    """Some updates of a table: ``value`` is the new value of the key, null when it was deleted.
+
+    ``old`` is the value before, None when nobody downstream asks for it.
+    """
+
+    old: Column | None = None
+
+    def take(self, rows: IntArray) -> Self:
+        taken = super(Changes, self).take(rows)
+        return taken if self.old is None else replace(taken, old=self.old.take(rows))
+
+    def as_stream(self) -> Batch:
+        """The new values as records of a stream."""
+        return Batch(self.key, self.value, self.timestamp, self.order, self.headers, self.placed)
+
+
+def take_order(order: Order, rows: IntArray) -> Order:
+    return tuple(column if isinstance(column, int) else column[rows] for column in order)
+
+
+def merge(batches: list[Batch]) -> Batch:
+    """The records of several branches as one batch, in the order of depth-first, record-at-a-time processing."""
+    batches = [batch for batch in batches if len(batch)]
+    if len(batches) == 1:
+        return batches[0]
+    depth = max(len(batch.order) for batch in batches)
+    columns = [_order_columns(batch, depth) for batch in batches]
+    order = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+    rows = np.lexsort(order[::-1])
+    joined = _join(batches, tuple(order))
+    return joined.take(rows)
+
+
+def _order_columns(batch: Batch, depth: int) -> list[IntArray]:
+    count = len(batch)
+    columns = [np.full(count, c, np.int64) if isinstance(c, int) else c for c in batch.order]
+    return columns + [np.zeros(count, np.int64)] * (depth - len(columns))
+
+
+def _join(batches: list[Batch], order: Order) -> Batch:
+    first = batches[0]
+    changes: dict[str, Any] = {
+        "key": first.key.join([batch.key for batch in batches[1:]]),
+        "value": first.value.join([batch.value for batch in batches[1:]]),
+        "timestamp": np.concatenate([batch.timestamp for batch in batches]),
+        "order": order,
+        "headers": _join_headers(batches),
+        "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
+    }
+    if isinstance(first, Changes) and first.old is not None:
+        changes["old"] = first.old.join([batch.old for batch in batches[1:]])  # type: ignore[attr-defined]
+    return replace(first, **changes)
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _join_headers(batches: list[Batch]) -> Any:
+    if all(batch.headers is None for batch in batches):
+        return None
+    return concat([pa.nulls(len(b), HEADERS) if b.headers is None else b.headers for b in batches])

@@ -1,0 +1,69 @@
+"""Durations as people write them: ``250``, ``timedelta(minutes=5)``, ``"10 minutes"``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from penstock.errors import ConfigError
+
+Duration = int | timedelta | str
+
+MAX_MS = 2**63 - 1
+
+_UNITS = {
+    "ms": 1, "millisecond": 1, "milliseconds": 1,
+    "s": 1000, "sec": 1000, "second": 1000, "seconds": 1000,
+    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+    "w": 604_800_000, "week": 604_800_000, "weeks": 604_800_000,
+}  # fmt: skip
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*(?:,|and\b)?")
+
+
+def to_ms(duration: Duration, what: str = "duration") -> int:
+    """Milliseconds of a duration.
+
+    Args:
+        duration: an int of milliseconds, a ``timedelta``, or text of amounts and units.
+        what: the argument's name, for the error message.
+
+    Raises:
+        ConfigError: the duration is negative or cannot be understood.
+
+    >>> to_ms("10 minutes"), to_ms("1 h 30 min"), to_ms(250), to_ms(timedelta(seconds=2))
+    (600000, 5400000, 250, 2000)
+    """
+    ms = _parse(duration, what)
+    if ms < 0:
+        raise ConfigError(f"{what} must not be negative, got {duration!r} ({ms} ms)")
+    return ms
+
+
+def _parse(duration: Duration, what: str) -> int:
+    if isinstance(duration, bool):
+        raise ConfigError(f"{what} must be a duration, got {duration!r}")
+    if isinstance(duration, int):
+        return duration
+    if isinstance(duration, timedelta):
+        return round(duration / timedelta(milliseconds=1))
+    if isinstance(duration, str):
+        return _parse_text(duration, what)
+    raise ConfigError(
+        f"{what} must be an int of milliseconds, a timedelta or text such as '10 minutes'; "
+        f"got {duration!r} of type {type(duration).__name__}"
+    )
+
+
+def _parse_text(text: str, what: str) -> int:
+    total, at = 0.0, 0
+    while match := _PART.match(text, at):
+        unit = _UNITS.get(match[2].lower())
+        if unit is None:
+            raise ConfigError(f"{what}: {match[2]!r} in {text!r} is no unit of time; use ms, s, min, h, d or w")
+        total += float(match[1]) * unit
+        at = match.end()
+    if at == 0 or text[at:].strip():
+        raise ConfigError(f"{what}: cannot read {text!r} as a duration; write it like '10 minutes' or '1 h 30 min'")
+    return round(total)

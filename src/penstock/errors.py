@@ -1,0 +1,78 @@
+"""Every error Penstock raises, as one tree; catch a family or a leaf.
+
+PenstockError
+├── ConfigError            a setting or an argument is wrong; nothing was started
+├── TopologyError          the topology cannot be built (Kafka's name ``TopologyException`` is an alias)
+├── SerdeError             a value does not fit its serde
+├── ProcessingError        a record failed: it did not decode, or a user's function raised
+├── LogError               a topic cannot be created, read or written
+│   ├── TopicNotFoundError
+│   ├── TopicExistsError
+│   ├── OffsetOutOfRangeError
+│   └── CorruptDataError   a checksum does not match, or a file is torn or missing
+├── StoreError             a state store cannot be opened, read or written
+└── CommitError            a commit did not happen; what was committed before is safe
+    ├── AlreadyRunningError   another program runs under this application id on this machine
+    └── FencedError           another program has taken over this application id
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root of all errors of this library."""
+
+
+class ConfigError(PenstockError, ValueError):
+    """A setting or an argument is wrong."""
+
+
+class TopologyError(PenstockError):
+    """The topology cannot be built as asked."""
+
+
+TopologyException = TopologyError
+
+
+class SerdeError(PenstockError):
+    """A value does not fit its serde."""
+
+
+class ProcessingError(PenstockError):
+    """A record failed while it was processed; nothing of its batch was committed."""
+
+
+class LogError(PenstockError):
+    """A topic cannot be created, read or written."""
+
+
+class TopicNotFoundError(LogError):
+    """The topic does not exist."""
+
+
+class TopicExistsError(LogError):
+    """The topic exists already."""
+
+
+class OffsetOutOfRangeError(LogError):
+    """The offset asked for was removed by retention, or does not exist yet."""
+
+
+class CorruptDataError(LogError):
+    """A file is missing, torn or does not match its checksum."""
+
+
+class StoreError(PenstockError):
+    """A state store cannot be opened, read or written."""
+
+
+class CommitError(PenstockError):
+    """A commit did not happen; everything committed before is safe."""
+
+
+class AlreadyRunningError(CommitError):
+    """Another program runs under this application id on this machine."""
+
+
+class FencedError(CommitError):
+    """Another program has taken over this application id."""

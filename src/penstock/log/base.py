@@ -1,0 +1,195 @@
+"""What a log is: topics made of partitions of ordered records, written in atomic appends."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray
+from penstock.batch import HEADERS
+from penstock.errors import ConfigError, TopicNotFoundError
+from penstock.storage import FileRef
+
+SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
+SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a topic is, apart from its records.
+
+    ``key`` and ``value`` name the types of what is in it, for reading it without the program that wrote it.
+    """
+
+    name: str
+    partitions: int
+    key: str = "bytes"
+    value: str = "bytes"
+    retention_ms: int = -1
+    retention_bytes: int = -1
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """Some records of one partition: record batches of an Arrow file, which other partitions may share.
+
+    ``placed`` says that Kafka's default partitioner puts every key of it into this partition.
+    """
+
+    partition: int
+    file: FileRef
+    batches: list[int]
+    records: int
+    nbytes: int
+    max_timestamp: int
+    placed: bool = False
+    base: int = -1
+    """The offset of the first record; set when the segment is appended."""
+
+    @property
+    def end(self) -> int:
+        return self.base + self.records
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Consecutive records of one partition, as columns."""
+
+    offset: int
+    """The offset of the first one."""
+    key: Binary
+    value: Binary
+    timestamp: IntArray
+    headers: Any = None
+    placed: bool = False
+    arrival: IntArray | None = None
+    """The order in which the records of all topics arrived, where the log knows it."""
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.key.nbytes + self.value.nbytes) + 8 * len(self.timestamp)
+
+    def slice(self, start: int, stop: int) -> Records:
+        if start == 0 and stop >= len(self):
+            return self
+        length = max(stop - start, 0)
+        return Records(
+            self.offset + start,
+            self.key.slice(start, length),
+            self.value.slice(start, length),
+            self.timestamp[start:stop],
+            None if self.headers is None else self.headers.slice(start, length),
+            self.placed,
+            None if self.arrival is None else self.arrival[start:stop],
+        )
+
+
+class SegmentWriter(ABC):
+    """Writes records of one topic that nobody sees until their segments are appended."""
+
+    @abstractmethod
+    def write(
+        self, partition: int, key: Binary, value: Binary, timestamp: IntArray, headers: Any = None, placed: bool = False
+    ) -> None:
+        """Write records of one partition, in order."""
+
+    @abstractmethod
+    def segments(self) -> list[Segment]:
+        """What was written, one segment for each partition; call it when the writer's context has ended."""
+
+
+class Log(ABC):
+    """Topics. Safe to use from several processes at once where the log is shared between processes."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """How to open the same log elsewhere."""
+
+    @abstractmethod
+    def topics(self) -> list[str]:
+        """The names of all topics, sorted."""
+
+    @abstractmethod
+    def create_topic(self, info: TopicInfo) -> None:
+        """Make a topic; raises ``TopicExistsError``."""
+
+    @abstractmethod
+    def topic(self, name: str) -> TopicInfo:
+        """What a topic is; raises ``TopicNotFoundError``."""
+
+    @abstractmethod
+    def start_offsets(self, topic: str) -> list[int]:
+        """For each partition the offset of its first record that is still there."""
+
+    @abstractmethod
+    def end_offsets(self, topic: str) -> list[int]:
+        """For each partition the offset that its next record will get."""
+
+    @abstractmethod
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        """The records with ``start <= offset < end``, in pieces as they were written.
+
+        Raises:
+            OffsetOutOfRangeError: ``start`` lies before the first record that is still there.
+            CorruptDataError: a file is missing, torn or damaged.
+        """
+
+    @abstractmethod
+    def writer(self, topic: str, name: str) -> AbstractContextManager[SegmentWriter]:
+        """A writer of new records; ``name`` makes its file's name unique among all writers."""
+
+    @abstractmethod
+    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+        """Make segments visible, all at once.
+
+        A producer that numbers its appends can repeat one safely: returns False, and does nothing, when an append with
+        this or a later number of the same producer is there already.
+        """
+
+    def exists(self, topic: str) -> bool:
+        """Whether there is a topic of this name."""
+        try:
+            self.topic(topic)
+        except TopicNotFoundError:
+            return False
+        return True
+
+    def size(self, topic: str) -> int:
+        """How many records a topic holds."""
+        return sum(self.end_offsets(topic)) - sum(self.start_offsets(topic))
+
+
+def check_topic_name(name: str) -> str:
+    """The name, if a topic can bear it; raises ``ConfigError``."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise ConfigError(
+            f"{name!r} cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
+        )
+    return name
+
+
+def to_record_batch(records: Records) -> Any:
+    """Records as an Arrow record batch of a topic's schema."""
+    columns = [records.key, records.value, pa.array(records.timestamp)]
+    if records.headers is None:
+        return pa.record_batch(columns, schema=SCHEMA)
+    return pa.record_batch([*columns, records.headers], schema=SCHEMA_WITH_HEADERS)
+
+
+def from_record_batch(batch: Any, offset: int, placed: bool = False) -> Records:
+    """The reverse of ``to_record_batch``."""
+    headers = batch.column(3) if batch.num_columns > 3 else None
+    timestamp = batch.column(2).to_numpy()
+    return Records(offset, batch.column(0), batch.column(1), np.asarray(timestamp), headers, placed)

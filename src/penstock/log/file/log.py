@@ -1,0 +1,175 @@
+"""The file log: topics as folders of Arrow files, for any number of producers and readers, with no broker.
+
+<log>/<topic>/topic.json        what the topic is
+<log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible
+<log>/<topic>/data/*.arrow      the records
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.errors import (
+    CorruptDataError,
+    LogError,
+    OffsetOutOfRangeError,
+    TopicExistsError,
+    TopicNotFoundError,
+)
+from penstock.log.base import Log, Records, Segment, TopicInfo, check_topic_name
+from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
+from penstock.log.file.state import Entry, EntryFiles, TopicState
+from penstock.storage import create_file
+
+
+class FileLog(Log):
+    """Topics in a folder.
+
+    >>> import tempfile, numpy as np, pyarrow as pa
+    >>> log = FileLog(Path(tempfile.mkdtemp()))
+    >>> log.create_topic(TopicInfo("greetings", partitions=1))
+    >>> with log.writer("greetings", "example") as writer:
+    ...     writer.write(0, pa.array([b"a"], pa.binary()), pa.array([b"hello"], pa.binary()), np.array([10]))
+    >>> log.append("greetings", writer.segments())
+    True
+    >>> [records.value.to_pylist() for records in log.read("greetings", 0, 0, 1)], log.end_offsets("greetings")
+    ([[b'hello']], [1])
+    """
+
+    def __init__(self, root: Path | str):
+        self.root = Path(root)
+        self._topics: dict[str, _Topic] = {}
+
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def topics(self) -> list[str]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path.parent.name for path in self.root.glob("*/topic.json"))
+
+    def create_topic(self, info: TopicInfo) -> None:
+        check_topic_name(info.name)
+        if info.partitions < 1:
+            raise LogError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
+        if not create_file(self.root / info.name / "topic.json", msgspec.json.encode(info)):
+            raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}")
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records."""
+        self.topic(name)
+        grave = self.root / f".deleted-{name}-{os.urandom(4).hex()}"
+        (self.root / name).rename(grave)
+        self._topics.pop(name, None)
+        shutil.rmtree(grave)
+
+    def topic(self, name: str) -> TopicInfo:
+        return self._topic(name).info
+
+    def start_offsets(self, topic: str) -> list[int]:
+        return list(self._topic(topic).fresh().starts)
+
+    def end_offsets(self, topic: str) -> list[int]:
+        return list(self._topic(topic).fresh().ends)
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        found = self._topic(topic)
+        state = found.state if found.state.ends[partition] >= end else found.fresh()
+        if start < state.starts[partition]:
+            raise OffsetOutOfRangeError(
+                f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "
+                f"the first one still there is {state.starts[partition]}"
+            )
+        for segment in state.segments_from(partition, start):
+            if segment.base >= end:
+                return
+            yield from found.segments.read(segment, start, end)
+
+    def writer(self, topic: str, name: str) -> FileSegmentWriter:
+        return FileSegmentWriter(self._topic(topic).folder / "data", name)
+
+    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+        found = self._topic(topic)
+        while True:
+            state = found.fresh()
+            if producer and state.producers.get(producer, -1) >= sequence:
+                return False
+            entry = Entry(state.place(list(segments)), producer, sequence, at=time.time_ns() // 1_000_000)
+            if found.entries.create(state, entry):
+                return True
+
+    def trim(self, topic: str, starts: dict[int, int]) -> None:
+        """Remove the records of partitions before these offsets; whole segments only give their space back."""
+        found = self._topic(topic)
+        while True:
+            state = found.fresh()
+            before = state.files()
+            if found.entries.create(state, Entry(starts=starts, at=time.time_ns() // 1_000_000)):
+                break
+        for name in before - state.files():
+            (found.folder / "data" / name).unlink(missing_ok=True)
+
+    def apply_retention(self, topic: str, now_ms: int | None = None) -> dict[int, int]:
+        """Remove what the topic's retention by time and by size lets go; the new starts of the partitions it moved."""
+        found = self._topic(topic)
+        info, state = found.info, found.fresh()
+        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        starts = {}
+        for partition, segments in enumerate(state.segments):
+            size = sum(segment.nbytes for segment in segments)
+            for segment in segments:
+                too_old = info.retention_ms >= 0 and segment.max_timestamp < now_ms - info.retention_ms
+                too_much = info.retention_bytes >= 0 and size > info.retention_bytes
+                if not (too_old or too_much):
+                    break
+                starts[partition] = segment.end
+                size -= segment.nbytes
+        if starts:
+            self.trim(topic, starts)
+        return starts
+
+    def sweep(self, topic: str, writer_prefix: str) -> None:
+        """Remove files that writers of this name left behind without appending them."""
+        found = self._topic(topic)
+        known = found.fresh().files()
+        for path in (found.folder / "data").glob(f"{writer_prefix}*"):
+            if path.name not in known:
+                path.unlink(missing_ok=True)
+
+    def _topic(self, name: str) -> _Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _Topic(self.root, name, self.topics())
+        return topic
+
+
+class _Topic:
+    """One topic as this process knows it."""
+
+    def __init__(self, root: Path, name: str, others: list[str]):
+        self.folder = root / name
+        try:
+            self.info = msgspec.json.decode((self.folder / "topic.json").read_bytes(), type=TopicInfo)
+        except FileNotFoundError:
+            there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
+            raise TopicNotFoundError(
+                f"topic {name!r} does not exist in {root}: {there}; make it with "
+                f"`penstock topics create {name}` or by producing into it"
+            ) from None
+        except msgspec.DecodeError as error:
+            raise CorruptDataError(f"{self.folder / 'topic.json'} is damaged: {error}") from None
+        self.entries = EntryFiles(self.folder / "commits")
+        self.segments = SegmentFiles(self.folder / "data")
+        self.state: TopicState = self.entries.load(self.info.partitions)
+
+    def fresh(self) -> TopicState:
+        """The state with everything appended by now."""
+        self.entries.refresh(self.state)
+        return self.state

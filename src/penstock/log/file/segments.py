@@ -1,0 +1,128 @@
+"""Segment files: Arrow files of record batches, written once and mapped into memory to be read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.ipc as ipc
+
+from penstock.arrays import Binary, IntArray
+from penstock.errors import CorruptDataError
+from penstock.log.base import (
+    SCHEMA,
+    SCHEMA_WITH_HEADERS,
+    Records,
+    Segment,
+    SegmentWriter,
+    from_record_batch,
+    to_record_batch,
+)
+from penstock.storage import FileRef, checksum, durable_file, map_file
+
+_OPEN_FILES = 64
+
+
+class FileSegmentWriter(SegmentWriter):
+    """Writes a file, opened at the first record; records with headers and records without go to files of their own."""
+
+    def __init__(self, folder: Path, name: str):
+        self._folder = folder
+        self._name = name
+        self._files: list[_SegmentFile] = []
+
+    def __enter__(self) -> FileSegmentWriter:
+        return self
+
+    def write(
+        self, partition: int, key: Binary, value: Binary, timestamp: IntArray, headers: Any = None, placed: bool = False
+    ) -> None:
+        if len(timestamp):
+            if not self._files or self._files[-1].has_headers != (headers is not None):
+                name = f"{self._name}-{len(self._files)}.arrow"
+                self._files.append(_SegmentFile(self._folder / name, headers is not None))
+            self._files[-1].write(partition, Records(-1, key, value, timestamp, headers, placed))
+
+    def __exit__(self, *error: Any) -> None:
+        for file in self._files:
+            file.close(*error)
+
+    def segments(self) -> list[Segment]:
+        return [segment for file in self._files for segment in file.segments()]
+
+
+class _SegmentFile:
+    """One file being written, and what is in it for each partition."""
+
+    def __init__(self, path: Path, has_headers: bool):
+        self._path = path
+        self.has_headers = has_headers
+        self._context = durable_file(path)
+        self._writer = ipc.new_file(self._context.__enter__(), SCHEMA_WITH_HEADERS if has_headers else SCHEMA)
+        self._batches = 0
+        self._contents: dict[int, Segment] = {}
+
+    def write(self, partition: int, records: Records) -> None:
+        self._writer.write_batch(to_record_batch(records))
+        before = self._contents.get(partition, Segment(partition, FileRef("", 0, 0), [], 0, 0, -1, True))
+        self._contents[partition] = Segment(
+            partition,
+            before.file,
+            [*before.batches, self._batches],
+            before.records + len(records),
+            before.nbytes + records.nbytes,
+            max(before.max_timestamp, int(records.timestamp.max())),
+            before.placed and records.placed,
+        )
+        self._batches += 1
+
+    def close(self, *error: Any) -> None:
+        if error[0] is None:
+            self._writer.close()
+        self._context.__exit__(*error)
+
+    def segments(self) -> list[Segment]:
+        data = map_file(self._path)
+        ref = FileRef(self._path.name, len(data), checksum(data))
+        return [msgspec.structs.replace(self._contents[p], file=ref) for p in sorted(self._contents)]
+
+
+class SegmentFiles:
+    """Segment files of a topic open for reading; each is checked once when it is opened."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._open: OrderedDict[str, Any] = OrderedDict()
+
+    def read(self, segment: Segment, start: int, end: int) -> Iterator[Records]:
+        """The records of a segment with ``start <= offset < end``."""
+        reader = self._reader(segment.file)
+        offset = segment.base
+        for number in segment.batches:
+            if offset >= end:
+                return
+            batch = reader.get_batch(number)
+            if offset + batch.num_rows > start:
+                records = from_record_batch(batch, offset, segment.placed)
+                yield records.slice(max(start - offset, 0), min(end - offset, batch.num_rows))
+            offset += batch.num_rows
+
+    def _reader(self, ref: FileRef) -> Any:
+        reader = self._open.get(ref.name)
+        if reader is None:
+            path = self.folder / ref.name
+            try:
+                data = map_file(path)
+            except FileNotFoundError:
+                raise CorruptDataError(
+                    f"{path} is missing: {ref.size} bytes were written; restore it from a backup"
+                ) from None
+            ref.verify(data, str(self.folder))
+            reader = self._open[ref.name] = ipc.open_file(data)
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)
+        self._open.move_to_end(ref.name)
+        return reader

@@ -1,0 +1,32 @@
+"""The values that user code meets: a record, a windowed key."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Windowed(NamedTuple):
+    """A key together with its window, both ends in milliseconds.
+
+    The end is exclusive for time windows and inclusive for sessions and sliding windows, as in Kafka Streams.
+
+    >>> Windowed("JFK", 0, 3_600_000).start
+    0
+    """
+
+    key: Any
+    start: int
+    end: int
+
+
+class Record(NamedTuple):
+    """One record of a topic, decoded.
+
+    >>> Record("JFK", {"delay": 5}, 1000).timestamp
+    1000
+    """
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: tuple[tuple[str, bytes], ...] = ()

@@ -1,0 +1,59 @@
+"""Serdes: how keys and values become bytes, by Python type or by name.
+
+>>> of(str), of(dict), of(b"".__class__)
+(<serde str>, <serde json[dict]>, <serde bytes>)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import ConfigError, SerdeError
+from penstock.serdes.base import Serde
+from penstock.serdes.json import JsonSerde
+from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.serdes.windowed import TimeWindowedSerde
+
+__all__ = ["BYTES", "FLOAT", "INT", "JSON", "STR", "JsonSerde", "Serde", "TimeWindowedSerde", "from_name", "of"]
+
+JSON = JsonSerde()
+
+_BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
+
+
+def of(type_: Any, what: str = "type") -> Serde:
+    """The serde of a Python type; a serde stands for itself.
+
+    Args:
+        type_: ``str``, ``int`` and ``float`` (8 bytes, as Kafka's Long and Double), ``bytes``; a dict, list,
+            dataclass, ``msgspec.Struct`` or ``TypedDict`` (JSON); or a :class:`Serde`.
+        what: the argument's name, for the error message.
+
+    Raises:
+        ConfigError: the type cannot be read from JSON.
+    """
+    if isinstance(type_, Serde):
+        return type_
+    try:
+        known = _BY_TYPE.get(type_)
+    except TypeError:  # unhashable
+        known = None
+    if known is not None:
+        return known
+    try:
+        return JsonSerde(type_)
+    except SerdeError as error:
+        raise ConfigError(
+            f"{what}: {error}; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
+        ) from None
+
+
+def from_name(name: str) -> Serde:
+    """The serde with a name that a topic carries; JSON of a class that only the program knows is read as plain JSON."""
+    plain = {serde.name: serde for serde in _BY_TYPE.values()}
+    if name in plain:
+        return plain[name]
+    if name.startswith("windowed[") and name.endswith("]"):
+        inner, _, size = name[len("windowed[") : -1].rpartition(", ")
+        return TimeWindowedSerde(from_name(inner), int(size))
+    return JSON if name.startswith("json") else BYTES

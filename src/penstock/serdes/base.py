@@ -1,0 +1,74 @@
+"""What a serde is: values to bytes and back, one at a time or a column at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.arrays import Binary
+from penstock.errors import SerdeError
+
+
+class Serde(ABC):
+    """Turns values into bytes and back; None stays None and is never passed in.
+
+    Subclass it and define ``encode`` and ``decode`` to bring a format of your own:
+
+    >>> class Rot13(Serde):
+    ...     name = "rot13"
+    ...     def encode(self, value):
+    ...         import codecs
+    ...         return codecs.encode(value, "rot13").encode()
+    ...     def decode(self, data):
+    ...         import codecs
+    ...         return codecs.decode(data.decode(), "rot13")
+    >>> Rot13().encode("abc"), Rot13().decode(b"nop")
+    (b'nop', 'abc')
+    """
+
+    name: str
+    """What the type is called in plans, topics and messages."""
+
+    immutable: bool = False
+    """Whether decoded values can never be changed in place, and encoding and decoding gives an equal value back."""
+
+    @abstractmethod
+    def encode(self, value: Any) -> bytes:
+        """The bytes of one value; raises ``SerdeError`` when it does not fit."""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> Any:
+        """The value of some bytes; raises ``SerdeError`` when they do not decode."""
+
+    def encode_all(self, values: list[Any]) -> Binary:
+        """The bytes of a column of values; null where the value is None."""
+        encode = self.encode
+        return pa.array([None if value is None else encode(value) for value in values], pa.binary())
+
+    def decode_all(self, data: Binary) -> list[Any]:
+        """The values of a column of bytes; None where it is null."""
+        decode = self.decode
+        return [None if item is None else decode(item) for item in data.to_pylist()]
+
+    def arrow(self, data: Binary) -> Any:
+        """The values of a column of bytes as an Arrow array, for a ``@columnar`` function."""
+        return pa.array(self.decode_all(data))
+
+    def routing(self, data: Binary) -> Binary:
+        """The part of a column of keys' bytes that decides their partitions."""
+        return data
+
+    def refuse(self, value: Any) -> SerdeError:
+        """The error for a value of the wrong type."""
+        return SerdeError(f"the serde {self.name!r} cannot encode {value!r} of type {type(value).__name__}")
+
+    def __repr__(self) -> str:
+        return f"<serde {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Serde) and type(self) is type(other) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))

@@ -1,0 +1,69 @@
+"""JSON into dicts and lists, dataclasses, msgspec Structs, TypedDicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.arrays import Binary
+from penstock.errors import SerdeError
+from penstock.serdes.base import Serde
+
+
+class JsonSerde(Serde):
+    """JSON of one type; ``Any`` takes whatever JSON can say.
+
+    >>> JsonSerde(dict).decode(b'{"a": 1}'), JsonSerde(dict).encode({"a": 1})
+    ({'a': 1}, b'{"a":1}')
+    """
+
+    def __init__(self, type_: Any = Any):
+        self.type = type_
+        self.name = "json" if type_ is Any else f"json[{getattr(type_, '__name__', str(type_))}]"
+        try:
+            self._decode = msgspec.json.Decoder(type_).decode
+        except TypeError as error:
+            raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
+        self._encode = msgspec.json.Encoder().encode
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            return self._encode(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SerdeError(f"cannot write {value!r} as JSON: {error}") from None
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return self._decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SerdeError(f"{error}; the bytes are {_shorten(data)}") from None
+
+    def encode_all(self, values: list[Any]) -> Binary:
+        import pyarrow as pa
+
+        encode = self._encode
+        try:
+            return pa.array([None if value is None else encode(value) for value in values], pa.binary())
+        except (TypeError, ValueError, OverflowError):
+            return super().encode_all(values)
+
+    def decode_all(self, data: Binary) -> list[Any]:
+        decode = self._decode
+        try:
+            return [None if item is None else decode(item) for item in data.to_pylist()]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return super().decode_all(data)
+
+    def __reduce__(self) -> Any:
+        return JsonSerde, (self.type,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonSerde) and self.type == other.type
+
+    def __hash__(self) -> int:
+        return hash((JsonSerde, self.name))
+
+
+def _shorten(data: bytes) -> str:
+    return repr(data if len(data) <= 80 else data[:80] + b"...")

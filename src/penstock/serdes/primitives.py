@@ -1,0 +1,134 @@
+"""Bytes, text and numbers, in the formats of Kafka's own serdes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, fixed_binary, null_mask, spans
+from penstock.errors import SerdeError
+from penstock.serdes.base import Serde
+
+
+class BytesSerde(Serde):
+    """The bytes as they are."""
+
+    name = "bytes"
+    immutable = True
+
+    def encode(self, value: Any) -> bytes:
+        if type(value) is not bytes:
+            raise self.refuse(value)
+        return value
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+    def decode_all(self, data: Binary) -> list[bytes | None]:
+        return data.to_pylist()  # type: ignore[no-any-return]
+
+    def arrow(self, data: Binary) -> Any:
+        return data
+
+
+class StrSerde(Serde):
+    """Text as UTF-8."""
+
+    name = "str"
+    immutable = True
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, str):
+            raise self.refuse(value)
+        return value.encode()
+
+    def decode(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise SerdeError(f"not UTF-8: {error}") from None
+
+    def encode_all(self, values: list[Any]) -> Binary:
+        try:
+            return pa.array(values, pa.string()).cast(pa.binary())
+        except (pa.ArrowException, TypeError):
+            return super().encode_all(values)  # finds the value and says what is wrong with it
+
+    def decode_all(self, data: Binary) -> list[str | None]:
+        try:
+            return data.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        except pa.ArrowException:
+            return super().decode_all(data)
+
+    def arrow(self, data: Binary) -> Any:
+        return data.cast(pa.string())
+
+
+class NumberSerde(Serde):
+    """Eight bytes, big endian, as Kafka's Long and Double serdes write them."""
+
+    immutable = True
+
+    def __init__(self, name: str, python_type: type, dtype: str):
+        self.name = name
+        self._type = python_type
+        self.wire = np.dtype(dtype)
+        self.native = self.wire.newbyteorder("=")
+
+    def encode(self, value: Any) -> bytes:
+        if type(value) is not self._type and not (self._type is float and type(value) is int):
+            raise self.refuse(value)
+        try:
+            return np.array(value, self.wire).tobytes()
+        except OverflowError:
+            raise SerdeError(f"{value!r} does not fit into 8 bytes") from None
+
+    def decode(self, data: bytes) -> Any:
+        if len(data) != 8:
+            raise SerdeError(f"a {self.name} has 8 bytes, got {len(data)}: {data!r}")
+        return np.frombuffer(data, self.wire)[0].item()
+
+    def encode_numbers(self, numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None) -> Binary:
+        """The bytes of an array of numbers; null where not ``valid``."""
+        return fixed_binary(numbers.astype(self.wire), valid)
+
+    def decode_numbers(self, data: Binary) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
+        """The numbers of a column of bytes, and which are valid (None: all); anything goes where they are not."""
+        where = spans(data)
+        missing = null_mask(data)
+        if missing is None and _is_packed(where.start, where.length):
+            first = int(where.start[0]) if len(data) else 0
+            packed = where.data[first : first + 8 * len(data)].view(self.wire)
+            return packed.astype(self.native), None
+        present = np.arange(len(data)) if missing is None else np.flatnonzero(~missing)
+        wrong = present[where.length[present] != 8]
+        if wrong.size:
+            self.decode(data[int(wrong[0])].as_py())
+        numbers = np.zeros(len(data), self.native)
+        chosen = where.data[where.start[present][:, None] + np.arange(8)]
+        numbers[present] = np.ascontiguousarray(chosen).view(self.wire).ravel()
+        return numbers, None if missing is None else ~missing
+
+    def decode_all(self, data: Binary) -> list[Any]:
+        numbers, valid = self.decode_numbers(data)
+        values = numbers.tolist()
+        if valid is not None:
+            for i in np.flatnonzero(~valid).tolist():
+                values[i] = None
+        return values  # type: ignore[no-any-return]
+
+    def arrow(self, data: Binary) -> Any:
+        numbers, valid = self.decode_numbers(data)
+        return pa.array(numbers, mask=None if valid is None else ~valid)
+
+
+def _is_packed(start: np.ndarray[Any, Any], length: np.ndarray[Any, Any]) -> bool:
+    return bool((length == 8).all()) and (not start.size or int(start[-1] - start[0]) == 8 * (start.size - 1))
+
+
+BYTES = BytesSerde()
+STR = StrSerde()
+INT = NumberSerde("int", int, ">i8")
+FLOAT = NumberSerde("float", float, ">f8")

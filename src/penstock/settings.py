@@ -1,0 +1,147 @@
+"""Settings: plain values from keywords, ``PENSTOCK_*`` environment variables, or ``penstock.toml``, in that order.
+
+Things that do work (a Spark session, a log, a clock) are arguments, never settings.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class StateSettings:
+    """How much memory and how many files a task's state may take.
+
+    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest lies on disk. Rows go to disk when that bound or
+    ``flush_rows`` is reached, at the latest every ``flush_commits`` commits: a restart reads at most that many
+    delta files. Every ``snapshot_commits`` commits (at a flush) a snapshot is published and older delta files go.
+    """
+
+    hot_max_bytes: int = 64 * MIB
+    flush_rows: int = 200_000
+    flush_commits: int = 50
+    snapshot_commits: int = 200
+    block_cache_bytes: int = 8 * MIB
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of an application.
+
+    Attributes:
+        log_dir: the folder of the file log's topics.
+        state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
+        checkpoint: where commits lie: a folder, or the URL of an object store.
+        statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
+            on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
+        statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes;
+            -1 for no limit (KIP-892).
+        statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes.
+        commit_max_bytes: how many bytes of input a task takes in one commit.
+        chunk_records: how many records a task works on at once.
+        on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
+            (and count), or ``"dead_letter:<topic>"``.
+        output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
+    """
+
+    log_dir: Path = Path(".penstock/log")
+    state_dir: Path | None = None
+    checkpoint: str | None = None
+    statestore_cache_max_bytes: int = 10 * MIB
+    statestore_uncommitted_max_records: int = -1
+    statestore_uncommitted_max_bytes: int = 64 * MIB
+    commit_max_bytes: int = 256 * MIB
+    chunk_records: int = 65_536
+    on_error: str = "fail"
+    output_partitions: int = 0
+    hot_max_bytes: int = StateSettings.hot_max_bytes
+    flush_rows: int = StateSettings.flush_rows
+    flush_commits: int = StateSettings.flush_commits
+    snapshot_commits: int = StateSettings.snapshot_commits
+    block_cache_bytes: int = StateSettings.block_cache_bytes
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        kind, _, topic = self.on_error.partition(":")
+        if kind not in ("fail", "skip", "dead_letter") or (kind == "dead_letter") != bool(topic):
+            raise ConfigError(f"on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got {self.on_error!r}")
+        for name in ("commit_max_bytes", "chunk_records", "hot_max_bytes", "flush_rows", "flush_commits"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.snapshot_commits < self.flush_commits:
+            raise ConfigError(
+                f"snapshot_commits ({self.snapshot_commits}) must not be less than flush_commits "
+                f"({self.flush_commits}): a snapshot is taken at a flush"
+            )
+
+    @property
+    def state(self) -> StateSettings:
+        return StateSettings(**{item.name: getattr(self, item.name) for item in fields(StateSettings)})
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        **keywords: Any,
+    ) -> Settings:
+        """Settings from keywords, then ``PENSTOCK_*`` variables, then ``penstock.toml`` or ``[tool.penstock]``.
+
+        Raises:
+            ConfigError: a name is unknown or a value has the wrong type; the message says where it came from.
+
+        >>> Settings.load(environment={"PENSTOCK_ON_ERROR": "skip"}, chunk_records=100).on_error
+        'skip'
+        """
+        environment = os.environ if environment is None else environment
+        prefix = "PENSTOCK_"
+        sources: list[tuple[str, Mapping[str, Any]]] = [
+            *_files(folder or Path.cwd()),
+            ("environment", {k[len(prefix) :].lower(): v for k, v in environment.items() if k.startswith(prefix)}),
+            ("keyword", {name: value for name, value in keywords.items() if value is not None}),
+        ]
+        types = {item.name: item.type for item in fields(cls) if item.name != "origins"}
+        values: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        for origin, source in sources:
+            for name, value in source.items():
+                if name in types:
+                    values[name] = _convert(name, value, str(types[name]), origin)
+                    origins[name] = origin
+                elif origin != "environment":  # other programs may use the prefix too
+                    raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {', '.join(types)}")
+        return cls(**values, origins=origins)
+
+
+def _files(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for name, path in (("pyproject.toml", ("tool", "penstock")), ("penstock.toml", ())):
+        file = folder / name
+        if file.is_file():
+            table: Any = tomllib.loads(file.read_text())
+            for key in path:
+                table = table.get(key, {})
+            found.append((name, table))
+    return found
+
+
+def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
+    try:
+        if type_ == "int":
+            if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+                raise ValueError
+            return int(value)
+        if type_.startswith("Path"):
+            return Path(value)
+        return str(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} ({origin}) must be {type_}, got {value!r}") from None

@@ -1,0 +1,94 @@
+"""A growing column of byte strings, addressed by entry number.
+
+Values are only ever appended, so a number once given stays good until ``keep`` throws the unused entries away, and
+undoing a write means going back to the old number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.arrays import Binary, IntArray, spans
+
+_LARGE = pa.large_binary()
+
+
+class Arena:
+    """Byte strings in two growing buffers, read as an Arrow array without a copy.
+
+    >>> arena = Arena()
+    >>> arena.append(pa.array([b"one", b"two"], pa.binary())), arena.append(pa.array([b"three"], pa.binary()))
+    (0, 2)
+    >>> arena.take(np.array([2, 0])).to_pylist()
+    [b'three', b'one']
+    """
+
+    __slots__ = ("_data", "_offsets", "_size", "_used")
+
+    def __init__(self) -> None:
+        self._offsets: IntArray = np.zeros(16, np.int64)
+        self._data: NDArray[np.uint8] = np.zeros(256, np.uint8)
+        self._size = 0
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, used or not."""
+        return self._offsets.nbytes + self._data.nbytes
+
+    def append(self, values: Binary) -> int:
+        """Add the values; the number of the first. A null becomes an entry of no bytes."""
+        count, first = len(values), self._size
+        if not count:
+            return first
+        where = spans(values)
+        begin = int(where.start[0])
+        size = int(where.start[-1] + where.length[-1]) - begin
+        self._reserve(count, size)
+        self._data[self._used : self._used + size] = where.data[begin : begin + size]
+        ends = where.start + where.length
+        ends += self._used - begin
+        self._offsets[first + 1 : first + count + 1] = ends
+        self._size += count
+        self._used += size
+        return first
+
+    def take(self, entries: IntArray) -> Binary:
+        """The values with these numbers, in their order."""
+        return self._view().take(pa.array(entries)).cast(pa.binary())
+
+    def lengths(self, entries: IntArray) -> IntArray:
+        """How many bytes each of these entries has."""
+        return self._offsets[entries + 1] - self._offsets[entries]
+
+    def keep(self, entries: IntArray) -> None:
+        """Throw away all but these entries, which are numbered anew from 0 in the order given."""
+        kept = self._view().take(pa.array(entries))
+        self._offsets = np.zeros(16, np.int64)
+        self._data = np.zeros(256, np.uint8)
+        self._size = self._used = 0
+        self.append(kept)
+
+    def _view(self) -> Any:
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
+        return pa.LargeBinaryArray.from_buffers(_LARGE, self._size, buffers)
+
+    def _reserve(self, count: int, size: int) -> None:
+        if self._size + count + 1 > len(self._offsets):
+            self._offsets = np.resize(self._offsets, _room(self._size + count + 1))
+        if self._used + size > len(self._data):
+            grown = np.empty(_room(self._used + size), np.uint8)
+            grown[: self._used] = self._data[: self._used]
+            self._data = grown
+
+
+def _room(needed: int) -> int:
+    """Half as much again, so that growing costs little however many small appends there are."""
+    return max(16, needed + needed // 2)

@@ -1,0 +1,38 @@
+"""Stream time: the highest timestamp an operator has seen so far, record by record."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.arrays import IntArray
+
+
+class StreamTime:
+    """One operator's observed stream time; -1 before the first record.
+
+    >>> time = StreamTime()
+    >>> time.advance(np.array([5, 3, 9])).tolist(), time.now
+    ([5, 5, 9], 9)
+    """
+
+    __slots__ = ("_committed", "now")
+
+    def __init__(self) -> None:
+        self.now = -1
+        self._committed = -1
+
+    def advance(self, timestamps: IntArray) -> IntArray:
+        """The stream time at each of these records, each one counted in."""
+        times = np.maximum(np.maximum.accumulate(timestamps), self.now)
+        if times.size:
+            self.now = int(times[-1])
+        return times
+
+    def commit(self) -> None:
+        self._committed = self.now
+
+    def rollback(self) -> None:
+        self.now = self._committed
+
+    def restore(self, now: int) -> None:
+        self.now = self._committed = now

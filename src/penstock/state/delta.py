@@ -1,0 +1,36 @@
+"""Delta files: what one task changed in its stores in one commit. Together they are the changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from penstock.state.rows import Keys, Values
+from penstock.state.transactional import ChangeSet
+
+_SCHEMA = pa.schema([("key", pa.binary()), ("time", pa.int64()), ("value", pa.binary()), ("timestamp", pa.int64())])
+
+
+def write_delta(file: Any, changes: Iterable[tuple[str, ChangeSet]]) -> None:
+    """Write the change sets of several stores; a null value deletes."""
+    with ipc.new_file(file, _SCHEMA) as writer:
+        for store, (keys, values) in changes:
+            times = pa.nulls(len(keys), pa.int64()) if keys.times is None else pa.array(keys.times)
+            columns = [keys.data, times, values.data, pa.array(values.timestamps)]
+            writer.write_batch(pa.record_batch(columns, schema=_SCHEMA), custom_metadata={"store": store})
+
+
+def read_delta(data: Any) -> list[tuple[str, ChangeSet]]:
+    """The change sets that a delta file holds."""
+    reader = ipc.open_file(data)
+    changes = []
+    for i in range(reader.num_record_batches):
+        batch, metadata = reader.get_batch_with_custom_metadata(i)
+        key, time, value, timestamp = batch.columns
+        times = None if time.null_count else time.to_numpy()
+        change = ChangeSet(Keys(key, times), Values(value, timestamp.to_numpy()))
+        changes.append((metadata[b"store"].decode(), change))
+    return changes

@@ -1,0 +1,70 @@
+"""The key-value store: the latest value of every key, with its timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.arrays import nulls
+from penstock.state.database import Database
+from penstock.state.rows import Keys, Values
+from penstock.state.store import Located, Part, StateStore
+from penstock.state.transactional import Row, TransactionalKeyValueStore
+
+
+class KeyValueStore(StateStore):
+    """The latest value of every key.
+
+    >>> store = KeyValueStore("prices")
+    >>> keys = Keys(pa.array([b"a", b"b"], pa.binary()))
+    >>> store.put(store.locate(keys), Values(pa.array([b"1", b"2"], pa.binary()), np.array([5, 6])))
+    >>> list(store.range(b"b", None))
+    [(b'b', b'2', 6)]
+    """
+
+    def __init__(self, name: str, in_memory: bool = False):
+        self.name = name
+        self.in_memory = in_memory
+        self._piece = TransactionalKeyValueStore()
+
+    def pieces(self) -> list[TransactionalKeyValueStore]:
+        return [self._piece]
+
+    def open(self, database: Database | None) -> None:
+        if database is not None:
+            self._piece = TransactionalKeyValueStore(database.family(self.name))
+            if self.in_memory:
+                self._piece.load_all()
+
+    def locate(self, keys: Keys) -> Located:
+        return Located(keys, [Part(self._piece, self._piece.find(keys), np.arange(len(keys)))])
+
+    def put(self, located: Located, values: Values) -> None:
+        located.put(values)
+
+    def delete(self, located: Located) -> None:
+        """Take the values of keys away."""
+        located.put(Values(nulls(len(located.keys)), np.full(len(located.keys), -1, np.int64)))
+
+    def get(self, keys: Keys) -> Values:
+        """The values of distinct keys."""
+        return self.locate(keys).get()
+
+    def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
+        """The rows with ``low <= key < high``, in order of the keys' bytes."""
+        return self._piece.scan(low, high, reverse)
+
+    def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
+        """The rows whose keys begin with these bytes."""
+        return self._piece.prefix_scan(prefix, reverse)
+
+    def rows(self) -> Iterator[Row]:
+        return self.range()
+
+    def families(self) -> dict[str, TransactionalKeyValueStore]:
+        return {self.name: self._piece}
+
+    def evict(self, everything: bool = False) -> None:
+        if not self.in_memory:
+            super().evict(everything)

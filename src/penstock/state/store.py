@@ -1,0 +1,143 @@
+"""What the engine asks of every kind of state store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray, concat
+from penstock.state.database import Database
+from penstock.state.rows import Keys, Values
+from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+
+
+class Part(NamedTuple):
+    """Some of the keys that were looked up, all in one piece of a store."""
+
+    piece: TransactionalKeyValueStore
+    rows: IntArray
+    places: IntArray
+    """Where these keys stand among all that were looked up."""
+
+
+class Located:
+    """Where a batch of keys lies in a store: looked up once, then read and written by row."""
+
+    __slots__ = ("_count", "keys", "parts")
+
+    def __init__(self, keys: Keys, parts: list[Part]):
+        self.keys = keys
+        self.parts = parts
+        self._count = len(keys)
+
+    def get(self) -> Values:
+        """The values of all keys, in the order of the look-up."""
+        if len(self.parts) == 1 and len(self.parts[0].rows) == self._count:
+            return self.parts[0].piece.get(self.parts[0].rows)
+        timestamps = np.full(self._count, -1, np.int64)
+        entries = np.full(self._count, -1, np.int64)
+        found, offset = [], 0
+        for piece, rows, places in self.parts:
+            values = piece.get(rows)
+            timestamps[places] = values.timestamps
+            entries[places] = np.arange(offset, offset + len(rows))
+            found.append(values.data)
+            offset += len(rows)
+        data = concat(found) if found else pa.array([], pa.binary())
+        return Values(data.take(pa.array(entries, mask=entries < 0)), timestamps)
+
+    def put(self, values: Values) -> None:
+        """Write the values of all keys; those outside of every piece are left out."""
+        if len(self.parts) == 1 and len(self.parts[0].rows) == self._count:
+            self.parts[0].piece.put(self.parts[0].rows, values)
+            return
+        for piece, rows, places in self.parts:
+            piece.put(rows, Values(values.data.take(pa.array(places)), values.timestamps[places]))
+
+
+class StateStore(ABC):
+    """A named store of one task. All its writes belong to the running transaction until ``commit``."""
+
+    name: str
+
+    @abstractmethod
+    def pieces(self) -> list[TransactionalKeyValueStore]:
+        """The parts that hold the rows."""
+
+    @abstractmethod
+    def open(self, database: Database | None) -> None:
+        """Take up what is on disk; None for a store that lives in memory alone."""
+
+    @abstractmethod
+    def locate(self, keys: Keys) -> Located:
+        """Look up distinct keys."""
+
+    @abstractmethod
+    def put(self, located: Located, values: Values) -> None:
+        """Write the values of keys that were looked up; null deletes."""
+
+    @abstractmethod
+    def families(self) -> dict[str, TransactionalKeyValueStore]:
+        """The parts that may have something to write to disk, by the names of their column families."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """All live rows in the order in which the store iterates."""
+
+    def changes(self) -> ChangeSet | None:
+        """What the transaction changed; None when it changed nothing."""
+        changed = [change for piece in self.pieces() if len((change := piece.changes()).keys)]
+        if len(changed) <= 1:
+            return changed[0] if changed else None
+        times = None
+        if changed[0].keys.times is not None:
+            times = np.concatenate([change.keys.times for change in changed])
+        keys = Keys(concat([change.keys.data for change in changed]), times)
+        data = concat([change.values.data for change in changed])
+        return ChangeSet(keys, Values(data, np.concatenate([change.values.timestamps for change in changed])))
+
+    def apply(self, changes: ChangeSet) -> None:
+        """Write changes of a committed transaction that are not here yet."""
+        self.put(self.locate(changes.keys), changes.values)
+        self.commit()
+
+    def commit(self) -> None:
+        for piece in self.pieces():
+            piece.commit()
+
+    def rollback(self) -> None:
+        for piece in self.pieces():
+            piece.rollback()
+
+    def flushed(self, database: Database) -> None:
+        """The dirty rows of ``families`` are on disk now."""
+        for piece in self.pieces():
+            piece.flushed()
+
+    def evict(self, everything: bool = False) -> None:
+        """Forget rows that are on disk."""
+        for piece in self.pieces():
+            piece.evict(everything)
+
+    def state(self) -> dict[str, int]:
+        """Numbers to keep with the commit, such as the store's own stream time."""
+        return {}
+
+    def restore_state(self, numbers: dict[str, int]) -> None:
+        """Take up the numbers of a commit."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces())
+
+    @property
+    def approximate_num_uncommitted_entries(self) -> int:
+        return sum(piece.approximate_num_uncommitted_entries for piece in self.pieces())
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        return sum(piece.approximate_num_uncommitted_bytes for piece in self.pieces())

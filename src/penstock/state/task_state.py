@@ -1,0 +1,200 @@
+"""All state of one task: its stores, its stream times, its database, and the commit they are at."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.errors import StoreError
+from penstock.settings import StateSettings
+from penstock.state.clock import StreamTime
+from penstock.state.database import Database
+from penstock.state.delta import read_delta
+from penstock.state.snapshot import read_snapshot, write_snapshot
+from penstock.state.store import StateStore
+from penstock.state.transactional import ChangeSet
+from penstock.storage import FileRef, Storage
+
+Numbers = dict[str, dict[str, int]]
+"""What belongs to a commit besides rows: stream times, by the names of stores and operators."""
+
+
+class Committed(NamedTuple):
+    """What one commit means for one task."""
+
+    commit: int
+    delta: FileRef | None
+    numbers: Numbers
+
+
+class TaskState:
+    """The stores of a task at one commit, with what the running transaction wrote on top.
+
+    Without a folder everything stays in memory and ``commit`` is all that is needed; that is how the test driver and
+    stateless tasks run.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        stores: Iterable[StateStore],
+        settings: StateSettings,
+        folder: Path | None = None,
+        storage: Storage | None = None,
+    ):
+        self.task = task
+        self.stores = {store.name: store for store in stores}
+        self.clocks: dict[str, StreamTime] = {}
+        self.at = -1
+        self.snapshot = -1
+        self._settings = settings
+        self._folder = folder if self.stores else None
+        self._storage = storage
+        self._database: Database | None = None
+        self._flushed = -1
+
+    def clock(self, name: str) -> StreamTime:
+        """The stream time that an operator of this name keeps."""
+        return self.clocks.setdefault(name, StreamTime())
+
+    # --- opening -------------------------------------------------------------------------------------------------
+
+    def open(self, application: str, commit: int, snapshot: int, since: Callable[[int], list[Committed]]) -> None:
+        """Take up what is on disk and bring it to a commit.
+
+        Args:
+            application: identifies the application's checkpoint; a database of another one is thrown away.
+            commit: the newest commit.
+            snapshot: the commit of the task's newest snapshot, -1 for none.
+            since: gives the task's part of all commits after one, in order.
+        """
+        if self._folder is not None:
+            self._database = self._open_database(application, commit, snapshot)
+            for store in self.stores.values():
+                store.open(self._database)
+            meta = self._database.meta()
+            self.at = self._flushed = meta.get("commit", -1)
+            self._restore_numbers(meta.get("numbers", {}))
+            self._application = application
+        self.snapshot = snapshot
+        for step in since(self.at):
+            self.apply(step)
+        self.at = commit
+
+    def _open_database(self, application: str, commit: int, snapshot: int) -> Database:
+        assert self._folder is not None
+        database = Database(self._folder, self._settings.block_cache_bytes)
+        meta = database.meta()
+        at = meta.get("commit", -1)
+        stale = bool(meta) and meta["application"] != application
+        if not stale and at > commit:
+            database.close()
+            raise StoreError(
+                f"the state database {self._folder} is at commit {at}, but the newest manifest is of commit {commit}: "
+                "manifests are missing. Restore the checkpoint folder from a backup, or remove both to begin anew"
+            )
+        if not stale and at >= snapshot:
+            return database
+        database.close()
+        shutil.rmtree(self._folder)
+        if snapshot >= 0:
+            assert self._storage is not None
+            read_snapshot(self._storage, self.task, snapshot, self._folder)
+        return Database(self._folder, self._settings.block_cache_bytes)
+
+    def apply(self, step: Committed) -> None:
+        """Take over a commit whose changes are not in memory: read them from its delta file."""
+        if step.delta is not None:
+            assert self._storage is not None
+            for name, changes in read_delta(self._storage.read_verified(step.delta)):
+                self.stores[name].apply(changes)
+        self._restore_numbers(step.numbers)
+        self.at = step.commit
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def changes(self) -> list[tuple[str, ChangeSet]]:
+        """What the running transaction changed, store by store."""
+        every = ((name, store.changes()) for name, store in self.stores.items())
+        return [(name, change) for name, change in every if change is not None]
+
+    def numbers(self) -> Numbers:
+        """The numbers as the running transaction leaves them."""
+        times = {name: {"stream_time": clock.now} for name, clock in self.clocks.items()}
+        return times | {name: numbers for name, store in self.stores.items() if (numbers := store.state())}
+
+    def commit(self, commit: int) -> None:
+        """Keep what the transaction wrote; it is part of this commit now."""
+        for part in self._parts():
+            part.commit()
+        self.at = commit
+        if self._database is not None and self._is_flush_due():
+            self.flush()
+
+    def rollback(self) -> None:
+        """Take back what the transaction wrote."""
+        for part in self._parts():
+            part.rollback()
+
+    @property
+    def approximate_num_uncommitted_entries(self) -> int:
+        return sum(store.approximate_num_uncommitted_entries for store in self.stores.values())
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        return sum(store.approximate_num_uncommitted_bytes for store in self.stores.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by rows of all stores."""
+        return sum(store.nbytes for store in self.stores.values())
+
+    # --- the disk ------------------------------------------------------------------------------------------------
+
+    def _is_flush_due(self) -> bool:
+        limits = self._settings
+        if self.at - self._flushed >= limits.flush_commits or self.nbytes > limits.hot_max_bytes:
+            return True
+        return (
+            sum(piece.dirty_count() for store in self.stores.values() for piece in store.pieces()) > limits.flush_rows
+        )
+
+    def flush(self) -> None:
+        """Write committed rows to the database, publish a snapshot when one is due, and make room in memory."""
+        assert self._database is not None
+        families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
+        dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
+        meta = {"application": self._application, "commit": self.at, "numbers": self.numbers()}
+        self._database.write(dirty, meta)
+        for store in self.stores.values():
+            store.flushed(self._database)
+        self._flushed = self.at
+        if self._storage is not None and self.at - self.snapshot >= self._settings.snapshot_commits:
+            write_snapshot(self._database, self._storage, self.task, self.at)
+            self.snapshot = self.at
+        for everything in (False, True):
+            if self.nbytes > self._settings.hot_max_bytes // 2:
+                for store in self.stores.values():
+                    store.evict(everything)
+
+    def close(self) -> None:
+        """Roll back, flush what is committed, and let go of the database."""
+        self.rollback()
+        if self._database is not None:
+            if self.at > self._flushed:
+                self.flush()
+            self._database.close()
+            self._database = None
+
+    def _parts(self) -> list[StateStore | StreamTime]:
+        return [*self.stores.values(), *self.clocks.values()]
+
+    def _restore_numbers(self, numbers: Numbers) -> None:
+        for name, values in numbers.items():
+            if name in self.stores:
+                self.stores[name].restore_state(values)
+                self.stores[name].commit()
+            else:
+                self.clock(name).restore(values["stream_time"])

@@ -1,0 +1,242 @@
+"""Stores whose writes can be taken back until they are committed (KIP-892).
+
+Writes go to rows in memory and are remembered with what they replaced. A commit forgets the old values and begins the
+next transaction; a rollback puts them back. Below the rows lies a column family of the task's database, which only
+ever sees committed rows, when ``flush`` writes them there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, cut, fixed_binary, spans
+from penstock.state.rows import Keys, RowTable, Values
+
+Row = tuple[bytes, bytes, int]
+"""A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""
+
+
+class Base(Protocol):
+    """What lies below the rows in memory: bytes on disk, in order of their keys."""
+
+    is_empty: bool
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
+
+    def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class ChangeSet(NamedTuple):
+    """The rows that a transaction changed, each once, with their last values."""
+
+    keys: Keys
+    values: Values
+
+
+class TransactionalKeyValueStore:
+    """Keys with values and timestamps, always inside a transaction; after each commit the next one begins.
+
+    Look keys up once with ``find`` and go on with row numbers:
+
+    >>> store = TransactionalKeyValueStore()
+    >>> rows = store.find(Keys(pa.array([b"a", b"b"], pa.binary())))
+    >>> store.put(rows, Values(pa.array([b"1", b"2"], pa.binary()), np.array([10, 20])))
+    >>> store.commit()
+    >>> store.put(rows[:1], Values(pa.array([None], pa.binary()), np.array([30])))
+    >>> list(store.scan())
+    [(b'b', b'2', 20)]
+    >>> store.rollback()
+    >>> list(store.scan(reverse=True))
+    [(b'b', b'2', 20), (b'a', b'1', 10)]
+    """
+
+    def __init__(self, base: Base | None = None):
+        self.base = base
+        self._table = RowTable()
+        self._dirty: BoolArray = np.zeros(0, np.bool_)
+        self._touched: BoolArray = np.zeros(0, np.bool_)
+        self._undo: list[tuple[IntArray, tuple[IntArray, IntArray], BoolArray]] = []
+        self.approximate_num_uncommitted_entries = 0
+        self.approximate_num_uncommitted_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by the rows."""
+        return self._table.nbytes + self._dirty.nbytes + self._touched.nbytes
+
+    # --- reading and writing -------------------------------------------------------------------------------------
+
+    def find(self, keys: Keys) -> IntArray:
+        """The rows of distinct keys, made where there are none yet; good until the next commit."""
+        rows = self._table.find(keys)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size:
+            rows[unknown] = self._load(keys.take(unknown) if unknown.size < len(keys) else keys)
+        self._touched[rows] = True
+        return rows
+
+    def get(self, rows: IntArray) -> Values:
+        """The values of rows."""
+        return self._table.values(rows)
+
+    def put(self, rows: IntArray, values: Values) -> None:
+        """Write the values of rows, each row once; a null value deletes."""
+        self._undo.append((rows, self._table.remember(rows), self._dirty[rows]))
+        self._table.assign(rows, *values)
+        self._dirty[rows] = True
+        self.approximate_num_uncommitted_entries += len(rows)
+        self.approximate_num_uncommitted_bytes += 48 * len(rows) + int(spans(values.data).length.sum())
+
+    def scan(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
+        """The rows with ``low <= key < high`` in order of the keys' bytes, or backwards."""
+        here = self._physical(np.arange(len(self._table)))
+        known = set(here) if self.base is not None else set()
+        live = np.flatnonzero(self._table.present())
+        live_keys = [here[row] for row in live.tolist()]
+        inside = [i for i, key in enumerate(live_keys) if (low is None or key >= low) and (high is None or key < high)]
+        inside.sort(key=live_keys.__getitem__, reverse=reverse)
+        values = self._table.values(live[inside])
+        ours = zip([live_keys[i] for i in inside], values.data.to_pylist(), values.timestamps.tolist(), strict=True)
+        if self.base is None or self.base.is_empty:
+            return iter(ours)
+        theirs = ((key, *unpack(row)) for key, row in self.base.scan(low, high, reverse) if key not in known)
+        return heapq.merge(ours, theirs, key=lambda row: row[0], reverse=reverse)
+
+    def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
+        """The rows whose keys begin with these bytes."""
+        return self.scan(prefix, after_prefix(prefix), reverse)
+
+    def _load(self, keys: Keys) -> IntArray:
+        """Rows for keys that are not in memory, with what the disk has for them."""
+        first = len(self._table)
+        rows = self._table.add(keys)
+        size = len(self._table)
+        if size > len(self._dirty):
+            self._dirty, self._touched = (_grown(flags, first, size) for flags in (self._dirty, self._touched))
+        self._dirty[rows] = False
+        if self.base is not None and not self.base.is_empty:
+            found = pa.array(self.base.get_many(self._physical(rows)), pa.binary())
+            if found.null_count < len(found):
+                self._table.assign(rows, *unpack_all(found))
+        return rows
+
+    def load_all(self) -> None:
+        """Bring all rows of the disk into memory."""
+        if self.base is not None and not self.base.is_empty:
+            keys = [key for key, _ in self.base.scan(None, None)]
+            self.find(self._logical(pa.array(keys, pa.binary())))
+
+    def _logical(self, keys: Binary) -> Keys:
+        """Keys from how they are on disk."""
+        return Keys(keys)
+
+    def _physical(self, rows: IntArray) -> list[bytes]:
+        """The keys of rows as they are on disk."""
+        return physical_keys(self._table.keys(rows)).to_pylist()  # type: ignore[no-any-return]
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def changes(self) -> ChangeSet:
+        """What the transaction changed so far."""
+        rows = self._changed()
+        return ChangeSet(self._table.keys(rows), self._table.values(rows))
+
+    def apply(self, changes: ChangeSet) -> None:
+        """Write committed changes that another process made."""
+        self.put(self.find(changes.keys), changes.values)
+        self.commit()
+
+    def commit(self) -> None:
+        """Keep what the transaction wrote, and begin the next one."""
+        self._begin()
+        self._table.compact()
+
+    def rollback(self) -> None:
+        """Take back what the transaction wrote, and begin the next one."""
+        for rows, values, dirty in reversed(self._undo):
+            self._table.restore(rows, values)
+            self._dirty[rows] = dirty
+        self._begin()
+
+    def _begin(self) -> None:
+        self._undo = []
+        self.approximate_num_uncommitted_entries = self.approximate_num_uncommitted_bytes = 0
+
+    def _changed(self) -> IntArray:
+        if not self._undo:
+            return np.zeros(0, np.int64)
+        rows = [rows for rows, _, _ in self._undo]
+        return rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))
+
+    # --- to and from the disk ------------------------------------------------------------------------------------
+
+    def dirty_count(self) -> int:
+        """How many committed rows are not on disk yet."""
+        return int(np.count_nonzero(self._dirty[: len(self._table)]))
+
+    def dirty_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """The committed rows that are not on disk yet, as they are to lie there, in order of their keys."""
+        assert not self._undo, "only committed rows go to disk"
+        rows = np.flatnonzero(self._dirty[: len(self._table)])
+        packed = pack_all(self._table.values(rows)).to_pylist()
+        return iter(sorted(zip(self._physical(rows), packed, strict=True)))
+
+    def flushed(self) -> None:
+        """The dirty rows are on disk now."""
+        self._dirty[:] = False
+
+    def evict(self, everything: bool = False) -> None:
+        """Forget the rows in memory that were not used since the last call; only after a flush."""
+        size = len(self._table)
+        rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
+        self._table.keep(rows)
+        self._dirty = np.zeros(len(rows), np.bool_)
+        self._touched = np.zeros(len(rows), np.bool_)
+
+
+def physical_keys(keys: Keys) -> Binary:
+    """Keys as bytes: the key, and behind it the time in 8 bytes, big endian."""
+    if keys.times is None:
+        return keys.data
+    return pc.binary_join_element_wise(keys.data, fixed_binary(keys.times.astype(">i8")), b"")
+
+
+def pack_all(values: Values) -> Binary:
+    """Values as they lie on disk: the timestamp in 8 bytes, then the value; null stays null."""
+    return pc.binary_join_element_wise(fixed_binary(values.timestamps.astype(">i8")), values.data, b"")
+
+
+def unpack(row: bytes) -> tuple[bytes, int]:
+    return row[8:], int.from_bytes(row[:8], "big", signed=True)
+
+
+def unpack_all(packed: Binary) -> Values:
+    """The reverse of ``pack_all``."""
+    present = np.flatnonzero(packed.is_valid().to_numpy(zero_copy_only=False))
+    where = spans(packed)
+    timestamps = np.full(len(packed), -1, np.int64)
+    stamps = where.data[where.start[present][:, None] + np.arange(8)]
+    timestamps[present] = np.ascontiguousarray(stamps).view(">i8").ravel()
+    return Values(cut(packed, 8), timestamps)
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The lowest key above all that begin with the prefix; None when there is none.
+
+    >>> after_prefix(b"ab"), after_prefix(b"a\\xff"), after_prefix(b"\\xff")
+    (b'ac', b'b', None)
+    """
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _grown(flags: BoolArray, used: int, size: int) -> BoolArray:
+    grown = np.zeros(size + size // 2 + 16, np.bool_)
+    grown[:used] = flags[:used]
+    return grown

@@ -1,0 +1,253 @@
+"""Where an application's commits lie: delta files, manifests, snapshots. One small interface, two places.
+
+A local (or shared) folder is the default; any object store that ``obstore`` speaks to can be used instead
+(``s3://``, ``gs://``, ``az://``), with the extra ``penstock[obstore]``.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import xxhash
+
+from penstock.errors import ConfigError, CorruptDataError, StoreError
+
+
+class FileRef(msgspec.Struct, frozen=True, array_like=True):
+    """A finished file: its name, its size and the checksum of all its bytes."""
+
+    name: str
+    size: int
+    checksum: int
+
+    def verify(self, data: Any, where: str) -> None:
+        """Raise ``CorruptDataError`` unless the bytes are the ones that were written."""
+        if len(data) != self.size:
+            raise CorruptDataError(
+                f"{where}/{self.name} is torn: {self.size} bytes were written, {len(data)} are there; "
+                "restore the file from a backup"
+            )
+        if checksum(data) != self.checksum:
+            raise CorruptDataError(
+                f"{where}/{self.name} is damaged: its checksum is not the one it was written with; "
+                "restore the file from a backup"
+            )
+
+
+def checksum(data: Any) -> int:
+    """The checksum that files are checked with (XXH3, 63 bits, so that it fits a JSON integer everywhere)."""
+    return xxhash.xxh3_64_intdigest(memoryview(data)) >> 1
+
+
+class Storage(ABC):
+    """Named, immutable files: written once, read by anybody, and created at most once where it matters."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Create a small file durably unless it is there; whether this call created it."""
+
+    @abstractmethod
+    def write(self, name: str) -> Any:
+        """A context that gives a file to write into (``pyarrow.NativeFile``); durable when it ends well."""
+
+    @abstractmethod
+    def read(self, name: str) -> Any:
+        """All bytes of a file, as a buffer; ``FileNotFoundError`` when it is not there."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> list[str]:
+        """The names of all files in a folder, sorted."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a file; it may be gone already."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """How to open the same storage elsewhere with ``open_storage``."""
+
+    def ref(self, name: str) -> FileRef:
+        """The reference of a file just written."""
+        data = self.read(name)
+        return FileRef(name, len(data), checksum(data))
+
+    def read_verified(self, ref: FileRef) -> Any:
+        """The bytes of a file, checked; raises ``CorruptDataError``."""
+        try:
+            data = self.read(ref.name)
+        except FileNotFoundError:
+            raise CorruptDataError(
+                f"{self.url}/{ref.name} is missing: {ref.size} bytes were committed; restore the file from a backup"
+            ) from None
+        ref.verify(data, self.url)
+        return data
+
+
+class LocalStorage(Storage):
+    """Files in a folder of this machine, or of a file system that all machines share."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def create(self, name: str, data: bytes) -> bool:
+        return create_file(self._path(name), data)
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[Any]:
+        path = self._path(name)
+        with durable_file(path) as file:
+            yield file
+
+    def read(self, name: str) -> Any:
+        return map_file(self._path(name))
+
+    def list(self, prefix: str) -> list[str]:
+        folder = self._path(prefix)
+        if not folder.is_dir():
+            return []
+        files = (Path(where) / file for where, _, files in os.walk(folder) for file in files)
+        return sorted(str(path.relative_to(self.root)) for path in files if not path.name.startswith(TEMPORARY))
+
+    def delete(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.root / name
+
+
+class ObjectStorage(Storage):
+    """Files in an object store, through ``obstore``; creating at most once is the store's conditional put."""
+
+    def __init__(self, url: str):
+        try:
+            import obstore
+            from obstore.store import from_url
+        except ImportError:
+            raise ConfigError(f"the checkpoint storage {url} needs obstore: pip install 'penstock[obstore]'") from None
+        self._url = url
+        self._obstore = obstore
+        self._store = from_url(url)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            self._obstore.put(self._store, name, data, mode="create")
+        except self._obstore.exceptions.AlreadyExistsError:
+            return False
+        return True
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "file"
+            with pa.OSFile(str(path), "wb") as file:
+                yield file
+            self._obstore.put(self._store, name, path)
+
+    def read(self, name: str) -> Any:
+        try:
+            return pa.py_buffer(bytes(self._obstore.get(self._store, name).bytes()))
+        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            raise FileNotFoundError(name) from None
+
+    def list(self, prefix: str) -> list[str]:
+        pages = self._obstore.list(self._store, prefix)
+        return sorted(item["path"] for page in pages for item in page)
+
+    def delete(self, name: str) -> None:
+        try:
+            self._obstore.delete(self._store, name)
+        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            pass
+
+
+def open_storage(url: str) -> Storage:
+    """The storage at a URL of an object store, or in a folder."""
+    return ObjectStorage(url) if "://" in url else LocalStorage(Path(url))
+
+
+# --- files of a local disk ----------------------------------------------------------------------------------------
+
+TEMPORARY = ".tmp-"
+
+
+def create_file(path: Path, data: bytes) -> bool:
+    """Create a file durably and at once (nobody ever sees half of it) unless it is there already."""
+    temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+@contextmanager
+def durable_file(path: Path) -> Iterator[Any]:
+    """A new file to write into, synced to disk when the context ends well and removed when it does not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with pa.OSFile(str(path), "wb") as file:
+            yield file
+        sync_file(path)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def map_file(path: Path) -> Any:
+    """All bytes of a file, mapped into memory."""
+    if path.stat().st_size == 0:
+        return pa.py_buffer(b"")
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's bytes durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    sync_file(path)
+
+
+def cannot_write(path: Path, error: OSError) -> StoreError:
+    """The error for a file that cannot be written: a full disk, a read-only folder."""
+    return StoreError(
+        f"cannot write {path}: {error.strerror or error}; nothing was committed. Make room or make the folder "
+        "writable, and start again: the application goes on where it was"
+    )
