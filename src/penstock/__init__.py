@@ -1,0 +1,22 @@
+"""Penstock: the Kafka Streams DSL in Python, executed on Spark."""
+
+from penstock.dsl.builder import StreamsBuilder
+from penstock.dsl.materialized import Materialized
+from penstock.dsl.windows import TimeWindows
+from penstock.errors import PenstockError, TopologyError, TopologyException
+from penstock.plan.functions import columnar
+from penstock.plan.topology import Topology
+from penstock.record import Record, Windowed
+
+__all__ = [
+    "Materialized",
+    "PenstockError",
+    "Record",
+    "StreamsBuilder",
+    "TimeWindows",
+    "Topology",
+    "TopologyError",
+    "TopologyException",
+    "Windowed",
+    "columnar",
+]

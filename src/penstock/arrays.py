@@ -116,7 +116,7 @@ _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 
 
-def murmur2(keys: Binary) -> NDArray[np.uint32]:
+def murmur2(keys: Binary) -> Any:
     """Kafka's murmur2 of every key, as ``org.apache.kafka.common.utils.Utils.murmur2`` has it.
 
     >>> murmur2(pa.array([b"21", b"foobar", b""], pa.binary())).view(np.int32).tolist()
@@ -139,7 +139,8 @@ def murmur2(keys: Binary) -> NDArray[np.uint32]:
         h = np.where(rest > 0, (h ^ tail) * _M, h)
     h ^= h >> np.uint32(13)
     h *= _M
-    return h ^ (h >> np.uint32(15))
+    h ^= h >> np.uint32(15)
+    return h
 
 
 def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -150,9 +151,10 @@ def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def partitions(keys: Binary, count: int, without_key: int) -> IntArray:
     """The partition of every key under Kafka's default partitioner; ``without_key`` where the key is null."""
-    placed = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
+    placed: IntArray = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
     missing = null_mask(keys)
-    return placed if missing is None else np.where(missing, without_key % count, placed)
+    result: IntArray = placed if missing is None else np.where(missing, without_key % count, placed)
+    return result
 
 
 _K1 = np.uint64(0xFF51AFD7ED558CCD)

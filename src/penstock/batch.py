@@ -72,6 +72,10 @@ class Batch:
     def with_value(self, value: Column) -> Self:
         return replace(self, value=value)
 
+    def as_changes(self, value: Column, timestamp: IntArray, old: Column | None) -> Changes:
+        """The same records as changes of a table."""
+        return Changes(self.key, value, timestamp, self.order, self.headers, self.placed, old)
+
     def on_branch(self, branch: int) -> Self:
         """The same records as they go down one of several branches."""
         return replace(self, order=(*self.order, branch))

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -180,6 +180,28 @@ class ObjectStorage(Storage):
 def open_storage(url: str) -> Storage:
     """The storage at a URL of an object store, or in a folder."""
     return ObjectStorage(url) if "://" in url else LocalStorage(Path(url))
+
+
+# --- small files that say themselves whether they are whole --------------------------------------------------------
+
+T = TypeVar("T")
+
+
+def seal(content: Any) -> bytes:
+    """A structure as JSON, behind a line with its checksum."""
+    body = msgspec.json.encode(content)
+    return b"%016x\n" % checksum(body) + body
+
+
+def unseal(data: Any, type_: type[T], where: str) -> T:
+    """The reverse of ``seal``; raises ``CorruptDataError`` naming the file."""
+    try:
+        sum_, body = bytes(data).split(b"\n", 1)
+        if int(sum_, 16) != checksum(body):
+            raise ValueError("its checksum does not match")
+        return msgspec.json.decode(body, type=type_)
+    except (ValueError, msgspec.DecodeError) as error:
+        raise CorruptDataError(f"{where} is damaged: {error}; restore it from a backup") from None
 
 
 # --- files of a local disk ----------------------------------------------------------------------------------------

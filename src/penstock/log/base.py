@@ -71,7 +71,9 @@ class Records:
     headers: Any = None
     placed: bool = False
     arrival: IntArray | None = None
-    """The order in which the records of all topics arrived, where the log knows it."""
+    """The order in which the records of all topics arrived, where that is known."""
+    old: Binary | None = None
+    """In internal topics that carry changes of a table: the value before."""
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -92,6 +94,7 @@ class Records:
             None if self.headers is None else self.headers.slice(start, length),
             self.placed,
             None if self.arrival is None else self.arrival[start:stop],
+            None if self.old is None else self.old.slice(start, length),
         )
 
 

@@ -31,8 +31,8 @@ class Serde(ABC):
     name: str
     """What the type is called in plans, topics and messages."""
 
-    immutable: bool = False
-    """Whether decoded values can never be changed in place, and encoding and decoding gives an equal value back."""
+    plain: type | None = None
+    """The type of all decoded values, if such values cannot be changed in place and come back as they were."""
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:

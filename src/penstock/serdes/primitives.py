@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ class BytesSerde(Serde):
     """The bytes as they are."""
 
     name = "bytes"
-    immutable = True
+    plain = bytes
 
     def encode(self, value: Any) -> bytes:
         if type(value) is not bytes:
@@ -37,7 +38,7 @@ class StrSerde(Serde):
     """Text as UTF-8."""
 
     name = "str"
-    immutable = True
+    plain = str
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, str):
@@ -69,26 +70,28 @@ class StrSerde(Serde):
 class NumberSerde(Serde):
     """Eight bytes, big endian, as Kafka's Long and Double serdes write them."""
 
-    immutable = True
-
-    def __init__(self, name: str, python_type: type, dtype: str):
+    def __init__(self, name: str, plain: type, dtype: str):
         self.name = name
-        self._type = python_type
+        self.plain = plain
         self.wire = np.dtype(dtype)
+        self._format = struct.Struct(">q" if plain is int else ">d")
         self.native = self.wire.newbyteorder("=")
 
     def encode(self, value: Any) -> bytes:
-        if type(value) is not self._type and not (self._type is float and type(value) is int):
+        if type(value) is not self.plain and not (self.plain is float and type(value) is int):
             raise self.refuse(value)
         try:
-            return np.array(value, self.wire).tobytes()
-        except OverflowError:
+            return self._format.pack(value)
+        except (OverflowError, struct.error):
             raise SerdeError(f"{value!r} does not fit into 8 bytes") from None
 
     def decode(self, data: bytes) -> Any:
         if len(data) != 8:
             raise SerdeError(f"a {self.name} has 8 bytes, got {len(data)}: {data!r}")
-        return np.frombuffer(data, self.wire)[0].item()
+        return self._format.unpack(data)[0]
+
+    def __reduce__(self) -> Any:
+        return NumberSerde, (self.name, self.plain, self.wire.str)
 
     def encode_numbers(self, numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None) -> Binary:
         """The bytes of an array of numbers; null where not ``valid``."""

@@ -23,7 +23,6 @@ class TimeWindowedSerde(Serde):
         self.inner = inner
         self.size = size
         self.name = f"windowed[{inner.name}, {size}]"
-        self.immutable = inner.immutable
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, Windowed):

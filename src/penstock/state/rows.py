@@ -179,7 +179,7 @@ class RowTable:
         return self._times[: len(self)]
 
     def compact(self) -> None:
-        """Throw away the bytes of values that were replaced, when they are the larger part. Ends what can be restored."""
+        """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more."""
         live = np.flatnonzero(self.present())
         if len(self._values) > 2 * live.size + 1024:
             self._values.keep(self._entries[live])

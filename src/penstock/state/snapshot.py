@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.errors import CorruptDataError
 from penstock.state.database import Database
-from penstock.storage import FileRef, Storage, checksum, durable_file, map_file
+from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
         there = set(storage.list(_folder(task)))
         files = {path.name: _upload(path, storage, task, there) for path in sorted(copy.iterdir())}
         snapshot = Snapshot(commit, files)
-        storage.create(_index(task, commit), msgspec.json.encode(snapshot))
+        storage.create(_index(task, commit), seal(snapshot))
         _forget_older(storage, task, snapshot, there)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
@@ -40,12 +40,11 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
 
 def read_snapshot(storage: Storage, task: str, commit: int, path: Path) -> None:
     """Make a database's folder from a snapshot."""
+    name = _index(task, commit)
     try:
-        snapshot = msgspec.json.decode(storage.read(_index(task, commit)), type=Snapshot)
-    except (FileNotFoundError, msgspec.DecodeError) as error:
-        raise CorruptDataError(
-            f"the snapshot {_index(task, commit)} in {storage.url} cannot be read: {error!r}; restore it from a backup"
-        ) from error
+        snapshot = unseal(storage.read(name), Snapshot, f"{storage.url}/{name}")
+    except FileNotFoundError:
+        raise CorruptDataError(f"the snapshot {storage.url}/{name} is missing; restore it from a backup") from None
     shutil.rmtree(path, ignore_errors=True)
     for name, ref in snapshot.files.items():
         with durable_file(path / name) as file:
@@ -66,7 +65,7 @@ def _forget_older(storage: Storage, task: str, newest: Snapshot, there: set[str]
     indexes = sorted(name for name in there if name.endswith(".snapshot"))
     needed = {ref.name for ref in newest.files.values()} | {_index(task, newest.commit)}
     for name in indexes[-1:]:
-        before = msgspec.json.decode(storage.read(name), type=Snapshot)
+        before = unseal(storage.read(name), Snapshot, name)
         needed |= {ref.name for ref in before.files.values()} | {name}
     for name in there - needed:
         storage.delete(name)

@@ -127,7 +127,7 @@ class StateStore(ABC):
         """Numbers to keep with the commit, such as the store's own stream time."""
         return {}
 
-    def restore_state(self, numbers: dict[str, int]) -> None:
+    def restore_state(self, numbers: dict[str, int]) -> None:  # noqa: B027 - most stores have none
         """Take up the numbers of a commit."""
 
     @property

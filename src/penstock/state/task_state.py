@@ -54,6 +54,7 @@ class TaskState:
         self._storage = storage
         self._database: Database | None = None
         self._flushed = -1
+        self._unflushed_commits = 0
 
     def clock(self, name: str) -> StreamTime:
         """The stream time that an operator of this name keeps."""
@@ -81,7 +82,6 @@ class TaskState:
         self.snapshot = snapshot
         for step in since(self.at):
             self.apply(step)
-        self.at = commit
 
     def _open_database(self, application: str, commit: int, snapshot: int) -> Database:
         assert self._folder is not None
@@ -112,6 +112,7 @@ class TaskState:
                 self.stores[name].apply(changes)
         self._restore_numbers(step.numbers)
         self.at = step.commit
+        self._unflushed_commits += 1
 
     # --- transactions --------------------------------------------------------------------------------------------
 
@@ -130,6 +131,7 @@ class TaskState:
         for part in self._parts():
             part.commit()
         self.at = commit
+        self._unflushed_commits += 1
         if self._database is not None and self._is_flush_due():
             self.flush()
 
@@ -155,7 +157,7 @@ class TaskState:
 
     def _is_flush_due(self) -> bool:
         limits = self._settings
-        if self.at - self._flushed >= limits.flush_commits or self.nbytes > limits.hot_max_bytes:
+        if self._unflushed_commits >= limits.flush_commits or self.nbytes > limits.hot_max_bytes:
             return True
         return (
             sum(piece.dirty_count() for store in self.stores.values() for piece in store.pieces()) > limits.flush_rows
@@ -171,6 +173,7 @@ class TaskState:
         for store in self.stores.values():
             store.flushed(self._database)
         self._flushed = self.at
+        self._unflushed_commits = 0
         if self._storage is not None and self.at - self.snapshot >= self._settings.snapshot_commits:
             write_snapshot(self._database, self._storage, self.task, self.at)
             self.snapshot = self.at
@@ -185,6 +188,12 @@ class TaskState:
         if self._database is not None:
             if self.at > self._flushed:
                 self.flush()
+            self._database.close()
+            self._database = None
+
+    def abandon(self) -> None:
+        """Let go of the database as it is on disk."""
+        if self._database is not None:
             self._database.close()
             self._database = None
 

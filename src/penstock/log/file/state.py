@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
-from penstock.storage import checksum, create_file
+from penstock.storage import create_file, seal, unseal
 
 CHECKPOINT_EVERY = 256
 _DIGITS = 16
@@ -102,7 +102,7 @@ class EntryFiles:
 
     def create(self, state: TopicState, entry: Entry) -> bool:
         """Add an entry behind the state; False when somebody else was faster."""
-        if not create_file(self.folder / _entry(state.next), _seal(entry)):
+        if not create_file(self.folder / _entry(state.next), seal(entry)):
             return False
         state.apply(entry)
         if state.next % CHECKPOINT_EVERY == 0:
@@ -112,7 +112,7 @@ class EntryFiles:
     def checkpoint(self, state: TopicState) -> None:
         """Sum up all entries so far, and remove those that the checkpoint before this one summed up."""
         older = sorted(path.name for path in self.folder.glob("*.checkpoint"))
-        create_file(self.folder / f"{state.next:0{_DIGITS}d}.checkpoint", _seal(state))
+        create_file(self.folder / f"{state.next:0{_DIGITS}d}.checkpoint", seal(state))
         for name in older[:-1]:
             (self.folder / name).unlink(missing_ok=True)
         summed_up = int(older[-1][:_DIGITS]) if older else 0
@@ -128,18 +128,7 @@ class EntryFiles:
             raise CorruptDataError(
                 f"{path} is missing though later entries are there; restore it from a backup"
             ) from None
-        try:
-            sum_, body = data.split(b"\n", 1)
-            if int(sum_, 16) != checksum(body):
-                raise ValueError("its checksum does not match")
-            return msgspec.json.decode(body, type=type_)
-        except (ValueError, msgspec.DecodeError) as error:
-            raise CorruptDataError(f"{path} is damaged: {error}; restore it from a backup") from None
-
-
-def _seal(entry: Entry | TopicState) -> bytes:
-    body = msgspec.json.encode(entry)
-    return b"%016x\n" % checksum(body) + body
+        return unseal(data, type_, str(path))
 
 
 def _entry(number: int) -> str:

@@ -16,6 +16,7 @@ from penstock.state.transactional import Row, TransactionalKeyValueStore
 class KeyValueStore(StateStore):
     """The latest value of every key.
 
+    >>> import pyarrow as pa
     >>> store = KeyValueStore("prices")
     >>> keys = Keys(pa.array([b"a", b"b"], pa.binary()))
     >>> store.put(store.locate(keys), Values(pa.array([b"1", b"2"], pa.binary()), np.array([5, 6])))

@@ -1,0 +1,103 @@
+"""Where a topology begins: topics become streams and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import KTable
+from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.errors import TopologyError
+from penstock.plan import names, nodes
+from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.topology import Topology
+from penstock.serdes import of
+
+
+class StreamsBuilder:
+    """Collects the steps of a topology.
+
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("words", value=str).group_by(lambda key, word: word).count("counts").to_stream().to("counts")
+    >>> topology = builder.build()
+    """
+
+    def __init__(self) -> None:
+        self._graph = Graph()
+
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        key: Any = None,
+        value: Any = None,
+        timestamp: Callable[..., int] | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        """The records of one or more topics as a stream.
+
+        Args:
+            topic: the topic's name, or several.
+            key: the type of the keys: ``str`` (default), ``int``, ``float``, ``bytes``, a serde.
+            value: the type of the values: one of these, a dict, dataclass or ``msgspec.Struct`` (JSON); anything JSON
+                can say by default.
+            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds; without it
+                the time is the one the record carries.
+            name: the step's name.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        if not topics:
+            raise TopologyError(f"stream at {caller()}: give at least one topic")
+        node = nodes.StreamSource(
+            name=self._graph.names.node(names.SOURCE, name),
+            where=caller(),
+            topics=topics,
+            key=DEFAULT_KEY if key is None else of(key, "key"),
+            value=DEFAULT_VALUE if value is None else of(value, "value"),
+            timestamp=_extractor(timestamp),
+        )
+        return KStream(self._graph, self._graph.add(node), node.key, node.value)
+
+    def table(
+        self,
+        topic: str,
+        key: Any = None,
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Callable[..., int] | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
+
+        The table has a store when it is given a name for one, or when a later step needs it.
+        """
+        graph = self._graph
+        keys = DEFAULT_KEY if key is None else of(key, "key")
+        values = DEFAULT_VALUE if value is None else of(value, "value")
+        spec = graph.store(materialized_of(materialized, store), f"{topic}-", key=keys, value=values)
+        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        node = nodes.TableSource(
+            name=graph.names.node(names.TABLE_SOURCE, name),
+            where=caller(),
+            topic=topic,
+            source_name=source,
+            key=keys,
+            value=values,
+            store=spec,
+            timestamp=_extractor(timestamp),
+        )
+        return KTable(graph, graph.add(node), keys, values)
+
+    def build(self) -> Topology:
+        """The finished topology.
+
+        Raises:
+            TopologyError: it cannot be run as it is; the message says where and why.
+        """
+        return Topology(tuple(self._graph.declared))
+
+
+def _extractor(function: Callable[..., int] | None) -> UserFunction | None:
+    return None if function is None else user_function(function, "timestamp", ("value",), ("key", "value"))

@@ -1,0 +1,68 @@
+"""What all steps of the DSL share: the graph they add nodes to, the types of what they hand on."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args, get_origin
+
+from penstock.dsl.materialized import Materialized
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction
+from penstock.plan.names import Names
+from penstock.serdes import JSON, STR, Serde, of
+
+N = TypeVar("N", bound=nodes.Node)
+
+DEFAULT_KEY: Serde = STR
+DEFAULT_VALUE: Serde = JSON
+
+
+class Graph:
+    """The nodes of a topology in the making, in the order in which they were declared.
+
+    A repartition that several aggregations share is declared again by each, which moves it back, as in Kafka Streams.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.declared: list[nodes.Node] = []
+
+    def add(self, node: N) -> N:
+        self.declared.append(node)
+        return node
+
+    def store(self, materialized: Materialized | None, prefix: str, **types: Serde | None) -> nodes.StoreSpec:
+        """The store a step asked for; a store without a name gets the next one."""
+        given = materialized or Materialized()
+        return nodes.StoreSpec(
+            name=given.store if given.store is not None else self.names.store(prefix),
+            named_by_user=given.store is not None,
+            kind=given.kind,
+            retention=given.retention_ms,
+            caching=given.caching,
+            key=given.key or types.get("key"),
+            value=given.value or types.get("value"),
+        )
+
+
+def result_type(given: Any, annotation: Any, default: Serde) -> Serde:
+    """The type a step's function results in: as told, else as annotated, else the default."""
+    if given is not None:
+        return of(given)
+    if annotation is None or annotation is Any or isinstance(annotation, str | TypeVar):
+        return default
+    return of(annotation)
+
+
+def pair_annotation(function: UserFunction) -> tuple[Any, Any]:
+    """The annotated types of the key and the value that a function returns; None where it does not tell."""
+    annotation = function.returns()
+    if get_origin(annotation) is tuple and len(get_args(annotation)) == 2:
+        key, value = get_args(annotation)
+        return key, value
+    return None, None
+
+
+def item_annotation(function: UserFunction) -> Any:
+    """The annotated type of what a function returns several of; None where it does not tell."""
+    arguments = get_args(function.returns())
+    return arguments[0] if len(arguments) == 1 else None

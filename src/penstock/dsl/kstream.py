@@ -1,0 +1,332 @@
+"""A stream of records (KStream)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, item_annotation, pair_annotation, result_type
+from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.errors import TopologyError
+from penstock.plan import names, nodes
+from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.serdes import Serde, of
+
+if TYPE_CHECKING:
+    from penstock.dsl.grouped import KGroupedStream
+    from penstock.dsl.ktable import KTable
+
+KEY_VALUE = ("key", "value")
+VALUE = ("value",)
+
+
+class KStream:
+    """A stream of records: every record is an event of its own.
+
+    Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,
+    functions of ``(value)`` the value alone. ``key=`` and ``value=`` give the types of a step's results where they
+    change: a Python type or a serde. Left out, they follow from the function's annotations, else keys are ``str`` and
+    values anything that JSON can say.
+    """
+
+    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, repartition_required: bool = False):
+        self._graph = graph
+        self._node = node
+        self._key = key
+        self._value = value
+        self._repartition_required = repartition_required
+
+    # --- one record at a time ------------------------------------------------------------------------------------
+
+    def filter(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+        """The records for which a function of (key, value) is true.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.filter(lambda key, value: value > 1), [("a", 1), ("b", 2)])
+        [('b', 2)]
+        """
+        return self._filter(predicate, False, name)
+
+    def filter_not(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+        """The records for which a function of (key, value) is false.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.filter_not(lambda key, value: value > 1), [("a", 1), ("b", 2)])
+        [('a', 1)]
+        """
+        return self._filter(predicate, True, name)
+
+    def _filter(self, predicate: Callable[[Any, Any], Any], negate: bool, name: str | None) -> KStream:
+        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
+        node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
+        return self._next(node)
+
+    def map(
+        self,
+        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream:
+        """The pairs that a function of (key, value) makes of the records; what groups by key afterwards repartitions.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.map(lambda key, value: (value, key), key=str, value=str), [("a", "x")])
+        [('x', 'a')]
+        """
+        function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?")
+        keys, values = self._pair(function, key, value)
+        node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
+        return self._next(node, key=keys, value=values)
+
+    def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream:
+        """The records with new values, from a function of (value) or (key, value).
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])
+        [('a', 2)]
+        """
+        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?")
+        values = result_type(value, function.returns(), DEFAULT_VALUE)
+        node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
+        return self._next(node, value=values)
+
+    def flat_map(
+        self, mapper: Callable[[Any, Any], Any], key: Any = None, value: Any = None, name: str | None = None
+    ) -> KStream:
+        """Any number of pairs for each record, from a function of (key, value).
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.flat_map(lambda key, value: [(key, 1), (value, 2)]), [("a", "x")])
+        [('a', 1), ('x', 2)]
+        """
+        function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?")
+        keys, values = self._pair(function, key, value)
+        node = nodes.FlatMap(
+            name=self._name(names.FLAT_MAP, name), mapper=function, key=keys, value=values, **self._at()
+        )
+        return self._next(node, key=keys, value=values)
+
+    def flat_map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream:
+        """Any number of values for each record, from a function of (value) or (key, value).
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.flat_map_values(lambda value: value.split()), [("a", "x y")])
+        [('a', 'x'), ('a', 'y')]
+        """
+        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint="did you mean flat_map?")
+        values = result_type(value, item_annotation(function), DEFAULT_VALUE)
+        node = nodes.FlatMapValues(
+            name=self._name(names.FLAT_MAP_VALUES, name), mapper=function, value=values, **self._at()
+        )
+        return self._next(node, value=values)
+
+    def select_key(self, mapper: Callable[[Any, Any], Any], key: Any = None, name: str | None = None) -> KStream:
+        """The records under new keys, from a function of (key, value).
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.select_key(lambda key, value: value["id"]), [("a", {"id": "x"})])
+        [('x', {'id': 'x'})]
+        """
+        node = self._select_key(user_function(mapper, "select_key", KEY_VALUE), key, name)
+        return self._next(node, key=node.key)
+
+    def _select_key(self, function: UserFunction, key: Any, name: str | None) -> nodes.SelectKey:
+        keys = result_type(key, function.returns(), DEFAULT_KEY)
+        node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
+        return self._graph.add(node)
+
+    def peek(self, action: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+        """The same records; a function of (key, value) is called with each, for its effect.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.peek(lambda key, value: print(key, value)), [("a", 1)])
+        a 1
+        [('a', 1)]
+        """
+        function = user_function(action, "peek", KEY_VALUE)
+        return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
+
+    def foreach(self, action: Callable[[Any, Any], Any], name: str | None = None) -> None:
+        """Call a function of (key, value) with each record; the stream ends here.
+
+        A batch that is repeated after a crash calls the function again: effects outside of Penstock happen at least
+        once, not exactly once.
+        """
+        function = user_function(action, "foreach", KEY_VALUE)
+        self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
+
+    # --- several streams -----------------------------------------------------------------------------------------
+
+    def merge(self, other: KStream, name: str | None = None) -> KStream:
+        """The records of both streams.
+
+        Raises:
+            TopologyError: their types differ, or they belong to different builders.
+        """
+        if other._graph is not self._graph:
+            raise TopologyError(f"merge at {caller()}: the two streams come from different builders")
+        if (self._key, self._value) != (other._key, other._value):
+            raise TopologyError(
+                f"merge at {caller()}: the streams have different types, {self._key.name} -> {self._value.name} and "
+                f"{other._key.name} -> {other._value.name}; bring them to the same ones with map or map_values"
+            )
+        merged = nodes.Merge(name=self._name(names.MERGE, name), parents=(self._node, other._node), where=caller())
+        required = self._repartition_required or other._repartition_required
+        return KStream(self._graph, self._graph.add(merged), self._key, self._value, required)
+
+    def split(self, name: str | None = None) -> BranchedKStream:
+        """Send each record down the first branch whose predicate holds.
+
+        >>> from penstock.testing import pipe
+        >>> def big(stream):
+        ...     branches = stream.split().branch(lambda key, value: value > 9, name="big").default_branch(name="small")
+        ...     return branches["big"]
+        >>> pipe(big, [("a", 1), ("b", 10)])
+        [('b', 10)]
+        """
+        node = nodes.Split(name=self._name(names.BRANCH, name), **self._at())
+        return BranchedKStream(self, self._graph.add(node), name or "")
+
+    # --- to topics and tables ------------------------------------------------------------------------------------
+
+    def to(self, topic: str, key: Any = None, value: Any = None, name: str | None = None) -> None:
+        """Write the records into a topic, each into the partition that Kafka's partitioner gives its key.
+
+        The topic is made when it does not exist.
+        """
+        sink = nodes.Sink(
+            name=self._name(names.SINK, name),
+            topic=topic,
+            key=self._key if key is None else of(key, "key"),
+            value=self._value if value is None else of(value, "value"),
+            **self._at(),
+        )
+        self._graph.add(sink)
+
+    def repartition(
+        self, name: str | None = None, partitions: int | None = None, key: Any = None, value: Any = None
+    ) -> KStream:
+        """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out."""
+        prefix = self._name(names.REPARTITION, name)
+        keys = self._key if key is None else of(key, "key")
+        values = self._value if value is None else of(value, "value")
+        node = repartition_node(self._graph, self._node, prefix, keys, values, partitions)
+        return KStream(self._graph, self._graph.add(node), keys, values)
+
+    def to_table(
+        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """The stream read as a table: each record is the newest value of its key, a null value deletes it."""
+        from penstock.dsl.ktable import KTable
+
+        given = materialized_of(materialized, store)
+        own_name = self._name(names.TO_TABLE, name)
+        spec = self._graph.store(given, names.TO_TABLE, key=self._key, value=self._value)
+        assert spec.key is not None
+        assert spec.value is not None
+        parent = self._node
+        if self._repartition_required:
+            parent = self._graph.add(repartition_node(self._graph, parent, own_name, spec.key, spec.value))
+        node = nodes.ToTable(name=own_name, parents=(parent,), where=caller(), store=spec)
+        return KTable(self._graph, self._graph.add(node), spec.key, spec.value)
+
+    def group_by_key(self, name: str | None = None, key: Any = None, value: Any = None) -> KGroupedStream:
+        """Group by the key; ``name`` names the repartition topic, if one is needed."""
+        from penstock.dsl.grouped import KGroupedStream
+
+        keys = self._key if key is None else of(key, "key")
+        values = self._value if value is None else of(value, "value")
+        return KGroupedStream(self._graph, self._node, keys, values, name, self._repartition_required)
+
+    def group_by(
+        self,
+        mapper: Callable[[Any, Any], Any],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KGroupedStream:
+        """Group by what a function of (key, value) gives; this repartitions.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.group_by(lambda key, value: value["city"]).count(), [("a", {"city": "Oslo"})])
+        [('Oslo', 1)]
+        """
+        from penstock.dsl.grouped import KGroupedStream
+
+        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE), key, name)
+        values = self._value if value is None else of(value, "value")
+        return KGroupedStream(self._graph, node, node.key, values, name, True)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _name(self, prefix: str, given: str | None) -> str:
+        return self._graph.names.node(prefix, given)
+
+    def _at(self) -> dict[str, Any]:
+        return {"parents": (self._node,), "where": caller()}
+
+    def _next(self, node: nodes.Node, key: Serde | None = None, value: Serde | None = None) -> KStream:
+        required = self._repartition_required or node.changes_key
+        return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
+
+    def _pair(self, function: UserFunction, key: Any, value: Any) -> tuple[Serde, Serde]:
+        key_annotation, value_annotation = pair_annotation(function)
+        return (
+            result_type(key, key_annotation, DEFAULT_KEY),
+            result_type(value, value_annotation, DEFAULT_VALUE),
+        )
+
+
+class BranchedKStream:
+    """A stream being split; call ``branch`` for each branch and end with a default branch or without one."""
+
+    def __init__(self, stream: KStream, node: nodes.Split, prefix: str):
+        self._stream = stream
+        self._node = node
+        self._prefix = prefix
+        self._streams: dict[str, KStream] = {}
+
+    def branch(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> BranchedKStream:
+        """A branch for the records that no earlier branch took and for which a function of (key, value) is true."""
+        self._add(user_function(predicate, "branch", KEY_VALUE), name, len(self._node.predicates) + 1)
+        return self
+
+    def default_branch(self, name: str | None = None) -> dict[str, KStream]:
+        """A branch for all other records; all branches by name (a branch without a name by its number, this one 0)."""
+        self._add(None, name, 0)
+        return self._streams
+
+    def no_default_branch(self) -> dict[str, KStream]:
+        """Other records are dropped; all branches by name (a branch without a name by its number, from 1)."""
+        return self._streams
+
+    def _add(self, predicate: UserFunction | None, name: str | None, number: int) -> None:
+        graph, own_name = self._stream._graph, name if name is not None else str(number)
+        child = names.check_name(self._node.name + own_name)
+        graph.names.node(child)  # uses up a number, as in Kafka Streams
+        node = nodes.Branch(name=child, parents=(self._node,), where=caller(), index=len(self._node.predicates))
+        self._node.predicates.append(predicate)
+        stream = self._stream
+        self._streams[self._prefix + own_name] = KStream(
+            graph, graph.add(node), stream._key, stream._value, stream._repartition_required
+        )
+
+
+def repartition_node(
+    graph: Graph, parent: nodes.Node, prefix: str, key: Serde, value: Serde, partitions: int | None = None
+) -> nodes.Repartition:
+    """A repartition topic below a stream, named from a prefix."""
+    around = graph.names.repartition(prefix)
+    return nodes.Repartition(
+        name=around.source,
+        parents=(parent,),
+        where=caller(),
+        topic=around.topic,
+        sink_name=around.sink,
+        source_name=around.source,
+        filter_name=around.filter,
+        key=key,
+        value=value,
+        partitions=partitions,
+    )

@@ -1,0 +1,131 @@
+"""A table: the newest value of every key, as a stream of its changes (KTable)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, pair_annotation, result_type
+from penstock.dsl.kstream import KEY_VALUE, VALUE, KStream
+from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.plan import names, nodes
+from penstock.plan.functions import caller, user_function
+from penstock.serdes import Serde
+
+if TYPE_CHECKING:
+    from penstock.dsl.grouped import KGroupedTable
+
+
+class KTable:
+    """A table: each key has at most one value, and every record is the change of one key.
+
+    Functions are only called with values that are there; a deletion (a null value) passes as it is.
+    """
+
+    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde):
+        self._graph = graph
+        self._node = node
+        self._key = key
+        self._value = value
+
+    def filter(
+        self,
+        predicate: Callable[[Any, Any], Any],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The rows for which a function of (key, value) is true; a row that ceases to be one is deleted."""
+        return self._filter(predicate, False, materialized_of(materialized, store), name)
+
+    def filter_not(
+        self,
+        predicate: Callable[[Any, Any], Any],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The rows for which a function of (key, value) is false; a row that ceases to be one is deleted."""
+        return self._filter(predicate, True, materialized_of(materialized, store), name)
+
+    def _filter(
+        self, predicate: Callable[[Any, Any], Any], negate: bool, given: Materialized | None, name: str | None
+    ) -> KTable:
+        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
+        key, value, spec = self._spec(given, names.TABLE_FILTER, self._value)
+        node = nodes.TableFilter(
+            name=self._name(names.TABLE_FILTER, name), predicate=function, negate=negate, store=spec, **self._at()
+        )
+        return KTable(self._graph, self._graph.add(node), key, value)
+
+    def map_values(
+        self,
+        mapper: Callable[..., Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The same keys with new values, from a function of (value) or (key, value)."""
+        function = user_function(mapper, "map_values", VALUE, KEY_VALUE)
+        result = result_type(value, function.returns(), DEFAULT_VALUE)
+        key, values, spec = self._spec(materialized_of(materialized, store), names.TABLE_MAP_VALUES, result)
+        node = nodes.TableMapValues(
+            name=self._name(names.TABLE_MAP_VALUES, name), mapper=function, value=values, store=spec, **self._at()
+        )
+        return KTable(self._graph, self._graph.add(node), key, values)
+
+    def to_stream(
+        self, mapper: Callable[[Any, Any], Any] | None = None, key: Any = None, name: str | None = None
+    ) -> KStream:
+        """The table's changes as a stream, deletions as null values; under new keys if a function of (key, value)
+        gives them.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.to_table().to_stream(), [("a", 1), ("a", None)])
+        [('a', 1), ('a', None)]
+        """
+        node = nodes.ToStream(name=self._name(names.TO_STREAM, name), **self._at())
+        stream = KStream(self._graph, self._graph.add(node), self._key, self._value)
+        return stream if mapper is None else stream.select_key(mapper, key=key)
+
+    def group_by(
+        self,
+        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KGroupedTable:
+        """Group the rows by the keys, and with the values, that a function of (key, value) gives; this repartitions.
+
+        When a row changes, its old value leaves its old group and its new value joins its new one.
+        """
+        from penstock.dsl.grouped import KGroupedTable
+
+        function = user_function(mapper, "group_by", KEY_VALUE)
+        key_annotation, value_annotation = pair_annotation(function)
+        keys = result_type(key, key_annotation, DEFAULT_KEY)
+        values = result_type(value, value_annotation, DEFAULT_VALUE)
+        node = nodes.TableGroupBy(
+            name=self._name(names.TABLE_SELECT, name), mapper=function, key=keys, value=values, **self._at()
+        )
+        return KGroupedTable(self._graph, self._graph.add(node), keys, values, name)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _name(self, prefix: str, given: str | None) -> str:
+        return self._graph.names.node(prefix, given)
+
+    def _at(self) -> dict[str, Any]:
+        return {"parents": (self._node,), "where": caller()}
+
+    def _spec(
+        self, given: Materialized | None, prefix: str, value: Serde
+    ) -> tuple[Serde, Serde, nodes.StoreSpec | None]:
+        """The types of a derived table, and its store if it was given a name for one."""
+        if given is None:
+            return self._key, value, None
+        spec = self._graph.store(given, prefix, key=self._key, value=value)  # uses up a number without a name
+        assert spec.key is not None
+        assert spec.value is not None
+        return spec.key, spec.value, spec if spec.named_by_user else None

@@ -1,0 +1,1 @@
+"""Tasks and commits: the same with Spark and without."""

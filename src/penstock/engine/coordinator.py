@@ -1,0 +1,302 @@
+"""The commit protocol: what is read, by whom, and the moment from which it counts.
+
+    1. The tasks of each stage run and write files: output segments, repartition files, one delta file each.
+    2. The manifest is created, at most once. This is the commit of outputs, state and offsets together.
+    3. The output segments are appended to their topics; a repeated append does nothing.
+    4. Each task commits its own state when it next hears of the new manifest, or reads it from the delta file.
+
+A crash before 2 leaves files that nobody refers to. A crash after 2 is made good by repeating 3 at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock import errors
+from penstock.engine.exchange import ExchangeRef
+from penstock.engine.identity import identity
+from penstock.engine.layout import Layout, TaskId, create_sink_topics, layout_of
+from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.work import StageWork, TaskDone, TaskWork
+from penstock.errors import CommitError, FencedError, PenstockError, ProcessingError
+from penstock.faults import crash_point
+from penstock.log.base import Log, Segment
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import Storage
+
+_log = logging.getLogger(__name__)
+
+Ends = dict[str, list[int]]
+"""For each topic the offsets, by partition, up to which to read."""
+
+_KEEP_MANIFESTS = 100
+_ATTEMPTS = 5
+
+
+class StageRunner(Protocol):
+    """Whoever runs the tasks of a stage, in this process or in others."""
+
+    def run(self, stage: StageWork, label: str) -> list[TaskDone]:
+        """Run all tasks; raises ``LostWorkError`` when the attempt is to be repeated as a whole."""
+
+
+class LostWorkError(Exception):
+    """A process that ran tasks is gone; the attempt has to be repeated."""
+
+
+@dataclass(frozen=True)
+class CommitDone:
+    """One finished commit."""
+
+    commit: int
+    records: int
+    """Records read from topics of the log."""
+    seconds: float
+
+
+class Coordinator:
+    """Drives one application from commit to commit. There is one for each application at a time."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        runner: StageRunner | None = None,
+    ):
+        self.topology = topology
+        self.application_id = application_id
+        self.settings = settings
+        self.log = log
+        self.storage = storage
+        self.manifests = Manifests(storage)
+        self.runner = runner
+        create_sink_topics(topology, log, settings)
+        self.layout: Layout = layout_of(topology, log)
+        for topic in self._extra_topics():
+            self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
+        self.application = identity(storage, application_id, topology, self.layout)
+        self.manifest = self._recover()
+
+    def _extra_topics(self) -> list[str]:
+        kind, _, topic = self.settings.on_error.partition(":")
+        return [*self.topology.sink_topics, *([topic] if kind == "dead_letter" else [])]
+
+    def _recover(self) -> Manifest:
+        """Take up where the newest manifest is, and finish what it may have left undone."""
+        newest = self.manifests.newest()
+        if newest is None:
+            return Manifest(-1, {})
+        self._publish(newest, repeated=True)
+        return newest
+
+    # --- what there is to do -------------------------------------------------------------------------------------
+
+    def end_offsets(self) -> Ends:
+        """The ends of all source topics as they are now."""
+        return {topic: self.log.end_offsets(topic) for topic in self.topology.source_topics}
+
+    def offsets(self) -> Ends:
+        """Up to where all source topics are processed and committed."""
+        found: Ends = {topic: [0] * self.layout.partitions[topic] for topic in self.topology.source_topics}
+        for name, entry in self.manifest.tasks.items():
+            for topic, offset in entry.offsets.items():
+                if topic in found:
+                    found[topic][TaskId.parse(name).partition] = offset
+        return found
+
+    def lag(self, ends: Ends) -> int:
+        """How many records are to be read up to these ends."""
+        offsets = self.offsets()
+        return sum(max(end - at, 0) for topic in ends for end, at in zip(ends[topic], offsets[topic], strict=True))
+
+    # --- one commit ----------------------------------------------------------------------------------------------
+
+    def step(self, ends: Ends) -> CommitDone | None:
+        """Make the next commit, reading at most up to these ends; None when there is nothing to read."""
+        began = time.monotonic()
+        attempt = self._attempt(ends)
+        if attempt is None:
+            return None
+        manifest = attempt.manifest()
+        crash_point("before-manifest")
+        if not self.manifests.create(manifest):
+            raise FencedError(
+                f"commit {manifest.commit} of application {self.application_id!r} was made by another program: this "
+                "one was taken over and stops. Its results up to the commit before are safe"
+            )
+        crash_point("after-manifest")
+        before, self.manifest = self.manifest, manifest
+        self._publish(manifest)
+        crash_point("after-publish")
+        self._forget(before, attempt.exchange_files)
+        return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
+
+    def _attempt(self, ends: Ends) -> Attempt | None:
+        """An attempt at the next commit that succeeded; None when there is nothing to do."""
+        for _ in range(_ATTEMPTS - 1):
+            attempt = Attempt(self, ends)
+            try:
+                return attempt if attempt.run() else None
+            except LostWorkError as error:
+                _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
+        attempt = Attempt(self, ends)
+        try:
+            return attempt if attempt.run() else None
+        except LostWorkError as error:
+            raise CommitError(
+                f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed {_ATTEMPTS} times, "
+                f"the last time because {error}; everything up to commit {self.manifest.commit} is safe. Look for the "
+                "cause in the logs of Spark's executors and start again"
+            ) from error
+
+    def _publish(self, manifest: Manifest, repeated: bool = False) -> None:
+        for topic, segments in manifest.sinks.items():
+            appended = self.log.append(topic, segments, f"streams:{self.application}", manifest.commit)
+            if not appended and not repeated:
+                raise FencedError(
+                    f"topic {topic!r} already has commit {manifest.commit} of application {self.application_id!r}: "
+                    "another program has taken over, and this one stops"
+                )
+            crash_point("during-publish")
+
+    def _forget(self, before: Manifest, exchange_files: set[str]) -> None:
+        """Remove files that no restart can need any more."""
+        for name in (exchange_files | _waiting_files(before)) - _waiting_files(self.manifest):
+            self.storage.delete(name)
+        for task, entry in self.manifest.tasks.items():
+            old = before.tasks.get(task)
+            if old is not None and entry.snapshot > old.snapshot:
+                for name in self.storage.list(f"deltas/{task}"):
+                    if _commit_of(name) <= entry.snapshot:
+                        self.storage.delete(name)
+        if self.manifest.commit % _KEEP_MANIFESTS == 0:
+            self._forget_manifests()
+
+    def _forget_manifests(self) -> None:
+        needed: set[int] = set()
+        for task, entry in self.manifest.tasks.items():
+            needed.update(link.changed for link in self.manifests.chain(task, entry, entry.snapshot))
+        for number in self.manifests.numbers():
+            if number < self.manifest.commit - _KEEP_MANIFESTS and number not in needed:
+                self.manifests.delete(number)
+
+    def sweep(self) -> None:
+        """Remove files of attempts that were never committed."""
+        stale = [name for name in self.storage.list("deltas") if _commit_of(name) > self.manifest.commit]
+        for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
+            self.storage.delete(name)
+        sweep = getattr(self.log, "sweep", None)
+        if sweep is not None:
+            for topic in self._extra_topics():
+                sweep(topic, f"{self.application}-")
+
+
+class Attempt:
+    """One attempt at the next commit: all stages, one after the other."""
+
+    def __init__(self, coordinator: Coordinator, ends: Ends):
+        self._coordinator = coordinator
+        self._before = coordinator.manifest
+        self._ends = ends
+        self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
+        self._done: dict[str, TaskDone] = {}
+        self.records = 0
+
+    @property
+    def exchange_files(self) -> set[str]:
+        """The files that went through repartition topics."""
+        return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
+
+    def run(self) -> bool:
+        """Run the stages; whether there was anything to do.
+
+        While records wait in repartition topics nothing new is read, so that they do not pile up.
+        """
+        takes_new = not self._before.waiting
+        for number, stage in enumerate(self._coordinator.layout.stages):
+            works = [work for sub in stage for work in self._works(sub, takes_new)]
+            if works:
+                self._run_stage(works, f"stage {number + 1} of {len(self._coordinator.layout.stages)}")
+        return bool(self._done)
+
+    def _works(self, sub: SubTopology, takes_new: bool) -> list[TaskWork]:
+        works = []
+        for task in self._coordinator.layout.task_ids(sub):
+            entry = self._before.tasks.get(str(task), TaskEntry())
+            exchange = self._exchange(sub, task)
+            ends = {}
+            for topic in self._coordinator.layout.inputs(sub, task) if takes_new else ():
+                if topic in self._ends:
+                    end = self._ends[topic][task.partition]
+                    if end > entry.offsets.get(topic, 0):
+                        ends[topic] = end
+            if ends or exchange:
+                works.append(TaskWork(str(task), entry, ends, exchange))
+        return works
+
+    def _exchange(self, sub: SubTopology, task: TaskId) -> dict[str, list[ExchangeRef]]:
+        """What waits for a task: left over from the last commit, then what this one's earlier stages sent."""
+        waiting = {topic: list(refs) for topic, refs in self._before.waiting.get(str(task), {}).items()}
+        for topic in sub.source_topics:
+            for done in self._done.values():
+                refs = [ref for ref in done.exchange.get(topic, []) if ref.partition == task.partition]
+                if refs:
+                    waiting.setdefault(topic, []).extend(refs)
+        return waiting
+
+    def _run_stage(self, works: list[TaskWork], label: str) -> None:
+        coordinator = self._coordinator
+        assert coordinator.runner is not None
+        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works)
+        label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
+        by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
+        for work in works:  # in this order, whichever finished first
+            done = by_task[work.task]
+            if done.error:
+                raise _error(done)
+            self._done[work.task] = done
+            self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
+
+    def _has_state(self, task: str) -> bool:
+        sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
+        return any(part.stores for part in sub.parts)
+
+    def manifest(self) -> Manifest:
+        """What is true when this attempt is committed."""
+        before, commit = self._before, self._before.commit + 1
+        tasks = dict(before.tasks)
+        sinks: dict[str, list[Segment]] = {}
+        metrics = Counter(before.metrics)
+        for name, done in self._done.items():
+            old = tasks.get(name, TaskEntry())
+            previous = old.changed if self._has_state(name) else -1
+            tasks[name] = TaskEntry(done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot)
+            for topic, segments in done.sinks.items():
+                sinks.setdefault(topic, []).extend(segments)
+            metrics.update(done.metrics)
+        waiting = {name: done.left for name, done in self._done.items() if done.left}
+        now = time.time_ns() // 1_000_000
+        return Manifest(commit, tasks, sinks, waiting, dict(metrics), now)
+
+
+def _waiting_files(manifest: Manifest) -> set[str]:
+    return {ref.file.name for topics in manifest.waiting.values() for refs in topics.values() for ref in refs}
+
+
+def _commit_of(delta: str) -> int:
+    return int(delta.split("/")[-1][:16])
+
+
+def _error(done: TaskDone) -> PenstockError:
+    kind = getattr(errors, done.error_type, ProcessingError)
+    return kind(f"task {done.task}: {done.error}")

@@ -1,0 +1,91 @@
+"""A sub-topology's operators, wired up: a chunk goes in at the sources and what reaches the sinks comes out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.batch import Batch, merge
+from penstock.engine.lower import Lowering, lower
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.split import Branch
+from penstock.plan.passes.decoding import decoded_columns
+from penstock.plan.physical import Part, SubTopology
+from penstock.plan.topology import Topology
+from penstock.state.task_state import TaskState
+
+Outputs = dict[str, list[Batch]]
+"""What reached each sink, by its name."""
+
+
+class _Step(NamedTuple):
+    part: Part
+    operator: Operator
+    above: tuple[int, ...]
+    """The steps whose results come in."""
+    branches: tuple[int | None, ...]
+    """For each of them, which of its branches this is; None when it has no other."""
+
+
+class Flow:
+    """Runs chunks through the operators of one task, in topological order."""
+
+    def __init__(self, topology: Topology, sub: SubTopology, state: TaskState, context: Context, caching: bool):
+        decodes = decoded_columns(sub)
+        number = {part.name: i for i, part in enumerate(sub.parts)}
+        below: list[list[int]] = [[] for _ in sub.parts]
+        self._steps: list[_Step] = []
+        for i, part in enumerate(sub.parts):
+            for name in part.predecessors:
+                below[number[name]].append(i)
+        for i, part in enumerate(sub.parts):
+            above = tuple(number[name] for name in part.predecessors)
+            branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
+            lowering = Lowering(part, topology.facts, decodes.get(part.name, ()), state, context, caching)
+            self._steps.append(_Step(part, lower(lowering), above, branches))
+
+    def step(self, inputs: dict[str, Batch]) -> Outputs:
+        """Run chunks through; ``inputs`` by the names of the sources."""
+        return self._run(inputs, flush=False)
+
+    def flush(self) -> Outputs:
+        """What the operators held back until the commit."""
+        return self._run({}, flush=True)
+
+    def _run(self, inputs: dict[str, Batch], flush: bool) -> Outputs:
+        results: list[Batch | tuple[Batch, ...] | None] = []
+        outputs: Outputs = {}
+        for part, operator, above, branches in self._steps:
+            if part.kind == "source":
+                batch = inputs.get(part.name)
+            else:
+                batch = _incoming(operator, [results[a] for a in above], branches)
+            result: Batch | tuple[Batch, ...] | None = operator.step(batch) if batch is not None else None
+            if flush:
+                result = _both(result, operator.flush())
+            results.append(result)
+            if part.kind == "sink" and isinstance(result, Batch) and len(result):
+                outputs.setdefault(part.name, []).append(result)
+        return outputs
+
+
+def _incoming(
+    operator: Operator, above: list[Batch | tuple[Batch, ...] | None], branches: tuple[int | None, ...]
+) -> Batch | None:
+    """What comes from the steps above, as one batch in processing order."""
+    batches = []
+    for result, branch in zip(above, branches, strict=True):
+        batch = result[operator.index] if isinstance(result, tuple) and isinstance(operator, Branch) else result
+        if isinstance(batch, Batch) and len(batch):
+            batches.append(batch if branch is None else batch.on_branch(branch))
+    if not batches:
+        return None
+    return batches[0] if len(batches) == 1 else merge(batches)
+
+
+def _both(result: Batch | tuple[Batch, ...] | None, flushed: Batch | None) -> Batch | tuple[Batch, ...] | None:
+    if flushed is None or not len(flushed):
+        return result
+    if isinstance(result, Batch) and len(result):
+        return merge([result, flushed])
+    return flushed

@@ -1,0 +1,108 @@
+"""A host of tasks: keeps them open from commit to commit, and brings each to where the application is.
+
+On Spark every slot process is a host; without Spark there is one in the program itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.engine.layout import Layout, TaskId
+from penstock.engine.manifest import Manifests
+from penstock.engine.task import Task
+from penstock.engine.work import StageWork, TaskDone, TaskWork
+from penstock.errors import PenstockError
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import Storage
+
+
+class TaskHost:
+    """Runs tasks of one application.
+
+    Args:
+        folder: where the tasks' databases are on this machine; None to keep all state in memory.
+        by_arrival: take records in the order of their arrival, where the log knows it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        layout: Layout,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        folder: Path | None,
+        by_arrival: bool = False,
+    ):
+        self._topology = topology
+        self._layout = layout
+        self._settings = settings
+        self._log = log
+        self._storage = storage
+        self._manifests = Manifests(storage)
+        self._folder = folder
+        self._by_arrival = by_arrival
+        self._tasks: dict[str, Task] = {}
+
+    def run(self, stage: StageWork) -> list[TaskDone]:
+        """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
+        done = []
+        for work in stage.tasks:
+            try:
+                done.append(self._task(work, stage.application).run(work, stage.commit, stage.attempt))
+            except PenstockError as error:
+                self._drop(work.task)
+                done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__))
+            except BaseException:
+                self._drop(work.task)
+                raise
+        return done
+
+    def close(self) -> None:
+        """Let go of all tasks; what is committed is flushed."""
+        for task in self._tasks.values():
+            task.state.close()
+        self._tasks.clear()
+
+    def settle(self, works: list[TaskWork], application: str) -> None:
+        """Bring tasks to where they are committed, without more work for them."""
+        for work in works:
+            self._task(work, application)
+
+    def _task(self, work: TaskWork, application: str) -> Task:
+        """A task, open and exactly at its last commit."""
+        task = self._tasks.get(work.task)
+        entry = work.entry
+        if task is None:
+            task = self._tasks[work.task] = self._new(work.task)
+            task.state.open(
+                application, entry.changed, entry.snapshot, lambda at: self._manifests.since(work.task, entry, at)
+            )
+            return task
+        if task.pending is not None:
+            crash_point("before-local-commit")
+            if task.pending == (entry.changed, entry.attempt):
+                task.state.commit(entry.changed)
+            else:
+                task.state.rollback()
+            task.pending = None
+            crash_point("after-local-commit")
+        for step in self._manifests.since(work.task, entry, task.state.at):
+            task.state.apply(step)
+        return task
+
+    def _new(self, name: str) -> Task:
+        id_ = TaskId.parse(name)
+        folder = None if self._folder is None else self._folder / name
+        return Task(
+            id_, self._topology, self._layout, self._settings, self._log, self._storage, folder, self._by_arrival
+        )
+
+    def _drop(self, name: str) -> None:
+        """Forget a task in an unknown state; it opens anew from disk."""
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.state.abandon()

@@ -1,0 +1,105 @@
+"""How a topology is spread over tasks: partitions of topics, tasks of sub-topologies, and the order of stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.log.base import Log, TopicInfo
+from penstock.plan import nodes
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+
+
+@dataclass(frozen=True)
+class TaskId:
+    """One sub-topology on one partition; written ``<sub-topology>_<partition>`` as in Kafka Streams."""
+
+    sub: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.sub}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        sub, partition = text.split("_")
+        return cls(int(sub), int(partition))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is where.
+
+    Attributes:
+        partitions: of all topics the topology reads or writes.
+        tasks: how many tasks each sub-topology has.
+        stages: the sub-topologies in the order in which they run in a commit; those of one stage need nothing of
+            each other.
+    """
+
+    partitions: dict[str, int]
+    tasks: dict[int, int]
+    stages: tuple[tuple[SubTopology, ...], ...]
+
+    def task_ids(self, sub: SubTopology) -> list[TaskId]:
+        return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
+
+    def inputs(self, sub: SubTopology, task: TaskId) -> list[str]:
+        """The topics of which a task reads its partition."""
+        return [topic for topic in sub.source_topics if task.partition < self.partitions[topic]]
+
+
+def layout_of(topology: Topology, log: Log) -> Layout:
+    """Lay a topology out over the topics of a log.
+
+    Raises:
+        TopicNotFoundError: a source topic does not exist.
+    """
+    partitions = {topic: log.topic(topic).partitions for topic in topology.source_topics}
+    internal = {node.topic: node for node in topology.nodes if isinstance(node, nodes.Repartition)}
+    writers = {t: [s for s in topology.sub_topologies if t in s.sink_topics] for t in internal}
+    waiting = list(topology.sub_topologies)
+    tasks: dict[int, int] = {}
+    stages: list[tuple[SubTopology, ...]] = []
+    while waiting:
+        stage = [sub for sub in waiting if _ready(sub, writers, tasks)]
+        if not stage:
+            names = ", ".join(sorted(topic for sub in waiting for topic in sub.source_topics if topic in internal))
+            raise ConfigError(f"the repartition topics {names} feed each other in a circle")
+        for sub in stage:
+            for topic in sub.source_topics:
+                if topic in internal:
+                    given = internal[topic].partitions
+                    partitions[topic] = given or max(tasks[writer.id] for writer in writers[topic])
+        for sub in stage:
+            tasks[sub.id] = max(partitions[topic] for topic in sub.source_topics)
+        stages.append(tuple(stage))
+        waiting = [sub for sub in waiting if sub not in stage]
+    for topic in topology.sink_topics:
+        if topic not in partitions and log.exists(topic):
+            partitions[topic] = log.topic(topic).partitions
+    return Layout(partitions, tasks, tuple(stages))
+
+
+def _ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:
+    return all(writer.id in tasks for topic in sub.source_topics for writer in writers.get(topic, []))
+
+
+def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None:
+    """Make the output topics that do not exist yet."""
+    for sub in topology.sub_topologies:
+        for part in sub.parts:
+            node = part.node
+            if isinstance(node, nodes.Sink) and not log.exists(node.topic):
+                count = settings.output_partitions or _widest_source(topology, log)
+                log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
+    kind, _, topic = settings.on_error.partition(":")
+    if kind == "dead_letter" and not log.exists(topic):
+        log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
+
+
+def _widest_source(topology: Topology, log: Log) -> int:
+    counts = [log.topic(topic).partitions for topic in topology.source_topics if log.exists(topic)]
+    return max(counts, default=1)

@@ -1,0 +1,53 @@
+"""An application without Spark: the same tasks and the same commits, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.engine.coordinator import Coordinator, Ends
+from penstock.engine.host import TaskHost
+from penstock.engine.work import StageWork, TaskDone
+from penstock.log.base import Log
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import Storage
+
+
+class LocalApplication:
+    """Runs a topology over a log, commit by commit, when it is told to.
+
+    Args:
+        folder: where databases are kept; None to keep all state in memory.
+        by_arrival: take records in the order of their arrival, where the log knows it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        folder: Path | None = None,
+        by_arrival: bool = False,
+    ):
+        self.coordinator = Coordinator(topology, application_id, settings, log, storage)
+        self.coordinator.sweep()
+        layout = self.coordinator.layout
+        self.host = TaskHost(topology, layout, settings, log, storage, folder, by_arrival)
+        self.coordinator.runner = self
+
+    def run(self, stage: StageWork, label: str) -> list[TaskDone]:
+        return self.host.run(stage)
+
+    def run_until(self, ends: Ends | None = None) -> int:
+        """Make commits until everything up to these ends is processed (default: the ends as they are now, and
+        whatever the topology itself writes into its source topics); how many records were read."""
+        records = 0
+        while (done := self.coordinator.step(ends or self.coordinator.end_offsets())) is not None:
+            records += done.records
+        return records
+
+    def close(self) -> None:
+        """Let go of all state."""
+        self.host.close()

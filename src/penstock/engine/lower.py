@@ -1,0 +1,219 @@
+"""From the parts of a sub-topology to operators: the one table that connects plan and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggregate
+from penstock.ops.base import Operator, PassThrough
+from penstock.ops.context import Context
+from penstock.ops.filter import Filter
+from penstock.ops.flat_map import FlatMap
+from penstock.ops.fold import fold_of
+from penstock.ops.functions import Caller
+from penstock.ops.group_by import TableGroupBy
+from penstock.ops.map import Map, MapValues, SelectKey
+from penstock.ops.peek import Peek
+from penstock.ops.repartition import KeyFilter
+from penstock.ops.sink import Sink
+from penstock.ops.source import Source
+from penstock.ops.split import Branch, Split
+from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, ToStream
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction
+from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.passes.stores import TableFacts
+from penstock.plan.physical import Part, SubTopology
+from penstock.serdes import TimeWindowedSerde
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.window import WindowStore
+from penstock.state.store import StateStore
+from penstock.state.task_state import TaskState
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What operators are made from: a part, and what its task has for it."""
+
+    part: Part
+    facts: TableFacts
+    decodes: tuple[str, ...]
+    state: TaskState
+    context: Context
+    caching: bool
+
+    @property
+    def name(self) -> str:
+        return self.part.name
+
+    def caller(self, function: UserFunction) -> Caller:
+        return Caller(self.part.name, function, self.context)
+
+    @property
+    def sends_old(self) -> bool:
+        return self.part.node in self.facts.sends_old
+
+    def store(self, spec: StoreSpec) -> StateStore:
+        return self.state.stores[spec.name]
+
+    def caches(self, spec: StoreSpec) -> bool:
+        return self.caching and spec.caching
+
+    def table_store(self) -> TableStore | None:
+        spec = self.facts.stores.get(self.part.node)
+        return None if spec is None else TableStore(self.store(spec), self.sends_old, self.caches(spec))
+
+
+def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
+    """The state stores of a sub-topology, empty."""
+    made: dict[str, StateStore] = {}
+    for part in sub.parts:
+        spec = facts.stores.get(part.node)
+        if spec is not None and part.stores:
+            made[spec.name] = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
+    return list(made.values())
+
+
+def lower(lowering: Lowering) -> Operator:
+    """The operator of a part."""
+    part = lowering.part
+    if part.kind == "source":
+        timestamp = getattr(part.node, "timestamp", None)
+        return Source(part.name, lowering.context, timestamp, lowering.decodes)
+    if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
+        return Sink(part.name, lowering.context, part.node.key, part.node.value)
+    return LOWER[type(part.node)](part.node, lowering)
+
+
+def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
+    return KeyValueStore(spec.name, spec.in_memory)
+
+
+def _window_store(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.WindowAggregate)
+    needed = node.windows.size_ms + node.windows.grace_period_ms
+    return WindowStore(spec.name, spec.retention or needed, spec.in_memory)
+
+
+_STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {nodes.WindowAggregate: _window_store}
+
+
+def _filter(node: nodes.Filter, at: Lowering) -> Operator:
+    return Filter(at.caller(node.predicate), node.negate)
+
+
+def _map(node: nodes.Map, at: Lowering) -> Operator:
+    return Map(at.caller(node.mapper), node.key, node.value)
+
+
+def _map_values(node: nodes.MapValues, at: Lowering) -> Operator:
+    return MapValues(at.caller(node.mapper), node.value)
+
+
+def _flat_map(node: nodes.FlatMap, at: Lowering) -> Operator:
+    return FlatMap(at.caller(node.mapper), node.key, node.value)
+
+
+def _flat_map_values(node: nodes.FlatMapValues, at: Lowering) -> Operator:
+    return FlatMap(at.caller(node.mapper), None, node.value)
+
+
+def _select_key(node: nodes.SelectKey, at: Lowering) -> Operator:
+    return SelectKey(at.caller(node.mapper), node.key)
+
+
+def _peek(node: nodes.Peek, at: Lowering) -> Operator:
+    return Peek(at.caller(node.action))
+
+
+def _pass_through(node: Node, at: Lowering) -> Operator:
+    return PassThrough()
+
+
+def _split(node: nodes.Split, at: Lowering) -> Operator:
+    return Split([None if predicate is None else at.caller(predicate) for predicate in node.predicates])
+
+
+def _branch(node: nodes.Branch, at: Lowering) -> Operator:
+    return Branch(node.index)
+
+
+def _repartition(node: nodes.Repartition, at: Lowering) -> Operator:
+    return KeyFilter(at.name, at.context)
+
+
+def _table_source(node: Node, at: Lowering) -> Operator:
+    return TableSource(at.name, at.context, at.table_store())
+
+
+def _table_filter(node: nodes.TableFilter, at: Lowering) -> Operator:
+    return TableFilter(at.caller(node.predicate), node.negate, at.sends_old, at.table_store())
+
+
+def _table_map_values(node: nodes.TableMapValues, at: Lowering) -> Operator:
+    return TableMapValues(at.caller(node.mapper), node.value, at.sends_old, at.table_store())
+
+
+def _to_stream(node: Node, at: Lowering) -> Operator:
+    return ToStream()
+
+
+def _table_group_by(node: nodes.TableGroupBy, at: Lowering) -> Operator:
+    return TableGroupBy(at.caller(node.mapper), node.key, node.value)
+
+
+def _stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
+    assert node.store.value is not None
+    fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
+    store = at.store(node.store)
+    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node.store))
+
+
+def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
+    assert node.store.key is not None
+    assert node.store.value is not None
+    store = at.store(node.store)
+    assert isinstance(store, WindowStore)
+    return WindowAggregate(
+        at.name,
+        at.context,
+        fold_of(node.aggregation, at.name, node.store.value, at.context),
+        store,
+        at.sends_old,
+        at.caches(node.store),
+        node.windows,
+        TimeWindowedSerde(node.store.key, node.windows.size_ms),
+        at.state.clock(at.name),
+    )
+
+
+def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
+    assert node.store.value is not None
+    fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
+    store = at.store(node.store)
+    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node.store))
+
+
+LOWER: dict[type[Node], Callable[..., Operator]] = {
+    nodes.Filter: _filter,
+    nodes.Map: _map,
+    nodes.MapValues: _map_values,
+    nodes.FlatMap: _flat_map,
+    nodes.FlatMapValues: _flat_map_values,
+    nodes.SelectKey: _select_key,
+    nodes.Peek: _peek,
+    nodes.Merge: _pass_through,
+    nodes.Split: _split,
+    nodes.Branch: _branch,
+    nodes.Repartition: _repartition,
+    nodes.TableSource: _table_source,
+    nodes.ToTable: _table_source,
+    nodes.TableFilter: _table_filter,
+    nodes.TableMapValues: _table_map_values,
+    nodes.ToStream: _to_stream,
+    nodes.TableGroupBy: _table_group_by,
+    nodes.StreamAggregate: _stream_aggregate,
+    nodes.WindowAggregate: _window_aggregate,
+    nodes.TableAggregate: _table_aggregate,
+}

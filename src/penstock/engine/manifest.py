@@ -1,0 +1,100 @@
+"""Manifests: the creation of manifest N is the commit of outputs, state and offsets together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from penstock.engine.exchange import ExchangeRef
+from penstock.errors import CorruptDataError
+from penstock.log.base import Segment
+from penstock.state.task_state import Committed, Numbers
+from penstock.storage import FileRef, Storage, seal, unseal
+
+_FOLDER = "manifests"
+
+
+class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where one task is after a commit; carried over unchanged by commits in which it had nothing to do."""
+
+    offsets: dict[str, int] = {}
+    """For each topic the offset of the next record of the task's partition."""
+    numbers: Numbers = {}
+    """Stream times."""
+    delta: FileRef | None = None
+    """What the commit ``changed`` changed in the task's stores."""
+    changed: int = -1
+    """The last commit in which the task took part."""
+    attempt: str = ""
+    """The attempt at that commit which succeeded."""
+    previous: int = -1
+    """The commit before ``changed`` in which the task took part."""
+    snapshot: int = -1
+    """The commit of the task's newest snapshot."""
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that is true after commit ``commit``."""
+
+    commit: int
+    tasks: dict[str, TaskEntry]
+    sinks: dict[str, list[Segment]] = {}
+    """The records that this commit makes visible, by topic."""
+    waiting: dict[str, dict[str, list[ExchangeRef]]] = {}
+    """Records in repartition topics that a task could not take any more in this commit, by task and topic."""
+    metrics: dict[str, int] = {}
+    """All counters since the application's first start."""
+    at: int = 0
+    """Wall-clock time in ms."""
+
+
+class Manifests:
+    """The manifests in an application's checkpoint storage."""
+
+    def __init__(self, storage: Storage):
+        self.storage = storage
+
+    def numbers(self) -> list[int]:
+        """The numbers of all manifests that are there, ascending."""
+        return [int(name.split("/")[-1].removesuffix(".json")) for name in self.storage.list(_FOLDER)]
+
+    def newest(self) -> Manifest | None:
+        numbers = self.numbers()
+        return self.read(numbers[-1]) if numbers else None
+
+    def read(self, commit: int) -> Manifest:
+        """One manifest; raises ``CorruptDataError`` when it is missing or damaged."""
+        name = _name(commit)
+        where = f"{self.storage.url}/{name}"
+        try:
+            return unseal(self.storage.read(name), Manifest, where)
+        except FileNotFoundError:
+            raise CorruptDataError(
+                f"the manifest {where} is missing though later ones need it; restore it from a backup"
+            ) from None
+
+    def create(self, manifest: Manifest) -> bool:
+        """Commit; False when another program has made this commit already."""
+        return self.storage.create(_name(manifest.commit), seal(manifest))
+
+    def delete(self, commit: int) -> None:
+        self.storage.delete(_name(commit))
+
+    def chain(self, task: str, newest: TaskEntry, after: int) -> Iterator[TaskEntry]:
+        """The entries of the commits after one in which a task took part, the newest first."""
+        entry = newest
+        while entry.changed > after:
+            yield entry
+            if entry.previous <= after:
+                return
+            entry = self.read(entry.previous).tasks[task]
+
+    def since(self, task: str, newest: TaskEntry, after: int) -> list[Committed]:
+        """What the commits after one mean for a task, in order."""
+        entries = reversed(list(self.chain(task, newest, after)))
+        return [Committed(entry.changed, entry.delta, entry.numbers) for entry in entries]
+
+
+def _name(commit: int) -> str:
+    return f"{_FOLDER}/{commit:016d}.json"

@@ -1,0 +1,108 @@
+"""Where the results of one attempt of a task go: files of output topics and of repartition topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import partitions
+from penstock.batch import HEADERS, Batch, Changes, merge
+from penstock.engine.exchange import ExchangeRef, ExchangeWriter
+from penstock.engine.flow import Outputs
+from penstock.engine.layout import TaskId
+from penstock.log.base import Log, Segment, SegmentWriter
+from penstock.ops.context import DeadLetter
+from penstock.storage import Storage
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where topics are, and whose results these are."""
+
+    log: Log
+    storage: Storage
+    partitions: Mapping[str, int]
+    internal: frozenset[str]
+    task: TaskId
+    dead_letter_topic: str
+
+
+class Outlets:
+    """The files that one attempt of a task writes its results into; they are finished when the context ends well."""
+
+    def __init__(self, sinks: Mapping[str, str], places: Places, attempt: str):
+        self._sinks = sinks
+        self._places = places
+        self._name = f"{attempt}-{places.task}"
+        self._stack = ExitStack()
+        self._segments: dict[str, SegmentWriter] = {}
+        self._exchanges: dict[str, ExchangeWriter] = {}
+        self.sinks: dict[str, list[Segment]] = {}
+        self.exchange: dict[str, list[ExchangeRef]] = {}
+
+    def __enter__(self) -> Outlets:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+        if kind is None:
+            self.sinks = {topic: writer.segments() for topic, writer in self._segments.items()}
+            self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}
+
+    def write(self, outputs: Outputs) -> None:
+        """Write what reached the sinks; records of several sinks of one topic interleave as they were processed."""
+        by_topic: dict[str, list[Batch]] = {}
+        for name, batches in outputs.items():
+            by_topic.setdefault(self._sinks[name], []).extend(batches)
+        for topic, batches in by_topic.items():
+            batch = batches[0] if len(batches) == 1 else merge(batches)
+            for partition, part in self._route(batch, self._places.partitions[topic]):
+                if topic in self._places.internal:
+                    self._write_exchange(topic, partition, part)
+                else:
+                    columns = part.key.encoded(), part.value.encoded(), part.timestamp, part.headers
+                    self._writer(topic).write(partition, *columns, placed=True)
+
+    def _route(self, batch: Batch, count: int) -> Iterator[tuple[int, Batch]]:
+        """The records of each partition of a topic that has so many."""
+        if count == 1:
+            yield 0, batch
+        elif batch.placed is not None and batch.placed.partitions == count:
+            yield batch.placed.partition, batch
+        else:
+            placed = partitions(batch.key.routing(), count, self._places.task.partition)
+            for partition in np.flatnonzero(np.bincount(placed, minlength=count)).tolist():
+                yield partition, batch.keep(placed == partition)
+
+    def _write_exchange(self, topic: str, partition: int, batch: Batch) -> None:
+        writer = self._exchanges.get(topic)
+        if writer is None:
+            writer = ExchangeWriter(self._places.storage, f"exchange/{self._name}-{topic}.arrow")
+            self._exchanges[topic] = self._stack.enter_context(writer)
+        writer.write(partition, batch, batch.old if isinstance(batch, Changes) else None)
+
+    def _writer(self, topic: str) -> SegmentWriter:
+        writer = self._segments.get(topic)
+        if writer is None:
+            writer = self._stack.enter_context(self._places.log.writer(topic, self._name))
+            self._segments[topic] = writer
+        return writer
+
+    def dead_letters(self, letters: list[DeadLetter]) -> None:
+        """Write failed records into the dead letter topic, as they came, with the reason in their headers."""
+        if not letters:
+            return
+        topic = self._places.dead_letter_topic
+        key = pa.array([letter.origin.key for letter in letters], pa.binary())
+        value = pa.array([letter.origin.value for letter in letters], pa.binary())
+        timestamp = np.array([letter.origin.timestamp for letter in letters], np.int64)
+        reasons = [[{"key": k, "value": v.encode()} for k, v in letter.reason.items()] for letter in letters]
+        partition = self._places.task.partition % self._places.partitions[topic]
+        self._writer(topic).write(partition, key, value, timestamp, pa.array(reasons, HEADERS))

@@ -1,0 +1,210 @@
+"""A task's input: the records of its partitions, merged into chunks in the order in which they are processed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray, concat
+from penstock.batch import HEADERS, Batch, Changes, Placement, merge
+from penstock.columns import BytesColumn
+from penstock.log.base import Records
+from penstock.ops.context import Origin
+from penstock.serdes import Serde
+
+
+@dataclass
+class Input:
+    """One partition of one topic, as a task reads it."""
+
+    source: str
+    """The name of the source that takes it up."""
+    topic: str
+    partition: int
+    partitions: int
+    key: Serde
+    value: Serde
+    pieces: Iterator[Records]
+    changes: bool = False
+    """Whether it carries changes of a table."""
+    taken: int = 0
+    """How many records were taken so far."""
+    _waiting: list[Records] = field(default_factory=list)
+    _waiting_records: int = 0
+
+    def fill(self, records: int) -> None:
+        """Have that many records waiting, if there are so many."""
+        while self._waiting_records < records:
+            piece = next(self.pieces, None)
+            if piece is None:
+                return
+            if len(piece):
+                self._waiting.append(piece)
+                self._waiting_records += len(piece)
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting_records
+
+    def timestamps(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        parts = [piece.timestamp for piece in self._waiting] or [np.zeros(0, np.int64)]
+        return np.concatenate(parts)[:records]
+
+    def arrivals(self, records: int) -> IntArray:
+        parts = [piece.arrival for piece in self._waiting if piece.arrival is not None] or [np.zeros(0, np.int64)]
+        return np.concatenate(parts)[:records]
+
+    def take(self, records: int) -> list[Records]:
+        """The next waiting records."""
+        taken: list[Records] = []
+        left = records
+        while left and self._waiting:
+            piece = self._waiting[0]
+            if len(piece) <= left:
+                taken.append(self._waiting.pop(0))
+            else:
+                taken.append(piece.slice(0, left))
+                self._waiting[0] = piece.slice(left, len(piece))
+            left -= len(taken[-1])
+        self._waiting_records -= records - left
+        self.taken += records - left
+        return taken
+
+
+class Chunk:
+    """Records of some inputs, with their positions."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, Batch] = {}
+        self.records = 0
+        self.nbytes = 0
+
+
+class Reader:
+    """Gives a task its input, chunk by chunk.
+
+    Where a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
+    Streams; ``by_arrival`` takes the order in which they arrived instead, where the log knows it.
+
+    >>> Reader([], 100).next_chunk() is None
+    True
+    """
+
+    def __init__(self, inputs: Sequence[Input], chunk_records: int, by_arrival: bool = False):
+        self.inputs = list(inputs)
+        self._chunk_records = chunk_records
+        self._by_arrival = by_arrival
+        self._position = 0
+        self._origins: list[_Piece] = []
+
+    def next_chunk(self) -> Chunk | None:
+        """The next records, or None at the end of what there is to read."""
+        for one in self.inputs:
+            one.fill(self._chunk_records)
+        ready = [one for one in self.inputs if one.waiting]
+        if not ready:
+            return None
+        chunk = Chunk()
+        if len(ready) == 1:
+            count = min(ready[0].waiting, self._chunk_records)
+            positions = [np.arange(self._position, self._position + count)]
+            counts = [count]
+        else:
+            counts, positions = self._interleave(ready)
+        if self._by_arrival:
+            positions = [one.arrivals(count) for one, count in zip(ready, counts, strict=True)]
+        for one, count, position in zip(ready, counts, positions, strict=True):
+            if count:
+                self._add(chunk, one, one.take(count), position)
+        self._position += sum(counts)
+        return chunk
+
+    def _interleave(self, ready: list[Input]) -> tuple[list[int], list[IntArray]]:
+        """How many records of each input come next, and the positions of each.
+
+        The input whose head is lowest goes first, so a record goes with the highest timestamp before it in its input.
+        Nothing is taken beyond the end of what waits of an input that may have more.
+        """
+        if self._by_arrival:
+            times = [one.arrivals(self._chunk_records) for one in ready]
+        else:
+            times = [np.maximum.accumulate(one.timestamps(self._chunk_records)) for one in ready]
+        every = np.concatenate(times)
+        which = np.repeat(np.arange(len(ready)), [len(t) for t in times])
+        order = np.argsort(every, kind="stable")
+        full = [i for i, one in enumerate(ready) if one.waiting >= self._chunk_records]
+        cut = len(order)
+        for i in full:
+            cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
+        cut = min(cut, self._chunk_records)
+        taken = which[order[:cut]]
+        positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
+        return [len(p) for p in positions], positions
+
+    def _add(self, chunk: Chunk, one: Input, pieces: list[Records], position: IntArray) -> None:
+        batch = _batch(one, pieces, position)
+        before = chunk.batches.get(one.source)
+        if before is not None:
+            batch = merge([before, batch])
+        chunk.batches[one.source] = batch
+        chunk.records += len(position)
+        chunk.nbytes += sum(piece.nbytes for piece in pieces)
+        offset = 0
+        for piece in pieces:
+            self._origins.append(_Piece(one.topic, one.partition, position[offset : offset + len(piece)], piece))
+            offset += len(piece)
+
+    def origin(self, position: int) -> Origin:
+        """Where the record at a position came from."""
+        for piece in reversed(self._origins):
+            if piece.first <= position <= piece.last:
+                row = piece.row(position)
+                if row is not None:
+                    return piece.origin(row)
+        return Origin("unknown", -1, -1, None, None, -1)
+
+
+class _Piece:
+    """Records that were read, by their positions; a run of positions is kept as its ends."""
+
+    def __init__(self, topic: str, partition: int, positions: IntArray, records: Records):
+        self.topic = topic
+        self.partition = partition
+        self.first = int(positions[0])
+        self.last = int(positions[-1])
+        self.records = records
+        self._positions = None if (np.diff(positions) == 1).all() else positions
+
+    def row(self, position: int) -> int | None:
+        if self._positions is None:
+            return position - self.first
+        row = int(np.searchsorted(self._positions, position))
+        return row if row < len(self._positions) and self._positions[row] == position else None
+
+    def origin(self, row: int) -> Origin:
+        key, value = self.records.key[row].as_py(), self.records.value[row].as_py()
+        timestamp = int(self.records.timestamp[row])
+        return Origin(self.topic, self.partition, self.records.offset + row, key, value, timestamp)
+
+
+def _batch(one: Input, pieces: list[Records], position: IntArray) -> Batch:
+    key = BytesColumn(concat([piece.key for piece in pieces]), one.key)
+    value = BytesColumn(concat([piece.value for piece in pieces]), one.value)
+    timestamp = pieces[0].timestamp if len(pieces) == 1 else np.concatenate([piece.timestamp for piece in pieces])
+    headers = _headers(pieces)
+    placed = Placement(one.partition, one.partitions) if all(piece.placed for piece in pieces) else None
+    if not one.changes:
+        return Batch(key, value, timestamp, (position,), headers, placed)
+    old = BytesColumn(concat([piece.old for piece in pieces]), one.value)
+    return Changes(key, value, timestamp, (position,), headers, placed, old)
+
+
+def _headers(pieces: list[Records]) -> Any:
+    if all(piece.headers is None for piece in pieces):
+        return None
+    return concat([pa.nulls(len(p), HEADERS) if p.headers is None else p.headers for p in pieces])

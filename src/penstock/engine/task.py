@@ -1,0 +1,143 @@
+"""A task at work: one sub-topology on one partition, from its input to files that a commit can make visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.engine.exchange import left_over, read_exchange
+from penstock.engine.flow import Flow
+from penstock.engine.layout import Layout, TaskId
+from penstock.engine.lower import stores_of
+from penstock.engine.outlets import Outlets, Places
+from penstock.engine.reader import Input, Reader
+from penstock.engine.work import TaskDone, TaskWork
+from penstock.faults import crash_point
+from penstock.log.base import Log, Records
+from penstock.ops.context import Context, DeadLetter, Origin
+from penstock.plan import nodes
+from penstock.plan.physical import Part
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.state.delta import write_delta
+from penstock.state.task_state import TaskState
+from penstock.storage import FileRef, Storage
+
+
+class Task:
+    """One task of an application, with its state open."""
+
+    def __init__(
+        self,
+        id_: TaskId,
+        topology: Topology,
+        layout: Layout,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        folder: Path | None,
+        by_arrival: bool = False,
+    ):
+        self.id = id_
+        self.sub = topology.sub_topologies[id_.sub]
+        self.pending: tuple[int, str] | None = None
+        """The commit and the attempt whose changes the state holds uncommitted."""
+        self._partitions = layout.partitions
+        self._settings = settings
+        self._log = log
+        self._storage = storage
+        self._by_arrival = by_arrival
+        self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
+        self._reader = Reader([], settings.chunk_records)
+        self.context = Context(str(id_), settings.on_error.partition(":")[0], self._origin)
+        caching = settings.statestore_cache_max_bytes > 0
+        self._flow = Flow(topology, self.sub, self.state, self.context, caching)
+        self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
+        internal = topology.internal_topics
+        self._places = Places(log, storage, layout.partitions, internal, id_, settings.on_error.partition(":")[2])
+
+    def _origin(self, position: int) -> Origin:
+        return self._reader.origin(position)
+
+    def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
+        """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
+        self.context.metrics.clear()
+        self._reader = Reader(list(self._inputs(work)), self._settings.chunk_records, self._by_arrival)
+        with Outlets(self._sinks, self._places, attempt) as outlets:
+            records = self._read_all(outlets)
+            outlets.write(self._flow.flush())
+            outlets.dead_letters(self._take_dead_letters())
+        crash_point("before-delta")
+        delta = self._write_delta(commit, attempt)
+        crash_point("after-delta")
+        self.pending = (commit, attempt)
+        offsets = dict(work.entry.offsets)
+        left = {}
+        for one in self._reader.inputs:
+            if one.topic in work.exchange:
+                if rest := left_over(work.exchange[one.topic], one.taken):
+                    left[one.topic] = rest
+            else:
+                offsets[one.topic] = offsets.get(one.topic, 0) + one.taken
+        return TaskDone(
+            task=str(self.id),
+            offsets=offsets,
+            left=left,
+            sinks=outlets.sinks,
+            exchange=outlets.exchange,
+            delta=delta,
+            numbers=self.state.numbers(),
+            snapshot=self.state.snapshot,
+            metrics={f"{self.id}|{m.node}|{m.reason}|{m.name}": n for m, n in self.context.metrics.items()},
+            records=records,
+        )
+
+    def _read_all(self, outlets: Outlets) -> int:
+        records = nbytes = 0
+        while nbytes < self._settings.commit_max_bytes and not self._is_full():
+            chunk = self._reader.next_chunk()
+            if chunk is None:
+                break
+            outlets.write(self._flow.step(chunk.batches))
+            outlets.dead_letters(self._take_dead_letters())
+            records += chunk.records
+            nbytes += chunk.nbytes
+        return records
+
+    def _is_full(self) -> bool:
+        """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""
+        limits = self._settings
+        if self.state.approximate_num_uncommitted_bytes >= limits.statestore_uncommitted_max_bytes:
+            return True
+        most = limits.statestore_uncommitted_max_records
+        return 0 <= most <= self.state.approximate_num_uncommitted_entries
+
+    def _inputs(self, work: TaskWork) -> Iterator[Input]:
+        for part in self.sub.parts:
+            for topic in part.topics if part.kind == "source" else ():
+                if topic in work.exchange:
+                    yield self._input(part, topic, read_exchange(self._storage, work.exchange[topic]))
+                elif topic in work.ends:
+                    start = work.entry.offsets.get(topic, 0)
+                    pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
+                    yield self._input(part, topic, pieces)
+
+    def _input(self, part: Part, topic: str, pieces: Iterator[Records]) -> Input:
+        node = part.node
+        assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
+        changes = isinstance(node, nodes.Repartition) and node.filter_name is None
+        count = self._partitions[topic]
+        return Input(part.name, topic, self.id.partition, count, node.key, node.value, pieces, changes)
+
+    def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
+        changes = self.state.changes()
+        if not changes:
+            return None
+        name = f"deltas/{self.id}/{commit:016d}-{attempt}.arrow"
+        with self._storage.write(name) as file:
+            write_delta(file, changes)
+        return self._storage.ref(name)
+
+    def _take_dead_letters(self) -> list[DeadLetter]:
+        letters, self.context.dead_letters = self.context.dead_letters, []
+        return letters

@@ -1,0 +1,51 @@
+"""What is asked of a task in one attempt at a commit, and what it answers. All of it travels as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.engine.exchange import ExchangeRef
+from penstock.engine.manifest import TaskEntry
+from penstock.log.base import Segment
+from penstock.state.task_state import Numbers
+from penstock.storage import FileRef
+
+
+class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one task is to read in one attempt at a commit."""
+
+    task: str
+    entry: TaskEntry
+    """Where the task is."""
+    ends: dict[str, int] = {}
+    """For each topic of the log up to which offset to read."""
+    exchange: dict[str, list[ExchangeRef]] = {}
+    """For each repartition topic what to read."""
+
+
+class StageWork(msgspec.Struct, frozen=True):
+    """What a stage is to do in one attempt at a commit."""
+
+    application: str
+    commit: int
+    attempt: str
+    tasks: list[TaskWork]
+
+
+class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one task did; nobody sees any of it before the manifest."""
+
+    task: str
+    offsets: dict[str, int] = {}
+    left: dict[str, list[ExchangeRef]] = {}
+    """What it did not take of repartition topics, because it had to commit first."""
+    sinks: dict[str, list[Segment]] = {}
+    exchange: dict[str, list[ExchangeRef]] = {}
+    delta: FileRef | None = None
+    numbers: Numbers = {}
+    snapshot: int = -1
+    metrics: dict[str, int] = {}
+    records: int = 0
+    error: str = ""
+    """Why the program has to stop; nothing of the commit counts then."""
+    error_type: str = ""

@@ -1,0 +1,1 @@
+"""Topics: partitions of ordered records."""

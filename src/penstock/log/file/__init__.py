@@ -1,0 +1,1 @@
+"""The file log: topics as folders of Arrow files."""

@@ -1,0 +1,1 @@
+"""Operators: a step over one chunk of records; no Spark, no files, no clocks."""

@@ -1,0 +1,185 @@
+"""``count``, ``reduce`` and ``aggregate``: on grouped streams, on windows of them, and on grouped tables.
+
+All three fold values into the aggregates of a store. What differs is which rows they fold, and under which keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import BoolArray, IntArray
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn, WindowedColumn
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.emit import EmitCache
+from penstock.ops.fold import Fold, Folded, Rows
+from penstock.ops.functions import row_numbers
+from penstock.ops.groups import Groups, group_keys
+from penstock.serdes.windowed import TimeWindowedSerde
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.window import WindowStore
+from penstock.state.rows import Keys, Values
+from penstock.state.store import StateStore
+
+
+class Aggregate(Operator):
+    """What the three have in common: fold, write to the store, emit.
+
+    Args:
+        sends_old: whether somebody downstream needs old values.
+        caching: emit the last update of each key and commit, instead of every one.
+    """
+
+    def __init__(self, node: str, context: Context, fold: Fold, store: StateStore, sends_old: bool, caching: bool):
+        self._node = node
+        self._context = context
+        self._fold = fold
+        self._store = store
+        self._sends_old = sends_old
+        self._cache = EmitCache(sends_old) if caching else None
+
+    def flush(self) -> Changes | None:
+        return None if self._cache is None else self._cache.flush()
+
+    def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
+        """Fold rows into the store; ``result`` has what goes out for each of them, but for its value."""
+        located = self._store.locate(keys)
+        before = located.get()
+        folded = self._fold.fold(groups, before, rows)
+        last = groups.last_rows
+        stored = folded.new.take(last).encoded()
+        self._store.put(located, Values(stored, np.where(_is_null(stored), -1, folded.timestamps[last])))
+        if self._cache is not None:
+            self._cache.add(self._last_of_each(groups, before, folded, result))
+            return None
+        changes = result.as_changes(folded.new, folded.timestamps, folded.old if self._sends_old else None)
+        return changes if folded.kept is None else changes.keep(folded.kept)
+
+    def _last_of_each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
+        """The last update of each key, with the value that the store had before as the old one."""
+        last = groups.last_rows
+        chosen = np.argsort(last)
+        if folded.kept is not None:  # a key whose rows all failed has no update
+            updates = groups.running_sum(folded.kept[groups.order].astype(np.int64))[groups.ends]
+            chosen = chosen[updates[chosen] > 0]
+        rows = last[chosen]
+        old = BytesColumn(before.data, folded.new.serde).take(chosen)
+        return result.take(rows).as_changes(folded.new.take(rows), folded.timestamps[rows], old)
+
+
+class StreamAggregate(Aggregate):
+    """On a grouped stream: one aggregate for each key; records without key or value are dropped."""
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, "key", "value")
+        if not len(batch):
+            return None
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        rows = Rows(batch.key.decoded, batch.value, None, batch.timestamp, batch, np.arange(len(batch)))
+        return self._apply(groups, keys, rows, batch)
+
+
+class WindowAggregate(Aggregate):
+    """On windows of a grouped stream: one aggregate for each key and window.
+
+    A record goes into every window that covers its time and is still open at the operator's stream time; each closed
+    one counts as a drop.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        fold: Fold,
+        store: WindowStore,
+        sends_old: bool,
+        caching: bool,
+        windows: Any,
+        serde: TimeWindowedSerde,
+        clock: StreamTime,
+    ):
+        super().__init__(node, context, fold, store, sends_old, caching)
+        self._windows = windows
+        self._serde = serde
+        self._clock = clock
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, "key")
+        if not len(batch):
+            return None
+        closed_at = self._clock.advance(batch.timestamp) - self._windows.grace_period_ms
+        row, start, within = self._assign(batch.timestamp)
+        is_open = start + self._windows.size_ms > closed_at[row]
+        if not is_open.all():
+            self._context.drop(self._node, batch.position[row[~is_open]], "expired-window")
+            row, start, within = row[is_open], start[is_open], within[is_open]
+            if not len(row):
+                return None
+        return self._fold_windows(batch, row, start, within)
+
+    def _assign(self, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """All windows of all records: the record's row, the window's start, its number within the record's."""
+        size, advance = self._windows.size_ms, self._windows.advance_ms
+        if size == advance:
+            return np.arange(len(timestamps)), timestamps - timestamps % size, np.zeros(len(timestamps), np.int64)
+        first = np.maximum(timestamps - size + advance, 0) // advance * advance
+        row, within = row_numbers(((timestamps - first) // advance + 1).tolist())
+        return row, first[row] + within * advance, within
+
+    def _fold_windows(self, batch: Batch, row: IntArray, start: IntArray, within: IntArray) -> Changes | None:
+        every = len(row) == len(batch) and self._windows.size_ms == self._windows.advance_ms
+        wide = batch if every else batch.take(row)
+        if self._windows.size_ms != self._windows.advance_ms:
+            wide = replace(wide, order=(*wide.order, within))
+        keys, codes = group_keys(wide.key.encoded())
+        numbers = (start - start.min()) // self._windows.advance_ms
+        span = int(numbers.max()) + 1
+        groups = Groups.by_number(numbers * len(keys) + codes if span * len(keys) < 2**62 else _dense(numbers, codes))
+        representative = groups.order[groups.starts]
+        located_keys = keys.at(codes[representative], start[representative])
+        rows = Rows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
+        windowed = WindowedColumn(wide.key, start, start + self._windows.size_ms, self._serde)
+        return self._apply(groups, located_keys, rows, wide.with_key(windowed))
+
+
+def _dense(numbers: IntArray, codes: IntArray) -> IntArray:
+    """Numbers for pairs that are too far apart to be multiplied out."""
+    _, dense = np.unique(numbers, return_inverse=True)
+    return dense.astype(np.int64) * (int(codes.max()) + 1) + codes
+
+
+class TableAggregate(Aggregate):
+    """On a grouped table: takes the old value of each change out of the aggregate and adds the new one."""
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        if not len(batch):
+            return None
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        rows = Rows(batch.key.decoded, batch.value, batch.old, batch.timestamp, batch, np.arange(len(batch)))
+        return self._apply(groups, keys, rows, batch)
+
+
+def drop_nulls(node: str, context: Context, batch: Batch, *columns: str) -> Batch:
+    """The batch without the records in which one of these columns is null; they are counted as dropped."""
+    for name in columns:
+        missing = getattr(batch, name).null_mask()
+        if missing is not None:
+            context.drop(node, batch.position[missing], f"null-{name}")
+            batch = batch.keep(~missing)
+    return batch
+
+
+def _is_null(data: Any) -> BoolArray:
+    if not data.null_count:
+        return np.zeros(len(data), np.bool_)
+    return data.is_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

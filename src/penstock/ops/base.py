@@ -1,0 +1,26 @@
+"""What an operator is: a step over one chunk of records, and a flush at each commit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from penstock.batch import Batch
+
+
+class Operator(ABC):
+    """One node at work inside one task. It knows its stores and its context, and nothing of where it runs."""
+
+    @abstractmethod
+    def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
+        """What becomes of a chunk of records; one batch for each branch if the operator splits."""
+
+    def flush(self) -> Batch | None:
+        """What was held back until the commit."""
+        return None
+
+
+class PassThrough(Operator):
+    """Hands records on as they are; sources, merges and branches need no more."""
+
+    def step(self, batch: Batch) -> Batch:
+        return batch

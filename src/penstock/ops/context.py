@@ -1,0 +1,179 @@
+"""What a task lends its operators: counters, stream times, and what to do with a record that fails."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.batch import Batch
+from penstock.columns import Column
+from penstock.errors import PenstockError, ProcessingError, SerdeError
+from penstock.plan.functions import UserFunction
+
+DROPPED = "dropped-records-total"
+SKIPPED = "skipped-records-total"
+DEAD_LETTERS = "dead-letter-records-total"
+
+
+class Origin(NamedTuple):
+    """Where a record came from, and its bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class DeadLetter(NamedTuple):
+    """A record that failed, and why."""
+
+    origin: Origin
+    reason: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a counter counts: its Kafka name, the node, and why."""
+
+    name: str
+    node: str = ""
+    reason: str = ""
+
+
+class Context:
+    """One task's surroundings, as its operators see them.
+
+    Args:
+        task: the task's name, such as ``0_1``.
+        on_error: ``fail``, ``skip`` or ``dead_letter``.
+        origin: finds where the record at a position came from.
+    """
+
+    def __init__(self, task: str, on_error: str, origin: Callable[[int], Origin]):
+        self.task = task
+        self.metrics: Counter[Metric] = Counter()
+        self.dead_letters: list[DeadLetter] = []
+        self.dropped_positions: list[IntArray] | None = None
+        """For tests: the positions of dropped records, when it is a list."""
+        self._on_error = on_error
+        self._origin = origin
+
+    def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
+        self.metrics[Metric(name, node, reason)] += by
+
+    def drop(self, node: str, positions: IntArray, reason: str) -> None:
+        """Count records that an operator leaves out by Kafka's rules."""
+        if len(positions):
+            self.count(DROPPED, node, len(positions), reason)
+            if self.dropped_positions is not None:
+                self.dropped_positions.append(positions)
+
+    def failed(self, node: str, position: int, error: Exception, function: UserFunction | None = None) -> None:
+        """A record failed in a node: raise, or count it as left out.
+
+        Raises:
+            ProcessingError: records that fail are to stop the program.
+        """
+        origin = self._origin(position)
+        if self._on_error == "fail":
+            raise ProcessingError(_message(node, origin, error, function)) from error
+        if self._on_error == "skip":
+            self.count(SKIPPED, node, reason=type(error).__name__)
+            return
+        self.count(DEAD_LETTERS, node, reason=type(error).__name__)
+        self.dead_letters.append(DeadLetter(origin, _reason(node, origin, error, function)))
+
+    # --- columns that may not decode or encode -------------------------------------------------------------------
+
+    def decoded(self, node: str, batch: Batch, *columns: str) -> Batch:
+        """The batch without the records whose columns do not decode."""
+        return self._checked(node, batch, columns, Column.decoded, _first_undecodable)
+
+    def encoded(self, node: str, batch: Batch, *columns: str) -> Batch:
+        """The batch without the records whose columns do not encode."""
+        return self._checked(node, batch, columns, Column.encoded, _first_unencodable)
+
+    def _checked(self, node: str, batch: Batch, names: tuple[str, ...], read: Any, errors_of: Any) -> Batch:
+        for name in names:
+            column = getattr(batch, name)
+            if column is None:
+                continue
+            try:
+                read(column)
+            except SerdeError:
+                errors = errors_of(column)
+                for row, error in errors:
+                    self.failed(node, int(batch.position[row]), error)
+                batch = batch.take(np.setdiff1d(np.arange(len(batch)), [row for row, _ in errors]))
+        return batch
+
+
+def _first_undecodable(column: Column) -> list[tuple[int, SerdeError]]:
+    return _errors(column.encoded().to_pylist(), column.serde.decode)
+
+
+def _first_unencodable(column: Column) -> list[tuple[int, SerdeError]]:
+    return _errors(column.decoded(), column.serde.encode)
+
+
+def _errors(values: list[Any], convert: Callable[[Any], Any]) -> list[tuple[int, SerdeError]]:
+    errors = []
+    for row, value in enumerate(values):
+        try:
+            if value is not None:
+                convert(value)
+        except SerdeError as error:
+            errors.append((row, error))
+    return errors
+
+
+def _message(node: str, origin: Origin, error: Exception, function: UserFunction | None) -> str:
+    lines = [
+        f"{node} failed on the record at topic {origin.topic!r}, partition {origin.partition}, offset {origin.offset}: "
+        f"{_describe(error)}",
+        f"  the record: key {_shorten(origin.key)}, value {_shorten(origin.value)}, timestamp {origin.timestamp}",
+    ]
+    if function is not None:
+        lines.append(f"  the function: {function.name} at {function.location()}, given to the step at {function.where}")
+        lines += [f"  the line: {line}" for line in _users_lines(error)]
+    lines.append(
+        "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
+        "'dead_letter:<topic>', and start again"
+    )
+    return "\n".join(lines)
+
+
+def _reason(node: str, origin: Origin, error: Exception, function: UserFunction | None) -> dict[str, str]:
+    reason = {
+        "penstock.node": node,
+        "penstock.topic": origin.topic,
+        "penstock.partition": str(origin.partition),
+        "penstock.offset": str(origin.offset),
+        "penstock.error": _describe(error),
+    }
+    if function is not None:
+        reason["penstock.function"] = f"{function.name} at {function.location()}"
+    return reason
+
+
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
+
+
+def _users_lines(error: Exception) -> list[str]:
+    """Where the error came from, in the user's own code: the innermost line outside of this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/penstock/" not in frame.filename]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in own[-1:]]
+
+
+def _shorten(data: bytes | None) -> str:
+    return repr(data if data is None or len(data) <= 200 else data[:200] + b"...")

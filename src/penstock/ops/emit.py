@@ -1,0 +1,51 @@
+"""Which updates of a table go on: every one, or the last of each key and commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.batch import Batch, Changes, merge
+from penstock.ops.groups import Groups, group_keys
+
+
+class EmitCache:
+    """Holds updates back until the commit and sends on the last one of each key.
+
+    Its old value is the one before the first of them; a key that had no value and has none now is left out. The order
+    is that of the last updates, as in Kafka Streams' cache.
+    """
+
+    def __init__(self, sends_old: bool) -> None:
+        self._sends_old = sends_old
+        self._held: list[Changes] = []
+
+    def add(self, changes: Changes) -> None:
+        """Take updates with their old values."""
+        if len(changes):
+            self._held.append(changes)
+
+    def flush(self) -> Changes | None:
+        held, self._held = self._held, []
+        if not held:
+            return None
+        last = _last_of_each_key(held)
+        assert last.old is not None
+        gone, absent = last.value.null_mask(), last.old.null_mask()
+        if gone is not None and absent is not None:
+            last = last.keep(~(gone & absent))
+        return last if self._sends_old else replace(last, old=None)
+
+
+def _last_of_each_key(held: list[Changes]) -> Changes:
+    every = merge(list[Batch](held))
+    assert isinstance(every, Changes)
+    assert every.old is not None
+    _, codes = group_keys(every.key.encoded())
+    groups = Groups.by_number(codes)
+    if len(groups) == len(every):
+        return every
+    first, last = groups.order[groups.starts], groups.last_rows
+    in_order = np.argsort(last)
+    return replace(every.take(last[in_order]), old=every.old.take(first[in_order]))

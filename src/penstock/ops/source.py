@@ -1,0 +1,47 @@
+"""Records as they come in: their time, and whether they can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.batch import Batch
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.functions import Caller
+from penstock.plan.functions import UserFunction
+
+
+class Source(Operator):
+    """Takes the time from where the user says, and finds records that do not decode before anybody works on them.
+
+    Args:
+        decodes: which of ``key`` and ``value`` somebody downstream looks into; the others are not decoded.
+    """
+
+    def __init__(self, node: str, context: Context, timestamp: UserFunction | None, decodes: tuple[str, ...]):
+        self._node = node
+        self._context = context
+        self._timestamp = None if timestamp is None else Caller(node, timestamp, context)
+        self._decodes = decodes
+
+    def step(self, batch: Batch) -> Batch:
+        batch = self._context.decoded(self._node, batch, *self._decodes)
+        return batch if self._timestamp is None else self._with_time(batch, self._timestamp)
+
+    def _with_time(self, batch: Batch, caller: Caller) -> Batch:
+        values = batch.value.decoded()
+        arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
+        batch, times = caller.rows(batch, *arguments)
+        batch, times = caller.check(
+            batch, times, _is_time, "the record's time, an int of milliseconds that is not negative"
+        )
+        return replace(batch, timestamp=np.array(times, np.int64))
+
+
+_EXPECTED = "the record's time, an int of milliseconds that is not negative"
+
+
+def _is_time(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63

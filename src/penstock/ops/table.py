@@ -1,0 +1,194 @@
+"""Tables without aggregation: sources, ``filter``, ``map_values``, ``to_stream``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.arrays import BoolArray, IntArray, concat
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn, Column, null_column
+from penstock.ops.aggregate import drop_nulls
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.emit import EmitCache
+from penstock.ops.functions import Caller
+from penstock.ops.groups import Groups, group_keys
+from penstock.serdes import Serde
+from penstock.state.rows import Values
+from penstock.state.store import StateStore
+
+
+class TableStore:
+    """A table's store: writes changes, and knows the value of each key before each of them.
+
+    Args:
+        sends_old: whether somebody downstream needs old values.
+        caching: emit the last update of each key and commit, instead of every one.
+    """
+
+    def __init__(self, store: StateStore, sends_old: bool, caching: bool):
+        self._store = store
+        self._sends_old = sends_old
+        self._cache = EmitCache(sends_old) if caching else None
+
+    def write(self, batch: Batch) -> Changes | None:
+        """Write new values; what goes on of them now."""
+        if not len(batch):
+            return None
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        located = self._store.locate(keys)
+        before, data = located.get(), batch.value.encoded()
+        last = groups.last_rows
+        final, times = data.take(last), batch.timestamp[last]
+        if final.null_count:
+            times = np.where(final.is_null().to_numpy(zero_copy_only=False), -1, times)
+        self._store.put(located, Values(final, times))
+        serde = batch.value.serde
+        if self._cache is None:
+            replaced = _values_before(groups, before, data, serde) if self._sends_old else None
+            return batch.as_changes(batch.value, batch.timestamp, replaced)
+        in_order = np.argsort(last)
+        newest = batch.take(last[in_order])
+        self._cache.add(
+            newest.as_changes(newest.value, newest.timestamp, BytesColumn(before.data, serde).take(in_order))
+        )
+        return None
+
+    def flush(self) -> Changes | None:
+        return None if self._cache is None else self._cache.flush()
+
+
+def _values_before(groups: Groups, before: Values, data: object, serde: Serde) -> Column:
+    """The value of its key before each row: that of the key's row before in the chunk, else what the store had."""
+    count = len(groups)
+    source = np.empty(len(groups.order), np.int64)
+    source[1:] = groups.order[:-1] + count
+    source[groups.starts] = np.arange(count)
+    return BytesColumn(concat([before.data, data]), serde).take(groups.unsort(source))
+
+
+class TableSource(Operator):
+    """Records as changes of a table; records without a key are dropped. Without a store old values are not known."""
+
+    def __init__(self, node: str, context: Context, store: TableStore | None):
+        self._node = node
+        self._context = context
+        self._store = store
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, "key")
+        if self._store is None:
+            return batch.as_changes(batch.value, batch.timestamp, None)
+        return self._store.write(batch)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+class TableFilter(Operator):
+    """Rows for which a predicate holds; others become deletions, which are left out where nothing was before."""
+
+    def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableStore | None):
+        self._caller = caller
+        self._negate = negate
+        self._sends_old = sends_old
+        self._store = store
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        holds, fine = self._holds(batch, batch.value)
+        if not fine.all():
+            batch, holds = batch.keep(fine), holds[fine]
+        value = batch.value.where(holds)
+        if self._store is not None:
+            changes = self._store.write(batch.as_stream().with_value(value))
+        else:
+            old = None
+            if self._sends_old and batch.old is not None:
+                old = batch.old.where(self._holds(batch, batch.old)[0])
+            changes = batch.as_changes(value, batch.timestamp, old)
+        if changes is None or changes.old is None:
+            return changes
+        gone, absent = changes.value.null_mask(), changes.old.null_mask()
+        return changes if gone is None or absent is None else changes.keep(~(gone & absent))
+
+    def _holds(self, batch: Changes, values: Column) -> tuple[BoolArray, BoolArray]:
+        """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
+        present, part = present_rows(batch, values)
+        kept, result = self._caller.predicate(part)
+        holds = np.zeros(len(batch), np.bool_)
+        holds[row_numbers_of(kept)] = result != self._negate
+        return holds, did_not_fail(batch, present, kept)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+class TableMapValues(Operator):
+    """New values for the rows of a table; deletions stay deletions."""
+
+    def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableStore | None):
+        self._caller = caller
+        self._value = value
+        self._sends_old = sends_old
+        self._store = store
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        value, fine = self._mapped(batch, batch.value)
+        if not fine.all():
+            batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
+        if self._store is not None:
+            return self._store.write(batch.as_stream().with_value(value))
+        old = self._mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
+        return batch.as_changes(value, batch.timestamp, old)
+
+    def _mapped(self, batch: Changes, values: Column) -> tuple[Column, BoolArray]:
+        """The new values of all rows, null where there was none; and for which rows the function did not fail."""
+        present, part = present_rows(batch, values)
+        kept, mapped = self._caller.column(part, self._value)
+        if len(kept) == len(batch):
+            return mapped, np.ones(len(batch), np.bool_)
+        places = np.full(len(batch), len(kept), np.int64)
+        places[row_numbers_of(kept)] = np.arange(len(kept))
+        return mapped.join([null_column(1, self._value)]).take(places), did_not_fail(batch, present, kept)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+def present_rows(batch: Changes, values: Column) -> tuple[IntArray, Batch]:
+    """The rows that have a value, as records that remember the number of their row behind their order."""
+    missing = values.null_mask()
+    rows = np.arange(len(batch)) if missing is None else np.flatnonzero(~missing)
+    part = batch.as_stream().with_value(values)
+    if missing is not None:
+        part = part.take(rows)
+    return rows, replace(part, order=(*part.order, rows))
+
+
+def row_numbers_of(part: Batch) -> IntArray:
+    """The numbers that ``present_rows`` put behind the order."""
+    rows = part.order[-1]
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def did_not_fail(batch: Batch, present: IntArray, kept: Batch) -> BoolArray:
+    fine = np.ones(len(batch), np.bool_)
+    if len(kept) < len(present):
+        fine[present] = False
+        fine[row_numbers_of(kept)] = True
+    return fine
+
+
+class ToStream(Operator):
+    """The new values of a table's changes as records."""
+
+    def step(self, batch: Batch) -> Batch:
+        assert isinstance(batch, Changes)
+        return batch.as_stream()

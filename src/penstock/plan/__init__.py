@@ -1,0 +1,1 @@
+"""The topology as frozen nodes; names, facts, sub-topologies, refusals, pictures."""

@@ -1,0 +1,106 @@
+"""Users' functions: checked when the topology is built, called in one tight loop when it runs."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.errors import TopologyError
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_MARK = "__penstock_columnar__"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def columnar(function: F) -> F:
+    """Mark a function that works on whole columns: it gets Arrow arrays where others get one value.
+
+    A columnar function takes and returns ``pyarrow`` arrays of one length (or a pair of them, where the plain function
+    returns a pair). Windowed keys come as an object with the arrays ``key``, ``start`` and ``end``. Use it where a
+    plain function's call for every record costs too much.
+
+    >>> import pyarrow.compute as pc
+    >>> @columnar
+    ... def is_large(key, value):
+    ...     return pc.greater(value, 100)
+    """
+    setattr(function, _MARK, True)
+    return function
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function the user gave, and what is known about it."""
+
+    call: Callable[..., Any]
+    arity: int
+    columnar: bool
+    where: str
+    """The user's file and line of the DSL call it was given to."""
+
+    @property
+    def name(self) -> str:
+        return getattr(self.call, "__qualname__", None) or repr(self.call)
+
+    def location(self) -> str:
+        """Where the function itself was written."""
+        code = getattr(self.call, "__code__", None)
+        return f"{code.co_filename}:{code.co_firstlineno}" if code else self.where
+
+    def returns(self) -> Any:
+        """The annotation of what it returns; None where there is none."""
+        try:
+            annotation = inspect.get_annotations(self.call, eval_str=True).get("return")
+        except (TypeError, NameError):
+            return None
+        return annotation
+
+
+def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: str = "") -> UserFunction:
+    """The function, checked against the argument lists that the method allows.
+
+    Raises:
+        TopologyError: it is not callable, or takes another number of arguments.
+    """
+    where = caller()
+    forms = " or ".join(f"({', '.join(names)})" for names in parameters)
+    if not callable(call):
+        raise TopologyError(
+            f"{method} at {where} takes a function of {forms}; got {call!r} of type {type(call).__name__}"
+        )
+    arities = [len(names) for names in parameters]
+    fitting = [arity for arity in arities if _accepts(call, arity)]
+    if not fitting:
+        signature = inspect.signature(call)
+        raise TopologyError(
+            f"{method} at {where} takes a function of {forms}; got {getattr(call, '__name__', call)!r} "
+            f"of {signature}{'; ' + hint if hint else ''}"
+        )
+    return UserFunction(call, fitting[0], bool(getattr(call, _MARK, False)), where)
+
+
+def _accepts(call: Callable[..., Any], arity: int) -> bool:
+    try:
+        signature = inspect.signature(call)
+    except (ValueError, TypeError):  # builtins that do not tell
+        return True
+    try:
+        signature.bind(*[None] * arity)
+    except TypeError:
+        return False
+    return True
+
+
+def caller() -> str:
+    """The file and line of the user's code that called into Penstock."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

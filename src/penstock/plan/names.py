@@ -1,0 +1,90 @@
+"""Names as Kafka Streams gives them: a prefix and a counter that every step moves on."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.errors import TopologyError
+
+SOURCE = "KSTREAM-SOURCE-"
+SINK = "KSTREAM-SINK-"
+STREAM_FILTER = "KSTREAM-FILTER-"
+MAP = "KSTREAM-MAP-"
+MAP_VALUES = "KSTREAM-MAPVALUES-"
+FLAT_MAP = "KSTREAM-FLATMAP-"
+FLAT_MAP_VALUES = "KSTREAM-FLATMAPVALUES-"
+SELECT_KEY = "KSTREAM-KEY-SELECT-"
+PEEK = "KSTREAM-PEEK-"
+FOREACH = "KSTREAM-FOREACH-"
+MERGE = "KSTREAM-MERGE-"
+BRANCH = "KSTREAM-BRANCH-"
+REPARTITION = "KSTREAM-REPARTITION-"
+TO_TABLE = "KSTREAM-TOTABLE-"
+STREAM_AGGREGATE = "KSTREAM-AGGREGATE-"
+STREAM_REDUCE = "KSTREAM-REDUCE-"
+TABLE_SOURCE = "KTABLE-SOURCE-"
+TABLE_FILTER = "KTABLE-FILTER-"
+TABLE_MAP_VALUES = "KTABLE-MAPVALUES-"
+TO_STREAM = "KTABLE-TOSTREAM-"
+TABLE_SELECT = "KTABLE-SELECT-"
+TABLE_AGGREGATE = "KTABLE-AGGREGATE-"
+TABLE_REDUCE = "KTABLE-REDUCE-"
+
+REPARTITION_SUFFIX = "-repartition"
+
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Names:
+    """Hands out the names of nodes and stores.
+
+    >>> names = Names()
+    >>> names.node(SOURCE), names.store(STREAM_AGGREGATE), names.node(SINK, "my-sink"), names.node(SINK)
+    ('KSTREAM-SOURCE-0000000000', 'KSTREAM-AGGREGATE-STATE-STORE-0000000001', 'my-sink', 'KSTREAM-SINK-0000000002')
+    """
+
+    def __init__(self) -> None:
+        self._index = 0
+
+    def node(self, prefix: str, given: str | None = None) -> str:
+        """The name given, else the next one with this prefix."""
+        return check_name(given) if given is not None else self._next(prefix)
+
+    def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
+        """The name given with a suffix, else the next one with this prefix."""
+        return check_name(given) + suffix if given is not None else self._next(prefix)
+
+    def store(self, prefix: str) -> str:
+        """The next name for a store."""
+        return self._next(f"{prefix}STATE-STORE-")
+
+    def repartition(self, prefix: str) -> RepartitionNames:
+        """The names around a repartition topic; three are used up whether they are needed or not."""
+        topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        sink, filter_, source = self._next(SINK), self._next(STREAM_FILTER), self._next(SOURCE)
+        if _GENERATED.fullmatch(prefix):
+            return RepartitionNames(topic, sink, filter_, source)
+        return RepartitionNames(topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source")
+
+    def _next(self, prefix: str) -> str:
+        name = f"{prefix}{self._index:010d}"
+        self._index += 1
+        return name
+
+
+class RepartitionNames:
+    """A repartition topic and the three nodes around it."""
+
+    def __init__(self, topic: str, sink: str, filter_: str, source: str):
+        self.topic = topic
+        self.sink = sink
+        self.filter = filter_
+        self.source = source
+
+
+def check_name(name: str) -> str:
+    """The name, if a node or a store can bear it; raises ``TopologyError``."""
+    if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
+        raise TopologyError(f"{name!r} cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens")
+    return name

@@ -1,0 +1,242 @@
+"""The topology as the user chained it: one frozen dataclass for each step.
+
+A node states facts: what it needs, what it makes, whether it changes keys. Decisions taken from the facts of several
+nodes (where a table must have a store, who sends old values, what is a sub-topology) are taken in ``passes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from penstock.plan.functions import UserFunction
+from penstock.serdes import Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoreSpec:
+    """A state store that a step wants: its name and kind, and how its results are emitted."""
+
+    name: str
+    named_by_user: bool
+    kind: str = "persistent"
+    retention: int | None = None
+    caching: bool = True
+    key: Serde | None = None
+    value: Serde | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        return self.kind == "in_memory"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """One step. Parents come first, and nodes are compared by identity."""
+
+    name: str
+    parents: tuple[Node, ...] = ()
+    where: str = ""
+    """The user's file and line."""
+
+    changes_key: ClassVar[bool] = False
+    is_table: ClassVar[bool] = False
+
+    @property
+    def parent(self) -> Node:
+        return self.parents[0]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamSource(Node):
+    topics: tuple[str, ...]
+    key: Serde
+    value: Serde
+    timestamp: UserFunction | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSource(Node):
+    topic: str
+    source_name: str
+    key: Serde
+    value: Serde
+    store: StoreSpec
+    timestamp: UserFunction | None = None
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filter(Node):
+    predicate: UserFunction
+    negate: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Map(Node):
+    mapper: UserFunction
+    key: Serde
+    value: Serde
+
+    changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MapValues(Node):
+    mapper: UserFunction
+    value: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FlatMap(Node):
+    mapper: UserFunction
+    key: Serde
+    value: Serde
+
+    changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FlatMapValues(Node):
+    mapper: UserFunction
+    value: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SelectKey(Node):
+    mapper: UserFunction
+    key: Serde
+
+    changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Peek(Node):
+    """``peek`` and ``foreach``: call a function for its effect."""
+
+    action: UserFunction
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Merge(Node):
+    pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Split(Node):
+    """Sends each record to the first branch whose predicate holds; a branch without a predicate takes the rest.
+
+    ``predicates`` grows while the user adds branches, and is complete when the topology is built.
+    """
+
+    predicates: list[UserFunction | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Branch(Node):
+    index: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sink(Node):
+    topic: str
+    key: Serde
+    value: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Repartition(Node):
+    """Sends records through an internal topic, so that equal keys meet in one task.
+
+    ``filter_name`` is None for tables, whose changes always have keys.
+    """
+
+    topic: str
+    sink_name: str
+    source_name: str
+    filter_name: str | None
+    key: Serde
+    value: Serde
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToTable(Node):
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableFilter(Node):
+    predicate: UserFunction
+    negate: bool = False
+    store: StoreSpec | None = None
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableMapValues(Node):
+    mapper: UserFunction
+    value: Serde
+    store: StoreSpec | None = None
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToStream(Node):
+    pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableGroupBy(Node):
+    """Turns each change of a table into what leaves its old group and what joins its new one."""
+
+    mapper: UserFunction
+    key: Serde
+    value: Serde
+
+    changes_key: ClassVar[bool] = True
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Aggregation:
+    """How values become one: ``count``, ``reduce`` (from the first value) or ``aggregate`` (from an initializer).
+
+    ``subtract`` takes a value out again, for grouped tables.
+    """
+
+    kind: str
+    add: UserFunction | None = None
+    initialize: Callable[[], Any] | None = None
+    subtract: UserFunction | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamAggregate(Node):
+    aggregation: Aggregation
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowAggregate(Node):
+    aggregation: Aggregation
+    windows: Any
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableAggregate(Node):
+    aggregation: Aggregation
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True

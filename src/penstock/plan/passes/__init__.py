@@ -1,0 +1,1 @@
+"""Facts that follow from several steps together, one pass a file."""

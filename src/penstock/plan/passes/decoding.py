@@ -1,0 +1,65 @@
+"""Which columns of a source somebody looks into.
+
+A record that does not decode is found at its source, once, for all branches. Columns that nobody looks into are not
+decoded at all.
+"""
+
+from __future__ import annotations
+
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction
+from penstock.plan.nodes import Node
+from penstock.plan.physical import Part, SubTopology
+
+Columns = frozenset[str]
+KEY: Columns = frozenset(("key",))
+VALUE: Columns = frozenset(("value",))
+BOTH: Columns = KEY | VALUE
+NEITHER: Columns = frozenset()
+
+
+def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
+    """For each source of a sub-topology, by name, the columns that somebody downstream decodes."""
+    needed: dict[str, Columns] = {part.name: NEITHER for part in sub.parts}
+    for part in reversed(sub.parts):
+        uses, keeps = _looks_into(part)
+        needs = uses | (needed[part.name] & keeps)
+        for name in part.predecessors:
+            needed[name] |= needs
+        needed[part.name] = needs
+    return {part.name: tuple(sorted(needed[part.name])) for part in sub.parts if part.kind == "source"}
+
+
+def _looks_into(part: Part) -> tuple[Columns, Columns]:
+    """Which columns a part decodes, and which it hands on as they are."""
+    node = part.node
+    if part.kind == "source":
+        timestamp = getattr(node, "timestamp", None)
+        uses = NEITHER if timestamp is None else VALUE if timestamp.arity == 1 else BOTH
+        return uses, BOTH
+    if isinstance(node, nodes.Split):
+        return BOTH, BOTH
+    if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
+        kind = node.aggregation.kind
+        return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
+    function = _function(node)
+    if function is None:
+        return NEITHER, BOTH
+    uses = NEITHER if function.columnar else VALUE if function.arity == 1 else BOTH
+    return uses, _KEEPS.get(type(node), BOTH)
+
+
+def _function(node: Node) -> UserFunction | None:
+    names = ("predicate", "mapper", "action")
+    return next((getattr(node, name) for name in names if hasattr(node, name)), None)
+
+
+_KEEPS: dict[type[Node], Columns] = {
+    nodes.Map: NEITHER,
+    nodes.FlatMap: NEITHER,
+    nodes.MapValues: KEY,
+    nodes.FlatMapValues: KEY,
+    nodes.SelectKey: VALUE,
+    nodes.TableMapValues: KEY,
+    nodes.TableGroupBy: NEITHER,
+}

@@ -1,0 +1,60 @@
+"""Which tables have a store, and which send a key's old value along with its new one.
+
+A source table has a store only if it was asked for by name or somebody downstream needs one. Old values are sent to
+those who ask. As in Kafka Streams, the questions are asked in the order in which the steps were declared, so a filter
+declared before a grouping may find its source without a store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.plan import nodes
+from penstock.plan.nodes import Node, StoreSpec
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What the pass found out, by node."""
+
+    stores: dict[Node, StoreSpec] = field(default_factory=dict)
+    sends_old: set[Node] = field(default_factory=set)
+
+
+def table_facts(declared: tuple[Node, ...]) -> TableFacts:
+    """Go through the steps in order of declaration."""
+    facts = TableFacts()
+    for node in declared:
+        store = getattr(node, "store", None)
+        if store is not None and (store.named_by_user or not _is_source(node)):
+            facts.stores[node] = store
+        if isinstance(node, nodes.TableFilter):
+            _ask_for_old(facts, node.parent, force=False, asker=node)
+        elif isinstance(node, nodes.TableGroupBy):
+            _ask_for_old(facts, node.parent, force=True)
+    return facts
+
+
+def _ask_for_old(facts: TableFacts, table: Node, force: bool, asker: Node | None = None) -> bool:
+    """Have a table send old values; False when that needs a store that it has not and is not to be forced to have."""
+    sends = _enable(facts, table, force)
+    if sends and asker is not None:
+        facts.sends_old.add(asker)
+    return sends
+
+
+def _enable(facts: TableFacts, table: Node, force: bool) -> bool:
+    if table in facts.sends_old and not isinstance(table, nodes.TableFilter):
+        return True
+    if _is_source(table):
+        if table not in facts.stores and not force:
+            return False
+        facts.stores[table] = table.store  # type: ignore[attr-defined]
+    elif table not in facts.stores and not _enable(facts, table.parent, force):
+        return table in facts.sends_old
+    facts.sends_old.add(table)
+    return True
+
+
+def _is_source(node: Node) -> bool:
+    return isinstance(node, nodes.TableSource | nodes.ToTable)

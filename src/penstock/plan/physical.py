@@ -1,0 +1,143 @@
+"""Steps taken apart into sources, processors and sinks, and these grouped into sub-topologies.
+
+Two parts belong to one sub-topology when records pass directly between them or they share a store. Where records go
+through a repartition topic, one sub-topology ends with a sink and the next begins with a source.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.nodes import Node
+from penstock.plan.passes.stores import TableFacts
+
+
+@dataclass(frozen=True)
+class Part:
+    """A source, processor or sink; ``role`` tells the parts of one step apart."""
+
+    kind: str
+    name: str
+    node: Node
+    role: str = ""
+    predecessors: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubTopology:
+    """The parts of one sub-topology in processing order; there is one task of it for each partition."""
+
+    id: int
+    parts: tuple[Part, ...]
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(topic for part in self.parts if part.kind == "source" for topic in part.topics))
+
+    @property
+    def sink_topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(topic for part in self.parts if part.kind == "sink" for topic in part.topics))
+
+
+def sub_topologies(declared: tuple[Node, ...], facts: TableFacts) -> tuple[SubTopology, ...]:
+    """All parts, grouped; numbered in the order in which their first parts are written."""
+    parts = _parts(declared, facts)
+    group_of = {part.name: part.name for part in parts}
+
+    def root(name: str) -> str:
+        while group_of[name] != name:
+            name = group_of[name]
+        return name
+
+    store_users: dict[str, str] = {}
+    for part in parts:
+        for other in (*part.predecessors, *(store_users.setdefault(store, part.name) for store in part.stores)):
+            group_of[root(other)] = root(part.name)
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(root(part.name), []).append(part)
+    return tuple(SubTopology(i, tuple(group)) for i, group in enumerate(groups.values()))
+
+
+def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
+    aliases = _merged_sources(declared)
+    parts: list[Part] = []
+    for node in _in_writing_order(declared):
+        if node.name not in aliases:
+            above = tuple(dict.fromkeys(aliases.get(parent.name, parent.name) for parent in node.parents))
+            parts += _expand(node, above, facts)
+    return parts
+
+
+def _in_writing_order(declared: tuple[Node, ...]) -> list[Node]:
+    """Kafka Streams' order: of the steps whose parents are written, the one declared (last) the earliest."""
+    priority = {node: i for i, node in enumerate(declared)}
+    waiting = {node: len(set(node.parents)) for node in priority}
+    children: dict[Node, list[Node]] = {}
+    for node in priority:
+        for parent in set(node.parents):
+            children.setdefault(parent, []).append(node)
+    ready = [(priority[node], id(node), node) for node, parents in waiting.items() if not parents]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        node = heapq.heappop(ready)[2]
+        order.append(node)
+        for child in children.get(node, []):
+            waiting[child] -= 1
+            if not waiting[child]:
+                heapq.heappush(ready, (priority[child], id(child), child))
+    return order
+
+
+def _merged_sources(declared: tuple[Node, ...]) -> dict[str, str]:
+    """Streams of the same topics share one source: the name of each later one, and the one it stands for."""
+    first: dict[str, nodes.StreamSource] = {}
+    aliases: dict[str, str] = {}
+    for node in declared:
+        if isinstance(node, nodes.StreamSource):
+            same = {first[topic] for topic in node.topics if topic in first}
+            if not same:
+                first.update(dict.fromkeys(node.topics, node))
+                continue
+            main = same.pop()
+            if main.topics != node.topics:
+                raise TopologyError(
+                    f"the streams at {main.where} and {node.where} read topics that overlap but are not the same: "
+                    f"{', '.join(main.topics)} and {', '.join(node.topics)}; read each topic in a stream of its own "
+                    "and merge them"
+                )
+            if (main.key, main.value, main.timestamp) != (node.key, node.value, node.timestamp):
+                raise TopologyError(
+                    f"topic {node.topics[0]!r} is read with different types or timestamps at {main.where} and "
+                    f"{node.where}; read it once and use the stream twice"
+                )
+            aliases[node.name] = main.name
+    return aliases
+
+
+def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]:
+    """The parts of one step."""
+    if isinstance(node, nodes.StreamSource):
+        return [Part("source", node.name, node, topics=node.topics)]
+    if isinstance(node, nodes.Sink):
+        return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,))]
+    store = facts.stores.get(node)
+    stores = (store.name,) if store else ()
+    if isinstance(node, nodes.TableSource):
+        source = Part("source", node.source_name, node, "source", topics=(node.topic,))
+        return [source, Part("processor", node.name, node, predecessors=(node.source_name,), stores=stores)]
+    if isinstance(node, nodes.Repartition):
+        parts = []
+        if node.filter_name is not None:
+            parts.append(Part("processor", node.filter_name, node, "filter", above))
+            above = (node.filter_name,)
+        parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
+        parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
+        return parts
+    return [Part("processor", node.name, node, predecessors=above, stores=stores)]

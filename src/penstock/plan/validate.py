@@ -1,0 +1,92 @@
+"""Everything that is refused when a topology is built, with the reason and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.nodes import Node
+from penstock.plan.passes.stores import TableFacts
+from penstock.plan.physical import SubTopology
+
+
+def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopology]) -> None:
+    """Raise ``TopologyError`` for the first thing that is wrong."""
+    if not any(sub.source_topics for sub in subs):
+        raise TopologyError("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
+    _unique_names(subs)
+    _unique_stores(facts)
+    _topics_read_once(subs)
+    _topic_names(subs)
+    for node in dict.fromkeys(declared):
+        if isinstance(node, nodes.WindowAggregate):
+            _retention(node)
+        if isinstance(node, nodes.Repartition) and node.partitions is not None and node.partitions < 1:
+            raise TopologyError(
+                f"repartition {node.topic!r} at {node.where}: a topic has at least 1 partition, got {node.partitions}"
+            )
+        if isinstance(node, nodes.Split) and not node.predicates:
+            raise TopologyError(f"split at {node.where} has no branches: add some with .branch(predicate)")
+
+
+def _unique_names(subs: Sequence[SubTopology]) -> None:
+    seen: dict[str, Node] = {}
+    for sub in subs:
+        for part in sub.parts:
+            other = seen.setdefault(part.name, part.node)
+            if other is not part.node:
+                raise TopologyError(
+                    f"two steps have the name {part.name!r}: at {other.where} and at {part.node.where}; "
+                    "give each step a name of its own"
+                )
+
+
+def _unique_stores(facts: TableFacts) -> None:
+    seen: dict[str, Node] = {}
+    for node, store in facts.stores.items():
+        other = seen.setdefault(store.name, node)
+        if other is not node:
+            raise TopologyError(
+                f"two steps have a store {store.name!r}: at {other.where} and at {node.where}; "
+                "give each store a name of its own"
+            )
+
+
+def _topics_read_once(subs: Sequence[SubTopology]) -> None:
+    seen: dict[str, Node] = {}
+    for sub in subs:
+        for part in sub.parts:
+            for topic in part.topics if part.kind == "source" else ():
+                other = seen.setdefault(topic, part.node)
+                if other is not part.node:
+                    raise TopologyError(
+                        f"topic {topic!r} is read twice, at {other.where} and at {part.node.where}; read it once "
+                        "and derive the other: stream.to_table() or table.to_stream()"
+                    )
+
+
+def _topic_names(subs: Sequence[SubTopology]) -> None:
+    from penstock.errors import ConfigError
+    from penstock.log.base import check_topic_name
+
+    for sub in subs:
+        for part in sub.parts:
+            for topic in part.topics:
+                try:
+                    check_topic_name(topic)
+                except ConfigError as error:
+                    raise TopologyError(f"{part.node.where}: {error}") from None
+
+
+def _retention(node: nodes.WindowAggregate) -> None:
+    windows: Any = node.windows
+    needed = windows.size_ms + windows.grace_period_ms
+    retention = node.store.retention
+    if retention is not None and retention < needed:
+        raise TopologyError(
+            f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but windows of "
+            f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {needed} ms; "
+            f"use with_retention({needed}) or more, or a shorter grace period"
+        )

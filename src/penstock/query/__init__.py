@@ -1,0 +1,1 @@
+"""Reading state from outside."""

@@ -1,0 +1,103 @@
+"""Reading state stores: keys and values as Python values instead of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from penstock.durations import MAX_MS
+from penstock.plan.nodes import StoreSpec
+from penstock.record import Windowed
+from penstock.serdes import Serde
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.window import WindowStore
+from penstock.state.rows import Keys
+from penstock.state.store import StateStore
+
+
+class ValueAndTimestamp(NamedTuple):
+    """A value and the time of the record that gave it."""
+
+    value: Any
+    timestamp: int
+
+
+class KeyValueView:
+    """A key-value store, read only."""
+
+    def __init__(self, stores: list[KeyValueStore], key: Serde, value: Serde):
+        self._stores = stores
+        self._key = key
+        self._value = value
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, None when it has none."""
+        found = self.get_with_timestamp(key)
+        return None if found is None else found.value
+
+    def get_with_timestamp(self, key: Any) -> ValueAndTimestamp | None:
+        """The value of a key with its timestamp, None when it has none."""
+        for store in self._stores:
+            values = store.get(Keys(pa.array([self._key.encode(key)], pa.binary())))
+            if values.data[0].is_valid:
+                return ValueAndTimestamp(self._value.decode(values.data[0].as_py()), int(values.timestamps[0]))
+        return None
+
+    def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp of the rows with ``low <= key <= high``, in order of the keys' bytes."""
+        first = None if low is None else self._key.encode(low)
+        last = None if high is None else self._key.encode(high) + b"\x00"
+        for store in reversed(self._stores) if reverse else self._stores:
+            for key, value, timestamp in store.range(first, last, reverse):
+                yield self._key.decode(key), self._value.decode(value), timestamp
+
+    def all(self) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp of all rows."""
+        return self.range()
+
+    def approximate_num_entries(self) -> int:
+        """How many rows there are."""
+        return sum(1 for _ in self.all())
+
+
+class WindowView:
+    """A window store, read only."""
+
+    def __init__(self, stores: list[WindowStore], key: Serde, value: Serde, size: int):
+        self._stores = stores
+        self._key = key
+        self._value = value
+        self._size = size
+
+    def fetch(self, key: Any, earliest: int = 0, latest: int = MAX_MS) -> Iterator[tuple[int, Any, int]]:
+        """Start, value and timestamp of a key's windows that begin in a range of time, ends included."""
+        for store in self._stores:
+            for start, value, timestamp in store.fetch(self._key.encode(key), earliest, latest):
+                yield start, self._value.decode(value), timestamp
+
+    def get(self, key: Any, start: int) -> Any:
+        """The value of one window of a key, None when it has none."""
+        return next((value for _, value, _ in self.fetch(key, start, start)), None)
+
+    def all(self) -> Iterator[tuple[Windowed, Any, int]]:
+        """Windowed key, value and timestamp of all rows."""
+        for store in self._stores:
+            for key, start, value, timestamp in store.rows():
+                windowed = Windowed(self._key.decode(key), start, min(start + self._size, MAX_MS))
+                yield windowed, self._value.decode(value), timestamp
+
+
+def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> KeyValueView | WindowView:
+    """The view of the pieces that a store has in different tasks."""
+    assert spec.key is not None
+    assert spec.value is not None
+    if isinstance(stores[0], WindowStore):
+        return WindowView(
+            [store for store in stores if isinstance(store, WindowStore)], spec.key, spec.value, window_size
+        )
+    return KeyValueView([store for store in stores if isinstance(store, KeyValueStore)], spec.key, spec.value)
+
+
+__all__ = ["KeyValueView", "ValueAndTimestamp", "WindowView", "view_of"]

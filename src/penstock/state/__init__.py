@@ -1,0 +1,1 @@
+"""State stores: rows in columns, transactions, databases, delta files, snapshots."""

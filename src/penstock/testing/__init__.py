@@ -1,0 +1,6 @@
+"""Testing topologies: in this process, with no Spark, no Java and no broker."""
+
+from penstock.testing.driver import TopologyTestDriver
+from penstock.testing.pipe import pipe
+
+__all__ = ["TopologyTestDriver", "pipe"]

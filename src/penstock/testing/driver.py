@@ -1,0 +1,226 @@
+"""Run a topology in this process, one record at a time, without Spark, Java or a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch import HEADERS, Batch, Changes
+from penstock.columns import BytesColumn, Column, null_column
+from penstock.durations import Duration, to_ms
+from penstock.engine.flow import Flow, Outputs
+from penstock.engine.lower import stores_of
+from penstock.errors import ConfigError
+from penstock.ops.context import Context, Metric, Origin
+from penstock.plan import nodes
+from penstock.plan.physical import Part
+from penstock.plan.topology import Topology
+from penstock.query.stores import KeyValueView, WindowView, view_of
+from penstock.record import Record
+from penstock.serdes import Serde
+from penstock.settings import Settings
+from penstock.state.task_state import TaskState
+from penstock.testing.queues import TopicQueues
+
+
+class _Queued(NamedTuple):
+    """A record on its way into a source."""
+
+    key: Column
+    value: Column
+    old: Column | None
+    timestamp: int
+    headers: Any
+
+
+class TopologyTestDriver:
+    """Pipes records through a topology and shows what comes out; every record is a commit of its own.
+
+    Everything runs in one partition. What an input record causes is finished when ``pipe_input`` returns, also what
+    passes through repartition topics.
+
+    >>> from penstock import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("words", value=str).group_by(lambda key, word: word).count("counts").to_stream().to("counts")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_input("words", None, "hello", 5)
+    >>> driver.pipe_input("words", None, "hello", 3)
+    >>> driver.read_output("counts")
+    [Record(key='hello', value=1, timestamp=5, headers=()), Record(key='hello', value=2, timestamp=5, headers=())]
+    >>> driver.store("counts").get("hello")
+    2
+
+    Args:
+        topology: what ``StreamsBuilder.build`` returned.
+        settings: settings as keywords, such as ``on_error="skip"``.
+    """
+
+    def __init__(self, topology: Topology, **settings: Any):
+        self.topology = topology
+        self.settings = Settings.load(environment={}, **settings)
+        self.wall_clock_ms = 0
+        self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
+        self._order: list[tuple[str, Record]] = []
+        self._queues = TopicQueues()
+        self._current = Origin("unknown", 0, -1, None, None, -1)
+        self._offsets: dict[str, int] = {}
+        kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
+        self._tasks: list[tuple[Flow, TaskState, Context]] = []
+        self._sources: dict[str, tuple[int, Part]] = {}
+        self._sinks: dict[str, Part] = {}
+        caching = self.settings.statestore_cache_max_bytes > 0
+        for i, sub in enumerate(topology.sub_topologies):
+            state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
+            context = Context(f"{sub.id}_0", kind, lambda position: self._current)
+            context.dropped_positions = []
+            self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
+            for part in sub.parts:
+                if part.kind == "source":
+                    self._sources.update(dict.fromkeys(part.topics, (i, part)))
+                elif part.kind == "sink":
+                    self._sinks[part.name] = part
+
+    # --- piping and reading --------------------------------------------------------------------------------------
+
+    def pipe_input(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        timestamp: int = 0,
+        headers: Iterable[tuple[str, bytes]] = (),
+    ) -> None:
+        """Process one record, to the end.
+
+        Raises:
+            ConfigError: the topology does not read this topic.
+            ProcessingError: the record failed.
+        """
+        if topic not in self._sources or topic in self.topology.internal_topics:
+            known = ", ".join(self.topology.source_topics)
+            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
+        node = self._sources[topic][1].node
+        assert isinstance(node, nodes.StreamSource | nodes.TableSource)
+        self._enqueue(topic, _column(key, node.key), _column(value, node.value), None, timestamp, _headers(headers))
+        self._drain()
+
+    def read_output(self, topic: str) -> list[Record]:
+        """The records written to a topic since the last call, decoded."""
+        if topic not in self._outputs:
+            raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
+        records, self._outputs[topic] = self._outputs[topic], []
+        return records
+
+    def read_all_output(self) -> list[tuple[str, Record]]:
+        """The records written to all topics since the last call, with their topics, in the order of writing."""
+        records, self._order = self._order, []
+        return records
+
+    def advance_wall_clock_time(self, duration: Duration) -> None:
+        """Let wall-clock time pass."""
+        self.wall_clock_ms += to_ms(duration)
+
+    def store(self, name: str) -> Any:
+        """A state store, for reading: ``get``, ``range``, ``all``; window stores also ``fetch``."""
+        return self._view(name)
+
+    def metrics(self) -> dict[Metric, int]:
+        """All counters of all tasks."""
+        total: dict[Metric, int] = {}
+        for _, _, context in self._tasks:
+            for metric, value in context.metrics.items():
+                total[metric] = total.get(metric, 0) + value
+        return total
+
+    def dropped_records_total(self) -> int:
+        """How many records were dropped by Kafka's rules so far."""
+        return sum(value for metric, value in self.metrics().items() if metric.name == "dropped-records-total")
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _view(self, name: str) -> KeyValueView | WindowView:
+        specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
+        if name not in specs:
+            raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
+        node, spec = specs[name]
+        stores = [state.stores[name] for _, state, _ in self._tasks if name in state.stores]
+        size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
+        return view_of(stores, spec, size)
+
+    def _enqueue(
+        self, topic: str, key: Column, value: Column, old: Column | None, timestamp: int, headers: Any
+    ) -> None:
+        self._queues.add(topic, _Queued(key, value, old, timestamp, headers))
+
+    def _drain(self) -> None:
+        while (queued := self._queues.next()) is not None:
+            self._process(*queued)
+
+    def _process(self, topic: str, record: _Queued) -> None:
+        number, part = self._sources[topic]
+        flow, state, context = self._tasks[number]
+        offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
+        key, value = record.key.encoded()[0].as_py(), record.value.encoded()[0].as_py()
+        self._current = Origin(topic, 0, offset, key, value, record.timestamp)
+        times, order = np.array([record.timestamp]), (np.zeros(1, np.int64),)
+        batch = Batch(record.key, record.value, times, order, record.headers)
+        if _carries_changes(part):
+            old = record.old if record.old is not None else null_column(1, record.value.serde)
+            batch = Changes(record.key, record.value, times, order, record.headers, old=old)
+        self._deliver(flow.step({part.name: batch}))
+        self._deliver(flow.flush())
+        self._deliver_dead_letters(context)
+        state.commit(state.at + 1)
+
+    def _deliver(self, outputs: Outputs) -> None:
+        rows = []
+        for name, batches in outputs.items():
+            for batch in batches:
+                rows += [(_order_of(batch, row), name, batch, row) for row in range(len(batch))]
+        for _, name, batch, row in sorted(rows, key=lambda item: item[0]):
+            self._deliver_one(self._sinks[name], batch, row)
+
+    def _deliver_one(self, part: Part, batch: Batch, row: int) -> None:
+        topic, one = part.topics[0], batch.take(np.array([row]))
+        timestamp = int(one.timestamp[0])
+        if topic in self._sources:
+            source = self._sources[topic][1].node
+            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)  # type: ignore[attr-defined]
+            old = one.old if isinstance(one, Changes) else None
+            self._enqueue(topic, key, value, old, timestamp, one.headers)
+        if topic in self._outputs:
+            record = Record(one.key.decoded()[0], one.value.decoded()[0], timestamp, _pairs(one.headers))
+            self._outputs[topic].append(record)
+            self._order.append((topic, record))
+
+    def _deliver_dead_letters(self, context: Context) -> None:
+        letters, context.dead_letters = context.dead_letters, []
+        for origin, reason in letters:
+            headers = tuple((name, text.encode()) for name, text in reason.items())
+            record = Record(origin.key, origin.value, origin.timestamp, headers)
+            self._outputs.setdefault(self._dead_letter_topic, []).append(record)
+
+
+def _column(value: Any, serde: Serde) -> Column:
+    return BytesColumn(serde.encode_all([value]), serde)
+
+
+def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:
+    pairs = [{"key": key, "value": value} for key, value in headers]
+    return pa.array([pairs], HEADERS) if pairs else None
+
+
+def _pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
+    found = None if headers is None else headers[0].as_py()
+    return tuple((item["key"], item["value"]) for item in found or ())
+
+
+def _order_of(batch: Batch, row: int) -> tuple[int, ...]:
+    return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)
+
+
+def _carries_changes(part: Part) -> bool:
+    return isinstance(part.node, nodes.Repartition) and part.node.filter_name is None

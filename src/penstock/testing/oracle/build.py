@@ -1,0 +1,254 @@
+"""A case's topology, built with the public DSL alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import Materialized, StreamsBuilder, TimeWindows, Topology
+from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
+from penstock.testing.oracle import functions as fn
+from penstock.testing.oracle.functions import CaseError, Spec
+
+_TYPES: dict[str, Serde] = {"string": STR, "long": INT}
+
+
+class MissingOperator(Exception):
+    """The case names an operator that does not exist yet."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step results in."""
+
+    it: Any
+    key: Serde
+    value: Serde
+    windows: Any = None
+
+
+class Build:
+    """Builds the topology of one case.
+
+    Attributes:
+        inputs: the types of the topics that records go into.
+        outputs: the types of the topics that records come out of.
+        stores: the names of the stores that the case names.
+    """
+
+    def __init__(self, case: Spec):
+        self.builder = StreamsBuilder()
+        self.steps: dict[str, Step] = {}
+        self.inputs: dict[str, tuple[Serde, Serde]] = {}
+        self.outputs: dict[str, tuple[Serde, Serde]] = {}
+        self.stores: list[str] = []
+        missing = missing_operators(case)
+        if missing:
+            raise MissingOperator(", ".join(sorted(missing)))
+        for spec in case["topology"]:
+            step = _OPERATORS[spec["op"]](self, spec)
+            if step is not None:
+                self.steps[spec["id"]] = step
+
+    def topology(self) -> Topology:
+        return self.builder.build()
+
+    # --- helpers -------------------------------------------------------------------------------------------------
+
+    def _of(self, spec: Spec, field: str = "of") -> Step:
+        if spec.get(field) not in self.steps:
+            raise CaseError(f"no step {spec.get(field)!r} for {spec}")
+        return self.steps[spec[field]]
+
+    def _materialized(self, spec: Spec, always: bool) -> Materialized | None:
+        """What the case says of the store; aggregations always get a ``Materialized``, named or not."""
+        given = spec.get("materialized")
+        if given is None:
+            return Materialized(caching=False) if always else None
+        if "store" in given:
+            self.stores.append(given["store"])
+        return Materialized(
+            store=given.get("store"),
+            kind=given.get("kind", "persistent"),
+            retention_ms=given.get("retention_ms"),
+            caching=given.get("caching", False),
+        )
+
+    # --- operators -----------------------------------------------------------------------------------------------
+
+    def _types(self, spec: Spec) -> tuple[Serde, Serde]:
+        types = _TYPES[spec.get("key_type", "string")], _TYPES[spec.get("value_type", "string")]
+        self.inputs[spec["topic"]] = types
+        return types
+
+    def stream(self, spec: Spec) -> Step:
+        key, value = self._types(spec)
+        return Step(self.builder.stream(spec["topic"], key=key, value=value), key, value)
+
+    def table(self, spec: Spec) -> Step:
+        key, value = self._types(spec)
+        materialized = self._materialized(spec, always=False)
+        return Step(self.builder.table(spec["topic"], key=key, value=value, materialized=materialized), key, value)
+
+    def filter(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        method = getattr(of.it, spec["op"])
+        options = {} if _is_stream(of) else {"materialized": self._materialized(spec, always=False)}
+        return Step(method(fn.predicate(spec["predicate"]), **options), of.key, of.value)
+
+    def map(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        call, key, value = fn.pair_mapper(spec["mapper"], of.key, of.value)
+        return Step(of.it.map(call, key=key, value=value), key, value)
+
+    def map_values(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        call, value = fn.mapper(spec["mapper"], of.key, of.value)
+        options = {} if _is_stream(of) else {"materialized": self._materialized(spec, always=False)}
+        return Step(of.it.map_values(call, value=value, **options), of.key, value)
+
+    def flat_map(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        call, key, value = fn.flat_mapper(spec["mapper"], of.key, of.value)
+        return Step(of.it.flat_map(call, key=key, value=value), key, value)
+
+    def flat_map_values(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        call, value = fn.flat_value_mapper(spec["mapper"], of.value)
+        return Step(of.it.flat_map_values(call, value=value), of.key, value)
+
+    def select_key(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        call, key = fn.mapper(spec["mapper"], of.key, of.value)
+        return Step(of.it.select_key(call, key=key), key, of.value)
+
+    def merge(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.merge(self._of(spec, "with").it), of.key, of.value)
+
+    def split(self, spec: Spec) -> None:
+        of = self._of(spec)
+        branched = of.it.split(name=f"{spec['id']}-")
+        for branch in spec["branches"]:
+            branched = branched.branch(fn.predicate(branch["when"]), name=branch["name"])
+        default = spec.get("default_branch")
+        streams = branched.default_branch(name=default) if default is not None else branched.no_default_branch()
+        for name, stream in streams.items():
+            self.steps[f"{spec['id']}.{name.removeprefix(spec['id'] + '-')}"] = Step(stream, of.key, of.value)
+
+    def repartition(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.repartition(name=spec.get("name")), of.key, of.value)
+
+    def to(self, spec: Spec) -> None:
+        of = self._of(spec)
+        of.it.to(spec["topic"], key=of.key, value=of.value)
+        if self.outputs.setdefault(spec["topic"], (of.key, of.value)) != (of.key, of.value):
+            raise CaseError(f"two types in topic {spec['topic']}")
+
+    def to_table(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.to_table(materialized=self._materialized(spec, always=True)), of.key, of.value)
+
+    def to_stream(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        if "mapper" not in spec:
+            return Step(of.it.to_stream(), of.key, of.value)
+        call, key = fn.mapper(spec["mapper"], of.key, of.value)
+        return Step(of.it.to_stream(call, key=key), key, of.value)
+
+    def group_by_key(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.group_by_key(name=spec.get("name")), of.key, of.value)
+
+    def group_by(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        if _is_stream(of):
+            call, key = fn.mapper(spec["mapper"], of.key, of.value)
+            return Step(of.it.group_by(call, key=key, name=spec.get("name")), key, of.value)
+        pair, key, value = fn.pair_mapper(spec["mapper"], of.key, of.value)
+        return Step(of.it.group_by(pair, key=key, value=value, name=spec.get("name")), key, value)
+
+    def windowed_by(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        windows = _WINDOWS[spec["windows"]["type"]](spec["windows"])
+        return Step(of.it.windowed_by(windows), of.key, of.value, windows)
+
+    def count(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.count(materialized=self._materialized(spec, always=True)), _result_key(of), INT)
+
+    def reduce(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        names = ["adder", "subtractor"] if "adder" in spec else ["reducer"]
+        reducers = [fn.reducer(spec[name]) for name in names]
+        table = of.it.reduce(*reducers, materialized=self._materialized(spec, always=True))
+        return Step(table, _result_key(of), of.value)
+
+    def aggregate(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        initial, value = spec["initializer"]["value"], fn.literal_type(spec["initializer"])
+        names = ["adder", "subtractor"] if "adder" in spec else ["aggregator"]
+        aggregators = [fn.aggregator(spec[name]) for name in names]
+        materialized = self._materialized(spec, always=True)
+        table = of.it.aggregate(lambda: initial, *aggregators, value=value, materialized=materialized)
+        return Step(table, _result_key(of), value)
+
+
+def missing_operators(case: Spec) -> set[str]:
+    """The operators, windows and kinds of stores that a case names and that do not exist."""
+    missing = set()
+    for spec in case["topology"]:
+        if spec["op"] not in _OPERATORS:
+            missing.add(spec["op"])
+        windows = spec.get("windows", {}).get("type")
+        if windows is not None and windows not in _WINDOWS:
+            missing.add(windows)
+        kind = (spec.get("materialized") or {}).get("kind", "persistent")
+        if kind not in ("persistent", "in_memory"):
+            missing.add(f"{kind} stores")
+    return missing
+
+
+def _is_stream(step: Step) -> bool:
+    return hasattr(step.it, "flat_map")
+
+
+def _result_key(of: Step) -> Serde:
+    """The type of the keys of an aggregation's result."""
+    if of.windows is None:
+        return of.key
+    return TimeWindowedSerde(of.key, of.windows.size_ms)
+
+
+def _time_windows(spec: Spec) -> TimeWindows:
+    windows = TimeWindows.of_size_and_grace(spec["size_ms"], spec.get("grace_ms", 0))
+    return windows.advance_by(spec["advance_ms"]) if "advance_ms" in spec else windows
+
+
+_WINDOWS: dict[str, Callable[[Spec], Any]] = {"TimeWindows": _time_windows}
+
+_OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
+    "stream": Build.stream,
+    "table": Build.table,
+    "filter": Build.filter,
+    "filter_not": Build.filter,
+    "map": Build.map,
+    "map_values": Build.map_values,
+    "flat_map": Build.flat_map,
+    "flat_map_values": Build.flat_map_values,
+    "select_key": Build.select_key,
+    "merge": Build.merge,
+    "split": Build.split,
+    "repartition": Build.repartition,
+    "to": Build.to,
+    "to_table": Build.to_table,
+    "to_stream": Build.to_stream,
+    "group_by_key": Build.group_by_key,
+    "group_by": Build.group_by,
+    "windowed_by": Build.windowed_by,
+    "count": Build.count,
+    "reduce": Build.reduce,
+    "aggregate": Build.aggregate,
+}

@@ -1,0 +1,53 @@
+"""A case through the test driver, one record at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.testing.driver import TopologyTestDriver
+from penstock.testing.oracle.build import Build
+from penstock.testing.oracle.functions import Spec
+from penstock.testing.oracle.outcome import Outcome, as_json, read, store_rows
+
+
+def run(case: Spec) -> Outcome:
+    """Pipe the input of a case through the test driver."""
+    outcome = Outcome(dropped=[], reads=[])
+    try:
+        build = Build(case)
+        driver = TopologyTestDriver(build.topology(), **settings_of(case))
+    except PenstockError as error:
+        outcome.error, outcome.error_when = error, "build"
+        return outcome
+    for index, entry in enumerate(case["input"]):
+        dropped = driver.dropped_records_total()
+        try:
+            _feed(driver, entry, index, outcome)
+        except PenstockError as error:
+            outcome.error, outcome.error_when, outcome.error_after = error, "run", index
+            break
+        assert outcome.dropped is not None
+        outcome.dropped += [index] * (driver.dropped_records_total() - dropped)
+        for topic, record in driver.read_all_output():
+            row = {"after": index, "topic": topic, "key": as_json(record.key), "value": as_json(record.value)}
+            outcome.output.append({**row, "timestamp": record.timestamp})
+    outcome.dropped_total = driver.dropped_records_total()
+    outcome.stores = {name: store_rows(driver.store(name)) for name in build.stores}
+    return outcome
+
+
+def settings_of(case: Spec) -> dict[str, Any]:
+    """The settings that a case's configuration asks for; every update is emitted unless it says otherwise."""
+    config = case.get("config", {})
+    return {"statestore_cache_max_bytes": int(config.get("statestore.cache.max.bytes", 0))}
+
+
+def _feed(driver: TopologyTestDriver, entry: Spec, index: int, outcome: Outcome) -> None:
+    if "advance_wall_clock_ms" in entry:
+        driver.advance_wall_clock_time(entry["advance_wall_clock_ms"])
+    elif "read" in entry:
+        assert outcome.reads is not None
+        outcome.reads.append({"after": index, "result": read(driver.store(entry["read"]), entry)})
+    else:
+        driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"])

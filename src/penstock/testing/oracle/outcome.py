@@ -1,0 +1,133 @@
+"""What came of a case, and how it differs from what should have come."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.query.stores import KeyValueView, WindowView
+from penstock.record import Windowed
+from penstock.testing.oracle.functions import Spec
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """What came out, in the form of a case's ``expected``; None where a way of running cannot tell."""
+
+    output: list[Row] = field(default_factory=list)
+    dropped: list[int] | None = None
+    reads: list[Row] | None = None
+    stores: dict[str, list[Any]] = field(default_factory=dict)
+    dropped_total: int | None = None
+    error: Exception | None = None
+    error_when: str = ""
+    error_after: int | None = None
+    total_order: bool = True
+    """Whether the order between topics is known, and which input record caused each output."""
+
+
+def as_json(value: Any) -> Any:
+    """A key or a value in the form of case files."""
+    if isinstance(value, Windowed):
+        return {"key": as_json(value.key), "start": value.start, "end": value.end}
+    return value
+
+
+def store_rows(view: KeyValueView | WindowView) -> list[Any]:
+    """The rows of a store in the form of case files."""
+    return [[as_json(row[0]), *row[1:]] for row in view.all()]
+
+
+def read(view: KeyValueView | WindowView, entry: Spec) -> list[Any]:
+    """What a ``read`` entry results in."""
+    if isinstance(view, WindowView):
+        return [list(row) for row in view.fetch(entry["key"], entry["from"], entry["to"])]
+    found = view.get_with_timestamp(entry["key"])
+    return [] if found is None else [[entry["key"], *found]]
+
+
+def differences(case: Spec, outcome: Outcome) -> list[str]:
+    """What differs from the expectations of a case; nothing when it passed."""
+    expected = case["expected"]
+    found: list[str] = []
+    if "error" in expected or outcome.error is not None:
+        found += _error_differs(expected.get("error"), outcome)
+        if expected.get("error", {}).get("when") == "build":
+            return found
+    found += _output_differs(expected["output"], outcome)
+    if outcome.dropped is not None and sorted(outcome.dropped) != sorted(expected["dropped"]):
+        found.append(f"dropped {sorted(outcome.dropped)}, expected {expected['dropped']}")
+    total = expected.get("metrics", {}).get("dropped-records-total")
+    if outcome.dropped_total is not None and total is not None and outcome.dropped_total != total:
+        found.append(f"dropped-records-total {outcome.dropped_total}, expected {total}")
+    if outcome.reads is not None and outcome.reads != expected.get("reads", []):
+        found.append(_first_difference("reads", outcome.reads, expected.get("reads", [])))
+    if "error" not in expected:
+        found += _stores_differ(expected["stores"], outcome.stores)
+    return found
+
+
+def _error_differs(expected: Spec | None, outcome: Outcome) -> list[str]:
+    if expected is None:
+        return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
+    if outcome.error is None:
+        return [f"did not fail, expected {expected['type']} ({expected['when']})"]
+    if outcome.error_when != expected["when"]:
+        return [f"failed at {outcome.error_when} ({outcome.error}), expected {expected['type']} at {expected['when']}"]
+    if outcome.error_after is not None and outcome.error_after != expected.get("after"):
+        return [f"failed after {outcome.error_after}, expected after {expected.get('after')}"]
+    return []
+
+
+def _output_differs(expected: list[Row], outcome: Outcome) -> list[str]:
+    if outcome.total_order:
+        return [] if outcome.output == expected else [_first_difference("output", outcome.output, expected)]
+    found = []
+    for topic in dict.fromkeys(row["topic"] for row in [*expected, *outcome.output]):
+        ours, theirs = _of_topic(outcome.output, topic), _of_topic(expected, topic)
+        if ours != theirs:
+            found.append(_first_difference(f"output to {topic}", ours, theirs))
+    return found
+
+
+def _of_topic(rows: list[Row], topic: str) -> list[Row]:
+    return [{k: v for k, v in row.items() if k != "after"} for row in rows if row["topic"] == topic]
+
+
+def _stores_differ(expected: dict[str, list[Any]], stores: dict[str, list[Any]]) -> list[str]:
+    found = []
+    for name, rows in expected.items():
+        ours = stores.get(name)
+        if ours is None:
+            found.append(f"no store {name}")
+        elif _counted(ours) != _counted(rows) or (_is_plain(rows) and ours != rows):
+            found.append(_first_difference(f"store {name}", ours, rows))
+    return found
+
+
+def _counted(rows: list[Any]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def _is_plain(rows: list[Any]) -> bool:
+    """Whether the rows have plain keys, so that their order counts."""
+    return not any(isinstance(row[0], dict) for row in rows)
+
+
+def _first_difference(what: str, ours: list[Any], theirs: list[Any]) -> str:
+    for i, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            return f"{what}: row {i} is {json.dumps(one)}, expected {json.dumps(other)}"
+    if len(ours) > len(theirs):
+        return (
+            f"{what}: {len(ours)} rows instead of {len(theirs)}; the first too many is {json.dumps(ours[len(theirs)])}"
+        )
+    return f"{what}: {len(ours)} rows instead of {len(theirs)}; the first missing is {json.dumps(theirs[len(ours)])}"
+
+
+Runner = Callable[[Spec], Outcome]

@@ -1,0 +1,76 @@
+"""Records on their way into sources: one queue for each topic, the one with the lowest head first.
+
+Between equal heads Kafka Streams takes what its priority queue happens to have on top. Cases recorded from it show
+that order, so the heap here moves its elements exactly as ``java.util.PriorityQueue`` does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+
+class Timed(Protocol):
+    @property
+    def timestamp(self) -> int: ...
+
+
+class TopicQueues:
+    """Queues of records by topic.
+
+    >>> from penstock import Record
+    >>> queues = TopicQueues()
+    >>> for topic, time in [("a", 5), ("b", 3), ("b", 9), ("a", 1)]:
+    ...     queues.add(topic, Record(None, None, time))
+    >>> [(topic, record.timestamp) for topic, record in iter(queues.next, None)]
+    [('b', 3), ('a', 5), ('a', 1), ('b', 9)]
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, deque[Any]] = {}
+        self._heap: list[str] = []
+
+    def add(self, topic: str, record: Timed) -> None:
+        queue = self._queues.setdefault(topic, deque())
+        queue.append(record)
+        if len(queue) == 1:
+            self._offer(topic)
+
+    def next(self) -> tuple[str, Any] | None:
+        """The next record and its topic; None when all queues are empty."""
+        if not self._heap:
+            return None
+        topic = self._poll()
+        record = self._queues[topic].popleft()
+        if self._queues[topic]:
+            self._offer(topic)
+        return topic, record
+
+    def _head(self, topic: str) -> int:
+        return self._queues[topic][0].timestamp  # type: ignore[no-any-return]
+
+    def _offer(self, topic: str) -> None:
+        heap, place = self._heap, len(self._heap)
+        heap.append(topic)
+        while place > 0:
+            parent = (place - 1) // 2
+            if self._head(topic) >= self._head(heap[parent]):
+                break
+            heap[place], place = heap[parent], parent
+        heap[place] = topic
+
+    def _poll(self) -> str:
+        heap = self._heap
+        top, last = heap[0], heap.pop()
+        place, size = 0, len(heap)
+        if not size:
+            return top
+        while 2 * place + 1 < size:
+            child = 2 * place + 1
+            if child + 1 < size and self._head(heap[child]) > self._head(heap[child + 1]):
+                child += 1
+            if self._head(last) <= self._head(heap[child]):
+                break
+            heap[place], place = heap[child], child
+        heap[place] = last
+        return top
