@@ -69,17 +69,21 @@ def null_mask(values: Binary) -> BoolArray | None:
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
 
 
-def cut(values: Binary, start: int, stop: int | None = None) -> Binary:
-    """Each value from byte ``start`` to byte ``stop``; negative numbers count from its end.
+def without_first(values: Binary, count: int) -> Binary:
+    """Each value without its first bytes.
 
-    >>> cut(pa.array([b"abc", None, b"defg"], pa.binary()), 0, -1).to_pylist()
-    [b'ab', None, b'def']
+    >>> without_first(pa.array([b"abc", None, b"ab"], pa.binary()), 2).to_pylist()
+    [b'c', None, b'']
     """
-    if not values.null_count:
-        return pc.binary_slice(values, start, stop)
-    missing = values.is_null().to_numpy(zero_copy_only=False)  # binary_slice fails on nulls
-    places = np.cumsum(~missing) - 1
-    return pc.binary_slice(values.drop_null(), start, stop).take(pa.array(places, mask=missing))
+    return pc.binary_replace_slice(values, 0, count, b"")
+
+
+def without_last(values: Binary, count: int) -> Binary:
+    """Each value without its last bytes."""
+    return pc.binary_replace_slice(values, -count, _BEYOND, b"")
+
+
+_BEYOND = 2**31 - 1
 
 
 def concat(arrays: list[Binary]) -> Binary:

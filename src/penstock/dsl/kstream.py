@@ -208,7 +208,7 @@ class KStream:
         self, name: str | None = None, partitions: int | None = None, key: Any = None, value: Any = None
     ) -> KStream:
         """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out."""
-        prefix = self._name(names.REPARTITION, name)
+        prefix = self._name(names.REPARTITION, None) if name is None else names.check_name(name)
         keys = self._key if key is None else of(key, "key")
         values = self._value if value is None else of(value, "value")
         node = repartition_node(self._graph, self._node, prefix, keys, values, partitions)

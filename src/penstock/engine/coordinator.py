@@ -210,6 +210,7 @@ class Attempt:
         self._ends = ends
         self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
         self._done: dict[str, TaskDone] = {}
+        self._delivered: set[tuple[str, int]] = set()
         self.records = 0
 
     @property
@@ -249,9 +250,10 @@ class Attempt:
         waiting = {topic: list(refs) for topic, refs in self._before.waiting.get(str(task), {}).items()}
         for topic in sub.source_topics:
             for done in self._done.values():
-                refs = [ref for ref in done.exchange.get(topic, []) if ref.partition == task.partition]
-                if refs:
-                    waiting.setdefault(topic, []).extend(refs)
+                for ref in done.exchange.get(topic, []):
+                    if ref.partition == task.partition:
+                        waiting.setdefault(topic, []).append(ref)
+                        self._delivered.add((ref.file.name, ref.partition))
         return waiting
 
     def _run_stage(self, works: list[TaskWork], label: str) -> None:
@@ -266,6 +268,18 @@ class Attempt:
                 raise _error(done)
             self._done[work.task] = done
             self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
+
+    def _waiting(self) -> dict[str, dict[str, list[ExchangeRef]]]:
+        """What tasks left of repartition topics, and what was sent to them after they had run."""
+        waiting = {name: dict(done.left) for name, done in self._done.items() if done.left}
+        readers = {topic: sub.id for sub in self._coordinator.topology.sub_topologies for topic in sub.source_topics}
+        for done in self._done.values():
+            for topic, refs in done.exchange.items():
+                for ref in refs:
+                    if (ref.file.name, ref.partition) not in self._delivered:
+                        task = str(TaskId(readers[topic], ref.partition))
+                        waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
+        return waiting
 
     def _has_state(self, task: str) -> bool:
         sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
@@ -284,7 +298,7 @@ class Attempt:
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
             metrics.update(done.metrics)
-        waiting = {name: done.left for name, done in self._done.items() if done.left}
+        waiting = self._waiting()
         now = time.time_ns() // 1_000_000
         return Manifest(commit, tasks, sinks, waiting, dict(metrics), now)
 

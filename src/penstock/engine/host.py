@@ -5,6 +5,8 @@ On Spark every slot process is a host; without Spark there is one in the program
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from penstock.engine.layout import Layout, TaskId
@@ -46,6 +48,12 @@ class TaskHost:
         self._folder = folder
         self._by_arrival = by_arrival
         self._tasks: dict[str, Task] = {}
+        self.on_new_task: Callable[[Task], None] | None = None
+        """For tests: called with every task that is opened."""
+
+    def tasks(self) -> list[Task]:
+        """The tasks that are open."""
+        return list(self._tasks.values())
 
     def run(self, stage: StageWork) -> list[TaskDone]:
         """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
@@ -78,9 +86,8 @@ class TaskHost:
         entry = work.entry
         if task is None:
             task = self._tasks[work.task] = self._new(work.task)
-            task.state.open(
-                application, entry.changed, entry.snapshot, lambda at: self._manifests.since(work.task, entry, at)
-            )
+            since = partial(self._manifests.since, work.task, entry)
+            task.state.open(application, entry.changed, entry.snapshot, since)
             return task
         if task.pending is not None:
             crash_point("before-local-commit")
@@ -97,9 +104,12 @@ class TaskHost:
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)
         folder = None if self._folder is None else self._folder / name
-        return Task(
+        task = Task(
             id_, self._topology, self._layout, self._settings, self._log, self._storage, folder, self._by_arrival
         )
+        if self.on_new_task is not None:
+            self.on_new_task(task)
+        return task
 
     def _drop(self, name: str) -> None:
         """Forget a task in an unknown state; it opens anew from disk."""

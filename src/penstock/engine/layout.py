@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import ConfigError
 from penstock.log.base import Log, TopicInfo
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
@@ -36,7 +35,7 @@ class Layout:
         partitions: of all topics the topology reads or writes.
         tasks: how many tasks each sub-topology has.
         stages: the sub-topologies in the order in which they run in a commit; those of one stage need nothing of
-            each other.
+            each other. What a sub-topology sends to one that has run already waits for the next commit.
     """
 
     partitions: dict[str, int]
@@ -64,17 +63,16 @@ def layout_of(topology: Topology, log: Log) -> Layout:
     tasks: dict[int, int] = {}
     stages: list[tuple[SubTopology, ...]] = []
     while waiting:
-        stage = [sub for sub in waiting if _ready(sub, writers, tasks)]
-        if not stage:
-            names = ", ".join(sorted(topic for sub in waiting for topic in sub.source_topics if topic in internal))
-            raise ConfigError(f"the repartition topics {names} feed each other in a circle")
-        for sub in stage:
-            for topic in sub.source_topics:
-                if topic in internal:
-                    given = internal[topic].partitions
-                    partitions[topic] = given or max(tasks[writer.id] for writer in writers[topic])
+        # where repartition topics feed each other in a circle, it is cut open at the first sub-topology in it
+        stage = [sub for sub in waiting if _is_ready(sub, writers, tasks)] or waiting[:1]
+        for topic, node in internal.items():
+            if topic not in partitions and any(topic in sub.source_topics for sub in stage):
+                known = [tasks[writer.id] for writer in writers[topic] if writer.id in tasks]
+                partitions[topic] = node.partitions or max(known, default=0)
         for sub in stage:
             tasks[sub.id] = max(partitions[topic] for topic in sub.source_topics)
+            for topic in sub.source_topics:
+                partitions[topic] = partitions[topic] or tasks[sub.id]
         stages.append(tuple(stage))
         waiting = [sub for sub in waiting if sub not in stage]
     for topic in topology.sink_topics:
@@ -83,7 +81,7 @@ def layout_of(topology: Topology, log: Log) -> Layout:
     return Layout(partitions, tasks, tuple(stages))
 
 
-def _ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:
+def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:
     return all(writer.id in tasks for topic in sub.source_topics for writer in writers.get(topic, []))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator, Ends
 from penstock.engine.host import TaskHost
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -47,6 +47,11 @@ class LocalApplication:
         while (done := self.coordinator.step(ends or self.coordinator.end_offsets())) is not None:
             records += done.records
         return records
+
+    def settle(self) -> None:
+        """Open all tasks that have state, at the newest commit."""
+        tasks = self.coordinator.manifest.tasks
+        self.host.settle([TaskWork(name, entry) for name, entry in tasks.items()], self.coordinator.application)
 
     def close(self) -> None:
         """Let go of all state."""

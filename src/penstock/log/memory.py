@@ -31,7 +31,8 @@ class MemoryLog(Log):
         self._records: dict[str, list[list[Records]]] = {}
         self._written: dict[str, Records] = {}
         self._producers: dict[tuple[str, str], int] = {}
-        self._arrived = 0
+        self.arrived = 0
+        """How many records have arrived in all topics."""
 
     @property
     def url(self) -> str:
@@ -65,7 +66,7 @@ class MemoryLog(Log):
 
     def writer(self, topic: str, name: str) -> _MemoryWriter:
         self.topic(topic)
-        return _MemoryWriter(self._written, name)
+        return _MemoryWriter(self._written, f"{topic}-{name}")
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         if producer and self._producers.get((topic, producer), -1) >= sequence:
@@ -74,8 +75,8 @@ class MemoryLog(Log):
         for segment in segments:
             pieces = self._records[topic][segment.partition]
             records = self._written.pop(segment.file.name)
-            arrival = np.arange(self._arrived, self._arrived + len(records))
-            self._arrived += len(records)
+            arrival = np.arange(self.arrived, self.arrived + len(records))
+            self.arrived += len(records)
             pieces.append(replace(records, offset=_end(pieces), arrival=arrival))
         return True
 

@@ -41,19 +41,21 @@ class Names:
 
     >>> names = Names()
     >>> names.node(SOURCE), names.store(STREAM_AGGREGATE), names.node(SINK, "my-sink"), names.node(SINK)
-    ('KSTREAM-SOURCE-0000000000', 'KSTREAM-AGGREGATE-STATE-STORE-0000000001', 'my-sink', 'KSTREAM-SINK-0000000002')
+    ('KSTREAM-SOURCE-0000000000', 'KSTREAM-AGGREGATE-STATE-STORE-0000000001', 'my-sink', 'KSTREAM-SINK-0000000003')
     """
 
     def __init__(self) -> None:
         self._index = 0
 
     def node(self, prefix: str, given: str | None = None) -> str:
-        """The name given, else the next one with this prefix."""
-        return check_name(given) if given is not None else self._next(prefix)
+        """The name given, else the next one with this prefix; a number is used up either way."""
+        generated = self._next(prefix)
+        return generated if given is None else check_name(given)
 
     def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
-        """The name given with a suffix, else the next one with this prefix."""
-        return check_name(given) + suffix if given is not None else self._next(prefix)
+        """The name given with a suffix, else the next one with this prefix; a number is used up either way."""
+        generated = self._next(prefix)
+        return generated if given is None else check_name(given + suffix)
 
     def store(self, prefix: str) -> str:
         """The next name for a store."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.arrays import Binary, cut
+from penstock.arrays import Binary, without_last
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes.base import Serde
@@ -36,4 +36,4 @@ class TimeWindowedSerde(Serde):
         return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, 2**63 - 1))
 
     def routing(self, data: Binary) -> Binary:
-        return cut(data, 0, -8)
+        return without_last(data, 8)

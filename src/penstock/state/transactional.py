@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, cut, fixed_binary, spans
+from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, spans, without_first
 from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
@@ -223,7 +223,7 @@ def unpack_all(packed: Binary) -> Values:
     timestamps = np.full(len(packed), -1, np.int64)
     stamps = where.data[where.start[present][:, None] + np.arange(8)]
     timestamps[present] = np.ascontiguousarray(stamps).view(">i8").ravel()
-    return Values(cut(packed, 8), timestamps)
+    return Values(without_first(packed, 8), timestamps)
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.arrays import Binary, IntArray, cut, spans
+from penstock.arrays import Binary, IntArray, spans, without_last
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
@@ -22,7 +22,7 @@ class TransactionalSegment(TransactionalKeyValueStore):
     """The rows of one stretch of time; it meets the disk only if it lives to see a flush."""
 
     def _logical(self, keys: Binary) -> Keys:
-        return Keys(cut(keys, 0, -8), unpack_times(keys))
+        return Keys(without_last(keys, 8), unpack_times(keys))
 
 
 def unpack_times(keys: Binary) -> IntArray:

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from penstock.testing.oracle import driver
+from penstock.testing.oracle import chunks, driver
 from penstock.testing.oracle.build import MissingOperator, missing_operators
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Runner, differences
@@ -61,7 +61,7 @@ def _files(paths: list[Path]) -> list[Path]:
 
 
 def _runner(options: argparse.Namespace) -> Runner:
-    return driver.run
+    return driver.run if options.chunks is None else chunks.runner(options.chunks)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", nargs="+", type=Path, help="case files, or folders of them")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--driver", action="store_true", help="one record at a time in the test driver (default)")
+    mode.add_argument("--chunks", type=int, metavar="SEED", help="in the engine, the input cut at random from a seed")
     return parser
 
 
