@@ -83,6 +83,17 @@ def without_last(values: Binary, count: int) -> Binary:
     return pc.binary_replace_slice(values, -count, _BEYOND, b"")
 
 
+def last_numbers(values: Binary) -> IntArray:
+    """The last 8 bytes of each value as a number, big endian.
+
+    >>> last_numbers(pa.array([b"key" + (7).to_bytes(8, "big")], pa.binary())).tolist()
+    [7]
+    """
+    where = spans(values)
+    ends = where.data[(where.start + where.length - 8)[:, None] + np.arange(8)]
+    return np.ascontiguousarray(ends).view(">i8").ravel().astype(np.int64)
+
+
 _BEYOND = 2**31 - 1
 
 

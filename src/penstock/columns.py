@@ -7,6 +7,7 @@ nothing is decoded before somebody looks inside, and nothing twice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,13 @@ class Column(ABC):
         return BytesColumn(data, self.serde)
 
     def join(self, others: list[Column]) -> Column:
-        """This column, then the others."""
+        """This column, then the others; in its own form if they all have it, else as bytes."""
         every = [self, *others]
-        if all(isinstance(column, ValuesColumn) for column in every):
-            return ValuesColumn([value for column in every for value in column.decoded()], self.serde)
+        if len({type(column) for column in every}) == 1:
+            return self._join(every)
+        return BytesColumn(concat([column.encoded() for column in every]), self.serde)
+
+    def _join(self, every: list[Any]) -> Column:
         return BytesColumn(concat([column.encoded() for column in every]), self.serde)
 
 
@@ -86,8 +90,7 @@ class BytesColumn(Column):
     def take(self, rows: IntArray) -> Column:
         taken = BytesColumn(self._data.take(pa.array(rows)), self.serde)
         if self._values is not None:
-            values = self._values
-            taken._values = [values[i] for i in rows.tolist()]
+            taken._values = pick(self._values, rows)
         return taken
 
     def null_mask(self) -> BoolArray | None:
@@ -100,6 +103,12 @@ class BytesColumn(Column):
         if self._values is None:
             self._values = self.serde.decode_all(self._data)
         return self._values
+
+    def _join(self, every: list[Any]) -> Column:
+        joined = BytesColumn(concat([column._data for column in every]), self.serde)
+        if any(column._values is not None for column in every):  # somebody looks inside: keep what is decoded already
+            joined._values = [value for column in every for value in column.decoded()]
+        return joined
 
 
 class ValuesColumn(Column):
@@ -116,16 +125,14 @@ class ValuesColumn(Column):
         return len(self._values)
 
     def take(self, rows: IntArray) -> Column:
-        values = self._values
-        taken = ValuesColumn([values[i] for i in rows.tolist()], self.serde)
+        taken = ValuesColumn(pick(self._values, rows), self.serde)
         if self._data is not None:
             taken._data = self._data.take(pa.array(rows))
         return taken
 
     def null_mask(self) -> BoolArray | None:
-        if None not in self._values:
-            return None
-        return np.fromiter((value is None for value in self._values), np.bool_, len(self._values))
+        missing = [value is None for value in self._values]
+        return np.array(missing) if True in missing else None
 
     def encoded(self) -> Binary:
         if self._data is None:
@@ -134,6 +141,9 @@ class ValuesColumn(Column):
 
     def decoded(self) -> list[Any]:
         return self._values
+
+    def _join(self, every: list[Any]) -> Column:
+        return ValuesColumn([value for column in every for value in column._values], self.serde)
 
 
 class NumberColumn(Column):
@@ -173,6 +183,12 @@ class NumberColumn(Column):
     def arrow(self) -> Any:
         return pa.array(self.numbers, mask=None if self.valid is None else ~self.valid)
 
+    def _join(self, every: list[Any]) -> Column:
+        valid = None
+        if any(column.valid is not None for column in every):
+            valid = np.concatenate([np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in every])
+        return NumberColumn(np.concatenate([column.numbers for column in every]), self.serde, valid)
+
 
 class WindowedColumn(Column):
     """Windowed keys: a column of keys and their windows' ends."""
@@ -207,16 +223,22 @@ class WindowedColumn(Column):
         return list(map(Windowed, self.key.decoded(), self.start.tolist(), self.end.tolist()))
 
     def arrow(self) -> Any:
-        return WindowedArrays(self.key.arrow(), pa.array(self.start), pa.array(self.end))
+        return Windowed(self.key.arrow(), pa.array(self.start), pa.array(self.end))
 
     def routing(self) -> Binary:
         return self.key.routing()
 
+    def _join(self, every: list[Any]) -> Column:
+        key = self.key.join([column.key for column in every[1:]])
+        start = np.concatenate([column.start for column in every])
+        return WindowedColumn(key, start, np.concatenate([column.end for column in every]), self.serde)
 
-class WindowedArrays(Windowed):
-    """What a columnar function gets for windowed keys: Arrow arrays ``key``, ``start`` and ``end``."""
 
-    __slots__ = ()
+def pick(values: list[Any], rows: IntArray) -> list[Any]:
+    """The values with these numbers, in their order."""
+    if len(rows) < 2:
+        return [values[row] for row in rows.tolist()]
+    return list(itemgetter(*rows.tolist())(values))
 
 
 def null_column(count: int, serde: Serde = BYTES) -> Column:

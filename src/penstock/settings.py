@@ -60,7 +60,7 @@ class Settings:
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB
     commit_max_bytes: int = 256 * MIB
-    chunk_records: int = 65_536
+    chunk_records: int = 32_768
     on_error: str = "fail"
     output_partitions: int = 0
     hot_max_bytes: int = StateSettings.hot_max_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.arrays import partitions
 from penstock.batch import HEADERS, Batch, Changes, merge
+from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.flow import Outputs
 from penstock.engine.layout import TaskId
@@ -62,7 +63,7 @@ class Outlets:
         for name, batches in outputs.items():
             by_topic.setdefault(self._sinks[name], []).extend(batches)
         for topic, batches in by_topic.items():
-            batch = batches[0] if len(batches) == 1 else merge(batches)
+            batch = _bytes_only(batches[0] if len(batches) == 1 else merge(batches))
             for partition, part in self._route(batch, self._places.partitions[topic]):
                 if topic in self._places.internal:
                     self._write_exchange(topic, partition, part)
@@ -106,3 +107,15 @@ class Outlets:
         reasons = [[{"key": k, "value": v.encode()} for k, v in letter.reason.items()] for letter in letters]
         partition = self._places.task.partition % self._places.partitions[topic]
         self._writer(topic).write(partition, key, value, timestamp, pa.array(reasons, HEADERS))
+
+
+def _bytes_only(batch: Batch) -> Batch:
+    """The batch without the Python values of its columns, which nobody needs any more."""
+    key, value = (
+        BytesColumn(batch.key.encoded(), batch.key.serde),
+        BytesColumn(batch.value.encoded(), batch.value.serde),
+    )
+    batch = replace(batch, key=key, value=value)
+    if isinstance(batch, Changes) and batch.old is not None:
+        batch = replace(batch, old=BytesColumn(batch.old.encoded(), batch.old.serde))
+    return batch

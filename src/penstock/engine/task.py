@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.engine.exchange import left_over, read_exchange
@@ -65,7 +67,8 @@ class Task:
         self._reader = Reader(list(self._inputs(work)), self._settings.chunk_records, self._by_arrival)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
-            outlets.write(self._flow.flush())
+            with _without_garbage_collection():
+                outlets.write(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())
         crash_point("before-delta")
         delta = self._write_delta(commit, attempt)
@@ -98,7 +101,8 @@ class Task:
             chunk = self._reader.next_chunk()
             if chunk is None:
                 break
-            outlets.write(self._flow.step(chunk.batches))
+            with _without_garbage_collection():
+                outlets.write(self._flow.step(chunk.batches))
             outlets.dead_letters(self._take_dead_letters())
             records += chunk.records
             nbytes += chunk.nbytes
@@ -141,3 +145,16 @@ class Task:
     def _take_dead_letters(self) -> list[DeadLetter]:
         letters, self.context.dead_letters = self.context.dead_letters, []
         return letters
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Python's cycle collector looks through all young objects again and again while a chunk makes many of them; a
+    loop over pairs takes a quarter of the time without it. Between chunks it does its work."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -95,15 +95,22 @@ class Context:
 
     def decoded(self, node: str, batch: Batch, *columns: str) -> Batch:
         """The batch without the records whose columns do not decode."""
-        return self._checked(node, batch, columns, Column.decoded, _first_undecodable)
+        return self._checked(node, batch, columns, lambda column: column.decoded(), _undecodable)
 
     def encoded(self, node: str, batch: Batch, *columns: str) -> Batch:
         """The batch without the records whose columns do not encode."""
-        return self._checked(node, batch, columns, Column.encoded, _first_unencodable)
+        return self._checked(node, batch, columns, lambda column: column.encoded(), _unencodable)
 
-    def _checked(self, node: str, batch: Batch, names: tuple[str, ...], read: Any, errors_of: Any) -> Batch:
+    def _checked(
+        self,
+        node: str,
+        batch: Batch,
+        names: tuple[str, ...],
+        read: Callable[[Column], Any],
+        errors_of: Callable[[Column], list[tuple[int, SerdeError]]],
+    ) -> Batch:
         for name in names:
-            column = getattr(batch, name)
+            column = getattr(batch, name, None)
             if column is None:
                 continue
             try:
@@ -116,11 +123,11 @@ class Context:
         return batch
 
 
-def _first_undecodable(column: Column) -> list[tuple[int, SerdeError]]:
+def _undecodable(column: Column) -> list[tuple[int, SerdeError]]:
     return _errors(column.encoded().to_pylist(), column.serde.decode)
 
 
-def _first_unencodable(column: Column) -> list[tuple[int, SerdeError]]:
+def _unencodable(column: Column) -> list[tuple[int, SerdeError]]:
     return _errors(column.decoded(), column.serde.encode)
 
 

@@ -164,22 +164,23 @@ class UserFold(Fold):
         new: list[Any] = []
         failed: list[tuple[int, Exception]] = []
         add, initialize, read, write, current = self._add, self._initialize, loop.read, loop.write, loop.current
-        for row, (group, key, value) in enumerate(zip(group_of, rows.keys(), rows.add.decoded(), strict=True)):
+        for group, key, value in zip(group_of, rows.keys(), rows.add.decoded(), strict=True):
             stored = current[group]
             try:
                 if stored is not None:
-                    result = write(add(key, value, read(stored)))
+                    result = add(key, value, read(stored))
                 elif initialize is not None:
-                    aggregate = initialize()
-                    stored = write(aggregate)
-                    result = write(add(key, value, aggregate))
+                    result = initialize()
+                    stored = write(result)
+                    result = add(key, value, result)
                 else:
-                    result = write(value)
-            except Exception as error:
-                failed.append((row, error))
-                result = stored = current[group]
-            else:
+                    result = value
+                if result is not None:
+                    result = write(result)
                 current[group] = result
+            except Exception as error:
+                failed.append((len(new), error))
+                result = stored = current[group]
             old.append(stored)
             new.append(result)
         return old, new, failed
@@ -194,23 +195,26 @@ class UserFold(Fold):
         add, subtract, initialize = self._add, self._subtract, self._initialize
         read, write, current = loop.read, loop.write, loop.current
         columns = zip(group_of, rows.keys(), rows.subtract.decoded(), rows.add.decoded(), strict=True)
-        for row, (group, key, gone, value) in enumerate(columns):
+        for group, key, gone, value in columns:
             stored = result = current[group]
             try:
                 if gone is not None and stored is not None:
-                    result = write(subtract(key, gone, read(stored)))
+                    result = subtract(key, gone, read(stored))
+                    if result is not None:
+                        result = write(result)
                 if value is not None:
                     if result is not None:
-                        result = write(add(key, value, read(result)))
+                        result = add(key, value, read(result))
                     elif initialize is not None:
-                        result = write(add(key, value, initialize()))
+                        result = add(key, value, initialize())
                     else:
-                        result = write(value)
-            except Exception as error:
-                failed.append((row, error))
-                result = stored
-            else:
+                        result = value
+                    if result is not None:
+                        result = write(result)
                 current[group] = result
+            except Exception as error:
+                failed.append((len(new), error))
+                result = stored
             old.append(stored)
             new.append(result)
         return old, new, failed
@@ -228,23 +232,21 @@ class _Loop:
 
     def __init__(self, serde: Serde, before: Values):
         self._serde = serde
-        self._encode = serde.encode
+        encode, decode = serde.converters
         if serde.plain is None:
             self.current: list[Any] = before.data.to_pylist()
-            self.read: Callable[[Any], Any] = serde.decode
-            self.write: Callable[[Any], Any] = self._write_bytes
+            self.read: Callable[[Any], Any] = decode
+            self.write: Callable[[Any], Any] = encode
         else:
             self.current = serde.decode_all(before.data)
             self.read = _same
             self.write = self._write_plain
 
-    def _write_bytes(self, aggregate: Any) -> bytes | None:
-        return None if aggregate is None else self._encode(aggregate)
-
     def _write_plain(self, aggregate: Any) -> Any:
-        if aggregate is None or type(aggregate) is str or type(aggregate) is bytes:
+        """The aggregate as it would come back from the store."""
+        if type(aggregate) is str or type(aggregate) is bytes:
             return aggregate
-        return self._serde.decode(self._encode(aggregate))  # numbers: as they will be read again
+        return self._serde.decode(self._serde.encode(aggregate))
 
     def column(self, results: list[Any]) -> Column:
         if self._serde.plain is None:

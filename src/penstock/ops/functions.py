@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,10 @@ class Caller:
             keys, values = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, from_arrow(keys, key), from_arrow(values, value)
         batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
-        batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
-        first = [result[0] for result in results]
-        return batch, ValuesColumn(first, key), ValuesColumn([result[1] for result in results], value)
+        if set(map(type, results)) != {tuple} or set(map(len, results)) != {2}:
+            batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
+        keys, values = [result[0] for result in results], [result[1] for result in results]
+        return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
 
     def check(
         self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str
@@ -95,6 +97,13 @@ class Caller:
             self.context.failed(self.node, int(batch.position[row]), problem, self.function)
         kept = np.setdiff1d(np.arange(len(results)), wrong)
         return batch.take(kept), [results[row] for row in kept.tolist()]
+
+
+def as_column(values: list[Any], given: Column, serde: Serde) -> Column:
+    """What a function returned, as a column; the one it was given, if every value came back as it went in."""
+    if serde.immutable and given.serde == serde and all(map(is_, values, given.decoded())):
+        return given
+    return ValuesColumn(values, serde)
 
 
 def is_pair(result: Any) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import Batch, Changes
+from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.base import Operator
 from penstock.ops.functions import Caller
@@ -65,23 +65,21 @@ class TableGroupBy(Operator):
         order = np.lexsort((sub, rows))
         added = np.concatenate([np.full(len(leaves), -1), in_new[comes]])[order]
         removed = np.concatenate([in_old[leaves], np.where(stays, in_old, -1)[comes]])[order]
-        changes = batch.take(rows[order])
+        rows, sub = rows[order], sub[order]
         keys = new.keys.join([old.keys]).take(np.where(added >= 0, added, len(new.keys) + removed))
-        return replace(
-            changes,
-            key=keys,
-            value=_take_or_null(new.values, added),
+        return Changes(
+            keys,
+            _take_or_null(new.values, added),
+            batch.timestamp[rows],
+            (*take_order(batch.order, rows), sub),
+            None if batch.headers is None else batch.headers.take(pa.array(rows)),
             old=_take_or_null(old.values, removed),
-            order=(*changes.order, sub[order]),
-            placed=None,
         )
 
     def _same_group(self, old: _Side, new: _Side, in_old: IntArray, in_new: IntArray) -> BoolArray:
         both = np.flatnonzero((in_old >= 0) & (in_new >= 0))
         same = np.zeros(len(in_old), np.bool_)
         if both.size:
-            import pyarrow.compute as pc
-
             old_keys = old.keys.take(in_old[both]).encoded()
             equal = pc.equal(old_keys, new.keys.take(in_new[both]).encoded())
             same[both] = equal.to_numpy(zero_copy_only=False)
@@ -90,6 +88,4 @@ class TableGroupBy(Operator):
 
 def _take_or_null(values: Column, places: IntArray) -> Column:
     """The values at these places, null where the place is -1."""
-    import pyarrow as pa
-
     return BytesColumn(values.encoded().take(pa.array(places, mask=places < 0)), values.serde)

@@ -24,8 +24,7 @@ class Sink(Operator):
         batch = replace(batch, key=_as(batch.key, self._key), value=_as(batch.value, self._value))
         if isinstance(batch, Changes) and batch.old is not None:
             batch = replace(batch, old=_as(batch.old, self._value))
-            return self._context.encoded(self._node, batch, "key", "value", "old")
-        return self._context.encoded(self._node, batch, "key", "value")
+        return self._context.encoded(self._node, batch, "key", "value", "old")
 
 
 def _as(column: Column, serde: Serde) -> Column:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, concat
+from penstock.arrays import BoolArray, IntArray
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.ops.aggregate import drop_nulls
@@ -48,7 +48,7 @@ class TableStore:
         self._store.put(located, Values(final, times))
         serde = batch.value.serde
         if self._cache is None:
-            replaced = _values_before(groups, before, data, serde) if self._sends_old else None
+            replaced = _values_before(groups, before, batch.value) if self._sends_old else None
             return batch.as_changes(batch.value, batch.timestamp, replaced)
         in_order = np.argsort(last)
         newest = batch.take(last[in_order])
@@ -61,13 +61,13 @@ class TableStore:
         return None if self._cache is None else self._cache.flush()
 
 
-def _values_before(groups: Groups, before: Values, data: object, serde: Serde) -> Column:
+def _values_before(groups: Groups, before: Values, values: Column) -> Column:
     """The value of its key before each row: that of the key's row before in the chunk, else what the store had."""
     count = len(groups)
     source = np.empty(len(groups.order), np.int64)
     source[1:] = groups.order[:-1] + count
     source[groups.starts] = np.arange(count)
-    return BytesColumn(concat([before.data, data]), serde).take(groups.unsort(source))
+    return BytesColumn(before.data, values.serde).join([values]).take(groups.unsort(source))
 
 
 class TableSource(Operator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,11 @@ class Serde(ABC):
     plain: type | None = None
     """The type of all decoded values, if such values cannot be changed in place and come back as they were."""
 
+    @property
+    def immutable(self) -> bool:
+        """Whether decoded values cannot be changed in place, so that one that comes back is the one that went in."""
+        return self.plain is not None
+
     @abstractmethod
     def encode(self, value: Any) -> bytes:
         """The bytes of one value; raises ``SerdeError`` when it does not fit."""
@@ -41,6 +47,11 @@ class Serde(ABC):
     @abstractmethod
     def decode(self, data: bytes) -> Any:
         """The value of some bytes; raises ``SerdeError`` when they do not decode."""
+
+    @property
+    def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+        """What encodes and decodes one value, as directly as can be; errors may be of any type."""
+        return self.encode, self.decode
 
     def encode_all(self, values: list[Any]) -> Binary:
         """The bytes of a column of values; null where the value is None."""

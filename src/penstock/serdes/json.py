@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_type_hints
 
 import msgspec
+import pyarrow as pa
 
 from penstock.arrays import Binary
 from penstock.errors import SerdeError
@@ -26,6 +28,11 @@ class JsonSerde(Serde):
         except TypeError as error:
             raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
         self._encode = msgspec.json.Encoder().encode
+        self._immutable = _is_immutable(type_)
+
+    @property
+    def immutable(self) -> bool:
+        return self._immutable
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -39,9 +46,11 @@ class JsonSerde(Serde):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SerdeError(f"{error}; the bytes are {_shorten(data)}") from None
 
-    def encode_all(self, values: list[Any]) -> Binary:
-        import pyarrow as pa
+    @property
+    def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+        return self._encode, self._decode
 
+    def encode_all(self, values: list[Any]) -> Binary:
         encode = self._encode
         try:
             return pa.array([None if value is None else encode(value) for value in values], pa.binary())
@@ -63,6 +72,19 @@ class JsonSerde(Serde):
 
     def __hash__(self) -> int:
         return hash((JsonSerde, self.name))
+
+
+_SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
+
+
+def _is_immutable(type_: Any) -> bool:
+    """Whether values of a type are frozen through and through: frozen classes of scalars."""
+    if type_ in _SCALARS:
+        return True
+    config = getattr(type_, "__struct_config__", None) or getattr(type_, "__dataclass_params__", None)
+    if config is None or not config.frozen:
+        return False
+    return all(_is_immutable(field) for field in get_type_hints(type_).values())
 
 
 def _shorten(data: bytes) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.arrays import Binary, without_last
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, last_numbers, without_last
+from penstock.durations import MAX_MS
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes.base import Serde
@@ -33,7 +37,13 @@ class TimeWindowedSerde(Serde):
         if len(data) < 8:
             raise SerdeError(f"a windowed key has at least 8 bytes, got {len(data)}: {data!r}")
         start = int.from_bytes(data[-8:], "big", signed=True)
-        return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, 2**63 - 1))
+        return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, MAX_MS))
+
+    def arrow(self, data: Binary) -> Windowed:
+        """The arrays ``key``, ``start`` and ``end``."""
+        starts = last_numbers(data)
+        key = self.inner.arrow(without_last(data, 8))
+        return Windowed(key, pa.array(starts), pa.array(np.minimum(starts, MAX_MS - self.size) + self.size))
 
     def routing(self, data: Binary) -> Binary:
         return without_last(data, 8)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.arrays import Binary, IntArray, spans, without_last
+from penstock.arrays import Binary, IntArray, last_numbers, without_last
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
@@ -22,14 +22,7 @@ class TransactionalSegment(TransactionalKeyValueStore):
     """The rows of one stretch of time; it meets the disk only if it lives to see a flush."""
 
     def _logical(self, keys: Binary) -> Keys:
-        return Keys(without_last(keys, 8), unpack_times(keys))
-
-
-def unpack_times(keys: Binary) -> IntArray:
-    """The window starts at the ends of keys as they are on disk."""
-    where = spans(keys)
-    ends = where.data[(where.start + where.length - 8)[:, None] + np.arange(8)]
-    return np.ascontiguousarray(ends).view(">i8").ravel().astype(np.int64)
+        return Keys(without_last(keys, 8), last_numbers(keys))
 
 
 class WindowStore(StateStore):

@@ -1,0 +1,150 @@
+"""The records of the benchmark: made from a seed, the same for every engine.
+
+    python bench/data.py events 1000000 LOG TOPIC     fill a topic of a file log
+
+Sets:
+    events     key ``user-%06d`` (zipf 0.8 over 50,000 keys), a value of some 60 bytes of JSON; event time +1 ms a
+               record, 5 % of the records up to 10 s early and 0.5 % up to 10 minutes; one in ten repeats the key and
+               the value of a record up to 10 minutes before.
+    distinct   as many keys as records, in random order, no disorder.
+    accounts   updates of 50,000 keys (zipf): a region out of 100, which changes at every other update, and an amount.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import partitions
+from penstock.errors import TopicExistsError
+from penstock.log.base import TopicInfo
+from penstock.log.file.log import FileLog
+
+BASE = 1_700_000_000_000
+CHUNK = 65_536
+
+Columns = tuple[Any, Any, np.ndarray[Any, Any]]
+"""Keys, values and timestamps."""
+
+
+def events(count: int, keys: int = 50_000, seed: int = 1, distinct: bool = False, base: int = BASE) -> Columns:
+    rng = np.random.default_rng(seed)
+    key = rng.permutation(count) if distinct else _zipf(rng, count, keys)
+    amount = rng.integers(1, 101, count)
+    event = np.arange(count)
+    if not distinct:
+        source = _repeats(rng, count)
+        key, amount, event = key[source], amount[source], event[source]
+    timestamp = base + np.arange(count, dtype=np.int64)
+    if not distinct:
+        chance = rng.random(count)
+        early = np.where(
+            chance < 0.05,
+            rng.integers(0, 10_000, count),
+            np.where(chance < 0.055, rng.integers(10_000, 600_000, count), 0),
+        )
+        timestamp = np.maximum(timestamp - early, base - 600_000)
+    value = _join(
+        '{"id":"e', _digits(event, 10), '","amount":', _digits(amount), ',"cur":"EUR","src":"web-',
+        _digits(event % 97, 2), '"}',
+    )  # fmt: skip
+    return _join("user-", _digits(key, 7 if distinct else 6)), value, timestamp
+
+
+def distinct(count: int, base: int = BASE) -> Columns:
+    return events(count, seed=6, distinct=True, base=base)
+
+
+def accounts(count: int, keys: int = 50_000, seed: int = 5) -> Columns:
+    rng = np.random.default_rng(seed)
+    key = _zipf(rng, count, keys)
+    amount = rng.integers(1, 101, count)
+    moves = rng.random(count) < 0.5
+    drawn = rng.integers(0, 100, count)
+    region = _last_drawn(key, moves, drawn)
+    value = _join('{"region":"r-', _digits(region, 3), '","amount":', _digits(amount), "}")
+    return _join("acc-", _digits(key, 6)), value, BASE + np.arange(count, dtype=np.int64)
+
+
+SETS = {"events": events, "distinct": distinct, "accounts": accounts}
+
+
+def fill(log: FileLog, topic: str, columns: Columns, partition_count: int = 2) -> None:
+    """Write records into a new topic, placed by Kafka's partitioner, in segments of some chunks."""
+    log.create_topic(TopicInfo(topic, partition_count, "str", "json"))
+    key, value, timestamp = columns
+    placed = partitions(key, partition_count, 0)
+    with log.writer(topic, f"bench-{topic}") as writer:
+        for partition in range(partition_count):
+            rows = np.flatnonzero(placed == partition)
+            for start in range(0, len(rows), CHUNK):
+                some = pa.array(rows[start : start + CHUNK])
+                writer.write(partition, key.take(some), value.take(some), timestamp[some.to_numpy()], placed=True)
+    log.append(topic, writer.segments())
+
+
+def fill_once(log: FileLog, name: str, count: int) -> str:
+    """A topic with a set of so many records, made when it is not there; its name."""
+    topic = f"{name}-{count}"
+    try:
+        fill(log, topic, SETS[name](count))
+    except TopicExistsError:
+        pass
+    return topic
+
+
+def _zipf(rng: np.random.Generator, count: int, keys: int, s: float = 0.8) -> np.ndarray[Any, Any]:
+    weight = 1.0 / np.arange(1, keys + 1) ** s
+    cumulated = np.cumsum(weight / weight.sum())
+    rank = np.searchsorted(cumulated, rng.random(count))
+    return rng.permutation(keys)[np.minimum(rank, keys - 1)]
+
+
+def _repeats(rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    """For each record the one it repeats, itself for most."""
+    chosen = np.flatnonzero(rng.random(count) < 0.10)
+    chosen = chosen[chosen > 0]
+    back = np.exp(rng.random(chosen.size) * np.log(590_000)).astype(np.int64) + 1
+    source = np.arange(count)
+    source[chosen] = np.maximum(chosen - back, 0)
+    for _ in range(40):
+        further = source[source]
+        if (further == source).all():
+            break
+        source = further
+    far = np.arange(count) - source > 590_000
+    source[far] = np.flatnonzero(far)
+    return source
+
+
+def _last_drawn(
+    key: np.ndarray[Any, Any], moves: np.ndarray[Any, Any], drawn: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """The region of each update: drawn anew when the account moves or is new, else that of its last update."""
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    anew = moves[order] | first
+    source = np.maximum.accumulate(np.where(anew, np.arange(len(key)), 0))
+    region = np.empty(len(key), np.int64)
+    region[order] = drawn[order][source]
+    return region
+
+
+def _digits(numbers: np.ndarray[Any, Any], width: int = 0) -> Any:
+    text = pc.cast(pa.array(numbers), pa.string())
+    return pc.utf8_lpad(text, width, "0") if width else text
+
+
+def _join(*parts: Any) -> Any:
+    return pc.cast(pc.binary_join_element_wise(*parts, ""), pa.binary())
+
+
+if __name__ == "__main__":
+    name, count, folder, topic = sys.argv[1:]
+    fill(FileLog(Path(folder)), topic, SETS[name](int(count)))
