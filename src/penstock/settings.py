@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,14 @@ class Settings:
     @property
     def state(self) -> StateSettings:
         return StateSettings(**{item.name: getattr(self, item.name) for item in fields(StateSettings)})
+
+    def resolved(self) -> Settings:
+        """The same with absolute paths, which mean the same in every process."""
+        state_dir = None if self.state_dir is None else self.state_dir.resolve()
+        checkpoint = self.checkpoint
+        if checkpoint is not None and "://" not in checkpoint:
+            checkpoint = str(Path(checkpoint).resolve())
+        return replace(self, log_dir=self.log_dir.resolve(), state_dir=state_dir, checkpoint=checkpoint)
 
     @classmethod
     def load(

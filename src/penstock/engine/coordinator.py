@@ -23,7 +23,7 @@ from penstock.engine.identity import identity
 from penstock.engine.layout import Layout, TaskId, create_sink_topics, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.work import StageWork, TaskDone, TaskWork
-from penstock.errors import CommitError, FencedError, PenstockError, ProcessingError
+from penstock.errors import CommitError, FencedError, OffsetOutOfRangeError, PenstockError, ProcessingError
 from penstock.faults import crash_point
 from penstock.log.base import Log, Segment
 from penstock.plan.physical import SubTopology
@@ -239,7 +239,14 @@ class Attempt:
             for topic in self._coordinator.layout.inputs(sub, task) if takes_new else ():
                 if topic in self._ends:
                     end = self._ends[topic][task.partition]
-                    if end > entry.offsets.get(topic, 0):
+                    at = entry.offsets.get(topic, 0)
+                    if end < at:
+                        raise OffsetOutOfRangeError(
+                            f"topic {topic!r}, partition {task.partition}: {at} records are processed, but the topic "
+                            f"ends at offset {end}; was it deleted and made anew? Start under another application id "
+                            "to process it from its beginning"
+                        )
+                    if end > at:
                         ends[topic] = end
             if ends or exchange:
                 works.append(TaskWork(str(task), entry, ends, exchange))

@@ -5,6 +5,7 @@ On Spark every slot process is a host; without Spark there is one in the program
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -64,9 +65,9 @@ class TaskHost:
             except PenstockError as error:
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__))
-            except BaseException:
+            except Exception:  # a fault of this library; repeating the work would only repeat it
                 self._drop(work.task)
-                raise
+                done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
         return done
 
     def close(self) -> None:

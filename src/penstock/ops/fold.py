@@ -171,7 +171,7 @@ class UserFold(Fold):
                     result = add(key, value, read(stored))
                 elif initialize is not None:
                     result = initialize()
-                    stored = write(result)
+                    stored = None if result is None else write(result)
                     result = add(key, value, result)
                 else:
                     result = value

@@ -1,0 +1,286 @@
+"""A running application on Spark: Structured Streaming gives the trigger, the coordinator makes the commits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.durations import to_ms
+from penstock.engine.coordinator import CommitDone, Coordinator, Ends
+from penstock.engine.lock import ApplicationLock
+from penstock.engine.spark.runner import SparkRunner
+from penstock.engine.spark.session import session_for
+from penstock.engine.spark.slot import Program
+from penstock.errors import ConfigError, PenstockError, ProcessingError
+from penstock.log.base import Log
+from penstock.log.file.log import FileLog
+from penstock.plan.names import check_name
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import open_storage
+
+_log = logging.getLogger(__name__)
+
+AVAILABLE_NOW = "available-now"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an application is, after a commit."""
+
+    application_id: str
+    commit: int
+    records: int
+    """Records read in this commit."""
+    total_records: int
+    """Records read since this start."""
+    lag: int
+    """Records that this micro-batch still has to read."""
+    seconds: float
+    """How long the commit took."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Streams:
+    """A running application; what ``topology.start`` returns.
+
+    It can be used in a ``with`` block, which stops it at the end.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str,
+        settings: Settings,
+        log: Log,
+        spark: Any | None,
+        trigger: str | int,
+        slots: int | None,
+        on_progress: Callable[[Progress], None] | None,
+    ):
+        self.application_id = application_id
+        self.topology = topology
+        self.settings = settings
+        self.log = log
+        self.last_progress: Progress | None = None
+        self._listeners = [on_progress] if on_progress else []
+        self._error: PenstockError | None = None
+        self._stopping = threading.Event()
+        self._working = threading.Lock()
+        self._stopped = False
+        self._total = 0
+        self._resources: list[Callable[[], None]] = []
+        try:
+            self._open(spark, slots)
+            self.query = self._start_query(trigger)
+        except BaseException:
+            self._release()
+            raise
+
+    # --- starting ------------------------------------------------------------------------------------------------
+
+    def _open(self, spark: Any | None, slots: int | None) -> None:
+        state_dir = self.settings.state_dir
+        assert state_dir is not None
+        lock = ApplicationLock(state_dir, self.application_id)
+        self._resources.append(lock.release)
+        storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
+        self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
+        self._coordinator.sweep()
+        self._spark, is_ours = session_for(spark, self.application_id)
+        if is_ours:
+            self._resources.append(self._spark.stop)
+        layout = self._coordinator.layout
+        program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
+        runner = SparkRunner(self._spark, program, self.application_id, slots)
+        self._resources.append(runner.close)
+        self._coordinator.runner = runner
+
+    def _start_query(self, trigger: str | int) -> Any:
+        from penstock.engine.spark.source import FORMAT, OffsetsSource
+
+        assert self.settings.state_dir is not None
+        self._checkpoint = self.settings.state_dir / "spark"
+        self._spark.dataSource.register(OffsetsSource)
+        stream = self._spark.readStream.format(FORMAT)
+        stream = stream.option("log", self.log.url).option("topics", json.dumps(self.topology.source_topics))
+        writer = stream.load().writeStream.queryName(self.application_id).foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        if trigger == AVAILABLE_NOW:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{to_ms(trigger, 'trigger')} milliseconds").start()
+
+    # --- one micro-batch -----------------------------------------------------------------------------------------
+
+    def _batch(self, _: Any, batch: int) -> None:
+        """Everything up to the ends of this micro-batch, commit by commit."""
+        with self._working:
+            try:
+                ends = self._ends_of(batch)
+                while not self._stopping.is_set():
+                    done = self._coordinator.step(ends | self._own_ends())
+                    if done is None:
+                        return
+                    self._report(done, ends)
+            except PenstockError as error:
+                self._error = error
+                raise
+            except Exception as error:
+                self._error = ProcessingError(
+                    f"application {self.application_id!r} stopped at commit {self._coordinator.manifest.commit + 1}: "
+                    f"{type(error).__name__}: {error}; everything committed before is safe"
+                )
+                raise
+
+    def _ends_of(self, batch: int) -> Ends:
+        """The ends that Spark wrote down for a micro-batch, in its own offset log."""
+        lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
+        offsets = json.loads(lines[-1])
+        return {t: [parts[str(p)] for p in range(len(parts))] for t, parts in offsets.items()}
+
+    def _own_ends(self) -> Ends:
+        """The ends of the topics that the application both writes and reads, as they are now."""
+        own = set(self.topology.source_topics) & set(self.topology.sink_topics)
+        return {topic: self.log.end_offsets(topic) for topic in own}
+
+    def _report(self, done: CommitDone, ends: Ends) -> None:
+        self._total += done.records
+        lag = self._coordinator.lag(ends)
+        progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds)
+        self.last_progress = progress
+        for listener in self._listeners:
+            listener(progress)
+
+    # --- the handle ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the application is running."""
+        return not self._stopped and bool(self.query.isActive)
+
+    def exception(self) -> PenstockError | None:
+        """Why the application stopped by itself; None while it runs or when it ended well."""
+        return self._error
+
+    def on_progress(self, listener: Callable[[Progress], None]) -> None:
+        """Call a function after every commit."""
+        self._listeners.append(listener)
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
+
+        Raises:
+            PenstockError: it failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while self.is_active and (deadline is None or time.monotonic() < deadline):
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if self.is_active:
+            return False
+        self.stop()
+        self._raise_failure()
+        return True
+
+    def process_all_available(self) -> None:
+        """Wait until everything that is in the source topics now is processed and committed.
+
+        Raises:
+            PenstockError: the application failed.
+        """
+        try:
+            self.query.processAllAvailable()
+        except Exception:
+            self._raise_failure()
+            raise
+
+    def stop(self) -> None:
+        """Finish the commit under way, then stop; a later start goes on from there."""
+        if self._stopped:
+            return
+        self._stopping.set()
+        with self._working:
+            self._stopped = True
+            try:
+                self.query.stop()
+            finally:
+                self._release()
+
+    def metrics(self) -> dict[str, int]:
+        """All counters since the application's first start, by task, node, reason and name."""
+        return dict(self._coordinator.manifest.metrics)
+
+    def store(self, name: str) -> Any:
+        """A state store as of the last commit, for reading."""
+        from penstock.query.committed import committed_store
+
+        return committed_store(self._coordinator, name)
+
+    def __enter__(self) -> Streams:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise self._error
+        failure = self.query.exception()
+        if failure is not None:
+            raise ProcessingError(f"application {self.application_id!r} stopped: {failure}")
+
+    def _release(self) -> None:
+        while self._resources:
+            self._resources.pop()()
+
+
+def start(
+    topology: Topology,
+    application_id: str,
+    log: Log | Path | str | None = None,
+    spark: Any | None = None,
+    trigger: str | int = "500 ms",
+    slots: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    **settings: Any,
+) -> Streams:
+    """Run a topology on Spark.
+
+    Args:
+        topology: what to run.
+        application_id: names the application: its folder, its internal topics, its query in Spark.
+        log: the file log, or its folder; by default the setting ``log_dir``.
+        spark: the session to run on; by default the active one, else a new local one.
+        trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
+        slots: how many Python processes work at once; by default as many as cores.
+        on_progress: called after every commit.
+        settings: settings as keywords, see :class:`penstock.settings.Settings`.
+
+    Raises:
+        ConfigError: a setting is wrong; nothing was started.
+        TopicNotFoundError: a source topic does not exist.
+        AlreadyRunningError: another program runs under this application id.
+    """
+    check_name(application_id)
+    loaded = Settings.load(**settings)
+    if loaded.state_dir is None:
+        loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
+    loaded = loaded.resolved()
+    if log is None:
+        log = FileLog(loaded.log_dir)
+    elif isinstance(log, str | Path):
+        log = FileLog(Path(log).resolve())
+    if not isinstance(log, FileLog):
+        raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
+    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress)
