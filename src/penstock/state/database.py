@@ -1,7 +1,8 @@
 """A task's database on disk: RocksDB with a column family for every store, and one for the offsets.
 
-There is no write-ahead log. All column families are flushed together, so that after a crash the data and the commit
-number they belong to agree; what is newer lies in the delta files.
+Rows come here seldom and many at a time. Each such write is one batch over all column families, durable when the call
+returns, so that after a crash the data and the commit number they belong to agree; what is newer lies in the delta
+files.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Database:
         self._options = _options(cache_bytes)
         self._db = _open(path, self._options, patience)
         self._write_options = WriteOptions()
-        self._write_options.disable_wal = True
+        self._write_options.sync = True
         self._families: dict[str, Family] = {}
         for name in Rdict.list_cf(str(path)):
             if name != "default":
@@ -88,7 +89,6 @@ class Database:
             family.is_empty = False
         batch.put(_META, json.dumps(meta).encode(), self._families[OFFSETS].handle)
         self._db.write(batch, self._write_options)
-        self._families[OFFSETS].flush()  # with atomic flush on: all families
 
     def checkpoint(self, path: Path) -> None:
         """An immutable copy of the database as it is on disk, made of hard links."""
@@ -132,9 +132,6 @@ class Family:
                 if key != high:
                     yield key, value
 
-    def flush(self) -> None:
-        self._db.flush()
-
     def close(self) -> None:
         self._db.close()
         self.handle = None
@@ -148,7 +145,9 @@ def _options(cache_bytes: int) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    options.set_atomic_flush(True)
+    options.set_write_buffer_size(8 << 20)
+    options.set_db_write_buffer_size(16 << 20)
+    options.set_max_total_wal_size(32 << 20)
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)

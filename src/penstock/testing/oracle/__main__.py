@@ -61,6 +61,10 @@ def _files(paths: list[Path]) -> list[Path]:
 
 
 def _runner(options: argparse.Namespace) -> Runner:
+    if options.spark:
+        from penstock.testing.oracle.spark import SparkRunner
+
+        return SparkRunner(options.partitions)
     return driver.run if options.chunks is None else chunks.runner(options.chunks)
 
 
@@ -70,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--driver", action="store_true", help="one record at a time in the test driver (default)")
     mode.add_argument("--chunks", type=int, metavar="SEED", help="in the engine, the input cut at random from a seed")
+    mode.add_argument("--spark", action="store_true", help="in the engine on Spark, over a file log")
+    parser.add_argument("--partitions", type=int, default=1, help="of all topics, with --spark (default: 1)")
     return parser
 
 
