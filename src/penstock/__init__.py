@@ -1,5 +1,6 @@
 """Penstock: the Kafka Streams DSL in Python, executed on Spark."""
 
+from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.windows import TimeWindows
@@ -19,4 +20,5 @@ __all__ = [
     "TopologyException",
     "Windowed",
     "columnar",
+    "write",
 ]

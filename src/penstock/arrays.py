@@ -131,7 +131,7 @@ _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 
 
-def murmur2(keys: Binary) -> Any:
+def murmur2(keys: Binary) -> NDArray[np.uint32]:
     """Kafka's murmur2 of every key, as ``org.apache.kafka.common.utils.Utils.murmur2`` has it.
 
     >>> murmur2(pa.array([b"21", b"foobar", b""], pa.binary())).view(np.int32).tolist()
@@ -154,8 +154,8 @@ def murmur2(keys: Binary) -> Any:
         h = np.where(rest > 0, (h ^ tail) * _M, h)
     h ^= h >> np.uint32(13)
     h *= _M
-    h ^= h >> np.uint32(15)
-    return h
+    result: NDArray[np.uint32] = h ^ (h >> np.uint32(15))
+    return result
 
 
 def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:

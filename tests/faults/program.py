@@ -1,7 +1,7 @@
 """The program that crash tests kill: it processes what is there and ends.
 
-    python program.py FOLDER            run to the end
-    python program.py FOLDER --fill N   make the input topic first
+python program.py FOLDER            run to the end
+python program.py FOLDER --fill N   make the input topic first
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def fill(log: FileLog, count: int, partition_count: int = 4) -> None:
         for partition in range(partition_count):
             rows = np.flatnonzero(placed == partition)
             for some in np.array_split(rows, 5):
-                writer.write(partition, key.take(pa.array(some)), value.take(pa.array(some)), timestamp[some], None, True)
+                writer.write(
+                    partition, key.take(pa.array(some)), value.take(pa.array(some)), timestamp[some], None, True
+                )
     log.append("clicks", writer.segments())
 
 

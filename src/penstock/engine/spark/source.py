@@ -44,6 +44,7 @@ class OffsetsSource(DataSource):
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, log: str, topics: list[str]):
+        self.log_url = log
         self._log = FileLog(log)
         self._topics = topics
         self._ends: Offsets | None = None
