@@ -13,7 +13,8 @@ PenstockError
 ├── StoreError             a state store cannot be opened, read or written
 └── CommitError            a commit did not happen; what was committed before is safe
     ├── AlreadyRunningError   another program runs under this application id on this machine
-    └── FencedError           another program has taken over this application id
+    ├── FencedError           another program has taken over this application id
+    └── SparkLostError        Spark's JVM is gone, or its session was stopped
 """
 
 from __future__ import annotations
@@ -76,3 +77,7 @@ class AlreadyRunningError(CommitError):
 
 class FencedError(CommitError):
     """Another program has taken over this application id."""
+
+
+class SparkLostError(CommitError):
+    """Spark's JVM is gone, or its session was stopped; start again."""

@@ -18,6 +18,7 @@ from penstock.engine.coordinator import LostWorkError
 from penstock.engine.spark.shipping import dumps
 from penstock.engine.spark.slot import Program, SlotOrder, obey
 from penstock.engine.work import StageWork, TaskDone
+from penstock.errors import SparkLostError
 
 _PROPERTY = "penstock.order"
 
@@ -49,15 +50,20 @@ class SparkRunner:
 
         Raises:
             LostWorkError: a slot's process or its executor is gone, or failed in a way it could not tell.
+            SparkLostError: Spark itself is gone.
         """
         try:
             return self._order(stage, label)
         except Exception as error:
+            if not is_alive(self._context):
+                raise spark_lost(self._application_id) from error
             self._graph = None
             raise LostWorkError(_first_lines(error)) from error
 
     def close(self) -> None:
         """Have all slots let go of their state."""
+        if not is_alive(self._context):
+            return
         try:
             self._order(None, f"penstock {self._application_id}: close")
         except Exception:  # slots that are gone have let go already
@@ -139,6 +145,21 @@ def _obeying(program: Any) -> Any:
         return [obey(slot, order, program)]
 
     return run
+
+
+def is_alive(context: Any) -> bool:
+    """Whether Spark still answers."""
+    try:
+        return not context._jsc.sc().isStopped()
+    except Exception:  # what py4j raises without a JVM is of many kinds
+        return False
+
+
+def spark_lost(application_id: str) -> SparkLostError:
+    return SparkLostError(
+        f"application {application_id!r} stopped because Spark is gone: its JVM was killed, ran out of memory, or its "
+        "session was stopped. Everything committed is safe; start again, and the application goes on where it was"
+    )
 
 
 def live_executors(context: Any) -> list[str]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError
 
 # The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 _OPTIONS = {
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
     "spark.locality.wait": "0",
-    "spark.log.level": "ERROR",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
@@ -26,10 +26,11 @@ _OPTIONS = {
 }
 
 
-def session_for(spark: Any | None, name: str) -> tuple[Any, bool]:
+def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
     """The session to run on, and whether it was made here and is to be stopped in the end.
 
-    A session that is given or active is used as it is, and never configured or stopped.
+    A session that is given or active is used as it is, and never configured or stopped. One that is made here keeps
+    its log in a file.
 
     Raises:
         ConfigError: the session is one of Spark Connect, or Java is missing.
@@ -44,17 +45,18 @@ def session_for(spark: Any | None, name: str) -> tuple[Any, bool]:
                 "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
             )
         return active, False
-    return _new_session(name), True
+    return _new_session(name, log_file), True
 
 
-def _new_session(name: str) -> Any:
+def _new_session(name: str, log_file: Path) -> Any:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     builder = SparkSession.builder.master("local[*]").appName(name)
-    for key, value in _OPTIONS.items():
+    logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
+    for key, value in {**_OPTIONS, "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {logging}"}.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

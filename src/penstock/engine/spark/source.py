@@ -27,9 +27,14 @@ _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
 Offsets = dict[str, dict[str, int]]
 """By topic and partition, as Spark writes them into its offset log."""
 
+START = ""
+"""Stands in the offsets for the start of the application, which has no topic's name: with every start something is new,
+so Spark makes a batch, and what the last start left undone is done although no records come."""
+
 
 class OffsetsSource(DataSource):
-    """``spark.readStream.format("penstock-offsets")``; options ``log`` and ``topics`` (a JSON list)."""
+    """``spark.readStream.format("penstock-offsets")``; options ``log``, ``topics`` (a JSON list) and ``start`` (which
+    start of the application this is)."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,14 +44,15 @@ class OffsetsSource(DataSource):
         return _SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        return OffsetsReader(self.options["log"], json.loads(self.options["topics"]))
+        return OffsetsReader(self.options["log"], json.loads(self.options["topics"]), int(self.options["start"]))
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, log: str, topics: list[str]):
+    def __init__(self, log: str, topics: list[str], start: int | None = None):
         self.log_url = log
         self._log = FileLog(log)
         self._topics = topics
+        self._start: Offsets = {} if start is None else {START: {"start": start}}
         self._ends: Offsets | None = None
 
     def initialOffset(self) -> Offsets:  # noqa: N802
@@ -59,14 +65,15 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = self._current()
 
     def _current(self) -> Offsets:
-        return {t: {str(p): end for p, end in enumerate(self._log.end_offsets(t))} for t in self._topics}
+        ends = {t: {str(p): end for p, end in enumerate(self._log.end_offsets(t))} for t in self._topics}
+        return ends | self._start
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         return [
             InputPartition((topic, int(partition), start.get(topic, {}).get(partition, 0), last))
             for topic, ends in end.items()
             for partition, last in ends.items()
-            if last > start.get(topic, {}).get(partition, 0)
+            if topic != START and last > start.get(topic, {}).get(partition, 0)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:

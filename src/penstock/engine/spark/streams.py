@@ -14,9 +14,10 @@ from typing import Any
 from penstock.durations import to_ms
 from penstock.engine.coordinator import CommitDone, Coordinator, Ends
 from penstock.engine.lock import ApplicationLock
-from penstock.engine.spark.runner import SparkRunner
+from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
 from penstock.engine.spark.session import session_for
 from penstock.engine.spark.slot import Program
+from penstock.engine.spark.source import FORMAT, START, OffsetsSource
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
@@ -28,6 +29,7 @@ from penstock.storage import open_storage
 _log = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available-now"
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,9 @@ class Streams:
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
         self._coordinator.sweep()
-        self._spark, is_ours = session_for(spark, self.application_id)
+        self._spark, is_ours = session_for(spark, self.application_id, state_dir / "spark.log")
         if is_ours:
-            self._resources.append(self._spark.stop)
+            self._resources.append(self._stop_session)
         layout = self._coordinator.layout
         program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
         runner = SparkRunner(self._spark, program, self.application_id, slots)
@@ -105,13 +107,12 @@ class Streams:
         self._coordinator.runner = runner
 
     def _start_query(self, trigger: str | int) -> Any:
-        from penstock.engine.spark.source import FORMAT, OffsetsSource
-
         assert self.settings.state_dir is not None
         self._checkpoint = self.settings.state_dir / "spark"
         self._spark.dataSource.register(OffsetsSource)
         stream = self._spark.readStream.format(FORMAT)
         stream = stream.option("log", self.log.url).option("topics", json.dumps(self.topology.source_topics))
+        stream = stream.option("start", str(time.time_ns()))
         writer = stream.load().writeStream.queryName(self.application_id).foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if trigger == AVAILABLE_NOW:
@@ -144,7 +145,7 @@ class Streams:
         """The ends that Spark wrote down for a micro-batch, in its own offset log."""
         lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
         offsets = json.loads(lines[-1])
-        return {t: [parts[str(p)] for p in range(len(parts))] for t, parts in offsets.items()}
+        return {t: [parts[str(p)] for p in range(len(parts))] for t, parts in offsets.items() if t != START}
 
     def _own_ends(self) -> Ends:
         """The ends of the topics that the application both writes and reads, as they are now."""
@@ -164,7 +165,13 @@ class Streams:
     @property
     def is_active(self) -> bool:
         """Whether the application is running."""
-        return not self._stopped and bool(self.query.isActive)
+        if self._stopped:
+            return False
+        try:
+            return bool(self.query.isActive)
+        except Exception:  # what py4j raises without a JVM is of many kinds
+            self._error = self._error or spark_lost(self.application_id)
+            return False
 
     def exception(self) -> PenstockError | None:
         """Why the application stopped by itself; None while it runs or when it ended well."""
@@ -183,7 +190,7 @@ class Streams:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while self.is_active and (deadline is None or time.monotonic() < deadline):
-                time.sleep(0.05)
+                time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             self.stop()
             raise
@@ -213,7 +220,8 @@ class Streams:
         with self._working:
             self._stopped = True
             try:
-                self.query.stop()
+                if is_alive(self._spark.sparkContext):
+                    self.query.stop()
             finally:
                 self._release()
 
@@ -239,6 +247,10 @@ class Streams:
         failure = self.query.exception()
         if failure is not None:
             raise ProcessingError(f"application {self.application_id!r} stopped: {failure}")
+
+    def _stop_session(self) -> None:
+        if is_alive(self._spark.sparkContext):
+            self._spark.stop()
 
     def _release(self) -> None:
         while self._resources:

@@ -36,7 +36,8 @@ class SparkRunner:
         from penstock.engine.spark.session import session_for
 
         self.partitions = partition_count
-        self._session, _ = session_for(None, "penstock oracle")
+        self._folder = tempfile.TemporaryDirectory()
+        self._session, _ = session_for(None, "penstock oracle", Path(self._folder.name) / "spark.log")
 
     def __call__(self, case: Spec) -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
