@@ -1,0 +1,268 @@
+"""A topology in the engine itself, in this process, its input cut at random: none of the cuts may show."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch import HEADERS
+from penstock.engine.local import LocalApplication
+from penstock.engine.lower import stores_of
+from penstock.engine.task import Task
+from penstock.errors import ConfigError, PenstockError
+from penstock.log.base import TopicInfo
+from penstock.log.memory import MemoryLog
+from penstock.ops.context import DROPPED, Metric
+from penstock.plan import nodes
+from penstock.plan.topology import Topology
+from penstock.query.stores import KeyValueView, WindowView, view_of
+from penstock.record import Record
+from penstock.serdes import BYTES, Serde
+from penstock.settings import Settings
+from penstock.state.store import StateStore
+from penstock.storage import LocalStorage
+
+_RARELY = [False, False, False, False, True]
+
+_LIMITS: dict[str, Sequence[int]] = {
+    "chunk_records": [1000, 7, 3, 2, 1],
+    "commit_max_bytes": [1 << 28, 100, 1],
+    "statestore_uncommitted_max_records": [-1, -1, 5, 2, 1],
+    "flush_rows": [1000, 3, 1],
+    "flush_commits": [50, 2, 1],
+    "hot_max_bytes": [1 << 20, 1],
+}
+"""What is chosen at random each time the engine starts; the first of each cuts the least."""
+
+
+class Types(NamedTuple):
+    """The types of a topic's keys and values."""
+
+    key: Serde
+    value: Serde
+
+
+class CutDriver:
+    """Pipes records through the engine: the tasks, commits, chunks and state on disk that an application has.
+
+    It has the face of ``TopologyTestDriver``, so that a test can run with either. Records wait until a micro-batch is
+    cut behind one of them, or until ``commit`` or something that reads. With a seed, the micro-batches, the commits
+    and the chunks are cut at random, rows go to disk sooner or later, and now and then the engine is closed or crashes
+    and starts again. What comes out must not depend on any of it, as long as caching is off.
+
+    When a record fails, nothing is processed any more, and what was committed before it can still be read.
+
+    >>> from penstock import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("words", value=str).group_by(lambda key, word: word).count("counts").to_stream().to("counts")
+    >>> with CutDriver(builder.build(), seed=7, statestore_cache_max_bytes=0) as driver:
+    ...     for word in ["a", "b", "a"]:
+    ...         driver.pipe_input("words", None, word)
+    ...     [(record.key, record.value) for record in driver.read_output("counts")]
+    [('a', 1), ('b', 1), ('a', 2)]
+
+    Args:
+        topology: what ``StreamsBuilder.build`` returned.
+        seed: what the cuts follow from, or a ``random.Random``; None to cut only where ``commit`` is called.
+        settings: settings as keywords; those given here are not chosen at random.
+    """
+
+    def __init__(self, topology: Topology, seed: int | str | random.Random | None = None, **settings: Any):
+        self.topology = topology
+        self._random = seed if seed is None or isinstance(seed, random.Random) else random.Random(seed)
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-")
+        self._given = settings
+        self._log = MemoryLog()
+        self._inputs, self._outputs = _types(topology)
+        self._input_of_arrival: dict[int, int] = {}
+        self._read: dict[str, int] = {}
+        self._dropped: list[int] = []
+        self._has_failed = False
+        for topic in topology.source_topics:
+            self._log.create_topic(TopicInfo(topic, 1))
+        self._application = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the engine and remove its files."""
+        self._application.close()
+        self._folder.cleanup()
+
+    # --- piping and reading --------------------------------------------------------------------------------------
+
+    def pipe_input(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        timestamp: int = 0,
+        headers: Iterable[tuple[str, bytes]] = (),
+    ) -> None:
+        """Append one record to a topic that the topology reads; it is processed by the next cut.
+
+        Raises:
+            ConfigError: the topology does not read this topic.
+            ProcessingError: a record failed, this one or one before it.
+        """
+        if topic not in self._inputs:
+            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {', '.join(self._inputs)}")
+        number = len(self._input_of_arrival)
+        self._input_of_arrival[self._log.arrived] = number
+        types = self._inputs[topic]
+        pairs = [{"key": name, "value": data} for name, data in headers]
+        with self._log.writer(topic, f"in-{number}") as writer:
+            writer.write(
+                0,
+                types.key.encode_all([key]),
+                types.value.encode_all([value]),
+                np.array([timestamp], np.int64),
+                pa.array([pairs], HEADERS) if pairs else None,
+            )
+        self._log.append(topic, writer.segments())
+        if self._chooses() or self._feeds_itself():
+            self.commit()
+            if self._chooses():
+                self._restart()
+
+    def commit(self) -> None:
+        """Process all records that wait, in as many commits as it takes.
+
+        Raises:
+            ProcessingError: a record failed.
+        """
+        if self._has_failed:
+            return
+        try:
+            self._application.run_until()
+        except PenstockError:
+            self._has_failed = True
+            raise
+        self._note_drops()
+
+    def read_output(self, topic: str) -> list[Record]:
+        """The records written to a topic since the last call, decoded."""
+        self.commit()
+        if not self._log.exists(topic):
+            raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
+        start, end = self._read.get(topic, 0), self._log.end_offsets(topic)[0]
+        self._read[topic] = end
+        return list(self._records(topic, start, end))
+
+    def store(self, name: str) -> KeyValueView | WindowView:
+        """A state store as of the last commit, for reading."""
+        self.commit()
+        specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
+        if name not in specs:
+            raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
+        node, spec = specs[name]
+        size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
+        return view_of(self._stores(name), spec, size)
+
+    def metrics(self) -> dict[Metric, int]:
+        """All counters of all tasks."""
+        self.commit()
+        total: dict[Metric, int] = {}
+        for label, value in self._application.coordinator.manifest.metrics.items():
+            _, node, reason, name = label.split("|")
+            metric = Metric(name, node, reason)
+            total[metric] = total.get(metric, 0) + value
+        return total
+
+    def dropped_records_total(self) -> int:
+        """How many records were dropped by Kafka's rules so far."""
+        return sum(value for metric, value in self.metrics().items() if metric.name == DROPPED)
+
+    def dropped_inputs(self) -> list[int]:
+        """For each drop so far the number of the input record that caused it, from 0; sorted."""
+        self.commit()
+        return sorted(self._dropped)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _start(self) -> LocalApplication:
+        limits = {} if self._random is None else {name: self._random.choice(of) for name, of in _LIMITS.items()}
+        settings = Settings.load(environment={}, **(limits | self._given))
+        folder = Path(self._folder.name)
+        _, _, dead_letter_topic = settings.on_error.partition(":")
+        if dead_letter_topic:
+            self._outputs[dead_letter_topic] = Types(BYTES, BYTES)
+        application = LocalApplication(
+            self.topology,
+            "cuts",
+            settings,
+            self._log,
+            LocalStorage(folder / "checkpoint"),
+            None if self._random is None else folder / "state",
+            by_arrival=True,
+        )
+        application.host.on_new_task = _watch_drops
+        return application
+
+    def _restart(self) -> None:
+        if self._chooses():  # a crash: what is not on disk is lost
+            for task in self._application.host.tasks():
+                task.state.abandon()
+        else:
+            self._application.close()
+        self._application = self._start()
+
+    def _chooses(self) -> bool:
+        return self._random is not None and self._random.choice(_RARELY)
+
+    def _feeds_itself(self) -> bool:
+        """Whether a topic leads back into its own sub-topology. Then a record and what comes back of an earlier one
+        are processed in the test driver's order only if the one waits for the other."""
+        return any(set(sub.sink_topics) & set(sub.source_topics) for sub in self.topology.sub_topologies)
+
+    def _stores(self, name: str) -> list[StateStore]:
+        """What the tasks have of a store; an empty one as long as no task has begun."""
+        self._application.settle()
+        tasks = self._application.host.tasks()
+        found = [task.state.stores[name] for task in tasks if name in task.state.stores]
+        unused = (store for sub in self.topology.sub_topologies for store in stores_of(sub, self.topology.facts))
+        return found or [store for store in unused if store.name == name]
+
+    def _note_drops(self) -> None:
+        for task in self._application.host.tasks():
+            for positions in task.context.dropped_positions or ():
+                self._dropped += [self._input_of_arrival.get(position, -1) for position in positions.tolist()]
+            task.context.dropped_positions = []
+
+    def _records(self, topic: str, start: int, end: int) -> Iterator[Record]:
+        types = self._outputs[topic]
+        for records in self._log.read(topic, 0, start, end):
+            keys, values = types.key.decode_all(records.key), types.value.decode_all(records.value)
+            headers = [()] * len(records) if records.headers is None else map(_pairs, records.headers.to_pylist())
+            yield from map(Record, keys, values, records.timestamp.tolist(), headers)
+
+
+def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
+    """The types of the topics that a topology reads, and of those it writes."""
+    inputs: dict[str, Types] = {}
+    outputs: dict[str, Types] = {}
+    for sub in topology.sub_topologies:
+        for part in sub.parts:
+            for topic in part.topics:
+                node: Any = part.node
+                if topic not in topology.internal_topics:
+                    (inputs if part.kind == "source" else outputs).setdefault(topic, Types(node.key, node.value))
+    return inputs, outputs
+
+
+def _watch_drops(task: Task) -> None:
+    task.context.dropped_positions = []
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
+    return tuple((item["key"], item["value"]) for item in headers or ())
