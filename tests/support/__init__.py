@@ -1,0 +1,1 @@
+"""What several tests share: rows and records written as plain Python values."""
