@@ -5,11 +5,14 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.windows import TimeWindows
 from penstock.errors import PenstockError, TopologyError, TopologyException
+from penstock.log.consume import ConsumerRecord, consume
+from penstock.log.produce import produce, produce_columns
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
 from penstock.record import Record, Windowed
 
 __all__ = [
+    "ConsumerRecord",
     "Materialized",
     "PenstockError",
     "Record",
@@ -20,5 +23,8 @@ __all__ = [
     "TopologyException",
     "Windowed",
     "columnar",
+    "consume",
+    "produce",
+    "produce_columns",
     "write",
 ]

@@ -164,7 +164,7 @@ def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return word * _M
 
 
-def partitions(keys: Binary, count: int, without_key: int) -> IntArray:
+def partitions(keys: Binary, count: int, without_key: int | IntArray) -> IntArray:
     """The partition of every key under Kafka's default partitioner; ``without_key`` where the key is null."""
     placed: IntArray = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
     missing = null_mask(keys)

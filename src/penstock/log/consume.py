@@ -1,0 +1,131 @@
+"""Records of a topic, decoded, for Python programs that look at what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Binary
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.base import Log, Records
+from penstock.log.open import open_log
+from penstock.serdes import Serde, from_name, of
+
+Decode = Callable[[Serde, Binary], list[Any]]
+Range = tuple[int, int]
+"""The first offset, and the one behind the last."""
+
+
+class ConsumerRecord(NamedTuple):
+    """One record of a topic, decoded, and where it stands."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: tuple[tuple[str, bytes], ...]
+    topic: str
+    partition: int
+    offset: int
+
+
+def consume(
+    topic: str,
+    key: Any = None,
+    value: Any = None,
+    log: Log | Path | str | None = None,
+    partition: int | None = None,
+    start: int | None = None,
+) -> Iterator[ConsumerRecord]:
+    """The records that are in a topic now.
+
+    Each partition comes in its own order; between partitions the one whose next record is oldest goes first, as for a
+    task that reads several.
+
+    Args:
+        topic: the topic.
+        key: the type of the keys, as in ``builder.stream``; by default the one the topic was made with.
+        value: the type of the values; by default the one the topic was made with.
+        log: the log, or its folder; by default the setting ``log_dir``.
+        partition: only this partition.
+        start: only from this offset on.
+
+    Raises:
+        TopicNotFoundError: the topic does not exist.
+        ConfigError: the partition does not exist.
+        OffsetOutOfRangeError: the records from ``start`` on were removed by retention.
+        SerdeError: a record is not of that type; the message says which one.
+
+    >>> import tempfile
+    >>> from penstock import produce
+    >>> folder = tempfile.mkdtemp()
+    >>> produce([("JFK", 5, 1000)], "delays", value=int, log=folder)
+    1
+    >>> next(consume("delays", log=folder))[:3]
+    ('JFK', 5, 1000)
+    """
+    log = open_log(log)
+    ranges = {p: range_ for p, range_ in ranges_of(log, topic).items() if partition is None or p == partition}
+    if not ranges:
+        count = log.topic(topic).partitions
+        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {count - 1}")
+    if start is not None:
+        ranges = {p: (start, max(start, end)) for p, (_, end) in ranges.items()}
+    info = log.topic(topic)
+    types = (
+        (from_name(info.key) if key is None else of(key, "key")),
+        (from_name(info.value) if value is None else of(value, "value")),
+    )
+    return records_of(log, topic, ranges, *types)
+
+
+def ranges_of(log: Log, topic: str) -> dict[int, Range]:
+    """For each partition the offsets of the records that are there now."""
+    return dict(enumerate(zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)))
+
+
+def records_of(
+    log: Log, topic: str, ranges: Mapping[int, Range], key: Serde, value: Serde, decode: Decode = Serde.decode_all
+) -> Iterator[ConsumerRecord]:
+    """The records of some partitions, the oldest next one first."""
+
+    def partition(number: int) -> Iterator[tuple[int, ConsumerRecord]]:
+        newest = -1
+        for records in log.read(topic, number, *ranges[number]):
+            times = np.maximum.accumulate(np.maximum(records.timestamp, newest)).tolist()
+            yield from zip(times, _decoded(records, topic, number, key, value, decode))
+            newest = times[-1]
+
+    for _, record in merge(*(partition(number) for number in ranges), key=lambda item: item[0]):
+        yield record
+
+
+def _decoded(
+    records: Records, topic: str, partition: int, key: Serde, value: Serde, decode: Decode
+) -> Iterator[ConsumerRecord]:
+    keys = _decode_column(decode, key, records, records.key, f"topic {topic!r}, partition {partition}")
+    values = _decode_column(decode, value, records, records.value, f"topic {topic!r}, partition {partition}")
+    rows = zip(keys, values, records.timestamp.tolist(), _headers(records), strict=True)
+    for offset, (key_, value_, timestamp, headers) in enumerate(rows, records.offset):
+        yield ConsumerRecord(key_, value_, timestamp, headers, topic, partition, offset)
+
+
+def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary, where: str) -> list[Any]:
+    try:
+        return decode(serde, data)
+    except SerdeError:
+        for row in range(len(data)):
+            try:
+                decode(serde, data.slice(row, 1))
+            except SerdeError as error:
+                raise SerdeError(f"{where}, offset {records.offset + row}: {error}") from None
+        raise
+
+
+def _headers(records: Records) -> list[tuple[tuple[str, bytes], ...]]:
+    if records.headers is None:
+        return [()] * len(records)
+    return [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in records.headers.to_pylist()]

@@ -1,0 +1,308 @@
+"""Records into a topic from Python: from rows, or from Arrow and numpy columns.
+
+All records of one call become visible at once, or none of them when one does not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray, null_mask, nulls
+from penstock.arrays import partitions as partitions_of
+from penstock.batch import HEADERS
+from penstock.columns import from_arrow
+from penstock.errors import ConfigError, SerdeError, TopicExistsError
+from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
+from penstock.log.open import open_log
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, from_name, of
+
+BATCH_ROWS = 32_768
+
+Row = tuple[Any, ...]
+"""``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
+
+
+def produce(
+    rows: Iterable[Row],
+    topic: str,
+    key: Any = None,
+    value: Any = None,
+    log: Log | Path | str | None = None,
+    partitions: int = 1,
+) -> int:
+    """Write rows of Python values into a topic.
+
+    Records are placed by Kafka's partitioner, those without a key in all partitions in turn.
+
+    Args:
+        rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
+            milliseconds, None for now; headers are pairs of a name and bytes.
+        topic: the topic; it is made when it does not exist.
+        key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
+        value: the type of the values; by default the topic's, JSON for a new topic.
+        log: the log, or its folder; by default the setting ``log_dir``.
+        partitions: how many partitions a new topic gets.
+
+    Returns:
+        How many records were written.
+
+    Raises:
+        SerdeError: a key or a value does not fit its type; nothing was written.
+        ConfigError: a row has another form, or the topic holds other types.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> produce([("JFK", {"delay": 5}, 1000), ("LGA", {"delay": 2}, 2000)], "departures", log=folder)
+    2
+    >>> from penstock import consume
+    >>> [(record.key, record.value) for record in consume("departures", log=folder)]
+    [('JFK', {'delay': 5}), ('LGA', {'delay': 2})]
+    """
+    log = open_log(log)
+    keys, values = topic_types(log, topic, key, value)
+    return append(log, TopicInfo(topic, partitions, keys.name, values.name), _encode_rows(rows, topic, keys, values))
+
+
+def produce_columns(
+    columns: Any,
+    topic: str,
+    key: str | None = None,
+    value: str | None = None,
+    timestamp: str | None = None,
+    log: Log | Path | str | None = None,
+    partitions: int = 1,
+) -> int:
+    """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
+
+    Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``, anything else JSON.
+
+    Args:
+        columns: a dict of numpy or Arrow arrays, an Arrow table, or any object that Arrow can read (a DataFrame of
+            pandas or polars, a DuckDB relation).
+        topic: the topic; it is made when it does not exist.
+        key: the column with the keys; none by default.
+        value: the column with the values; by default all columns, as one JSON object.
+        timestamp: the column with the times (timestamps, or whole milliseconds); now by default.
+        log: the log, or its folder; by default the setting ``log_dir``.
+        partitions: how many partitions a new topic gets.
+
+    Returns:
+        How many records were written.
+
+    Raises:
+        ConfigError: a column does not exist or has the wrong type, or the topic holds other types.
+        SerdeError: a key or a value does not fit the topic's type; nothing was written.
+
+    >>> import tempfile
+    >>> table = {"airport": ["JFK", "LGA"], "delay": np.array([5, 2])}
+    >>> produce_columns(table, "departures", key="airport", value="delay", log=tempfile.mkdtemp())
+    2
+    """
+    log = open_log(log)
+    reader = _reader(columns)
+    for name in (key, value, timestamp):
+        if name is not None and name not in reader.schema.names:
+            known = ", ".join(reader.schema.names)
+            raise ConfigError(f"produce_columns: there is no column {name!r}; the columns are {known}")
+    keys = BYTES if key is None else _serde_of(reader.schema.field(key).type)
+    values = JSON if value is None else _serde_of(reader.schema.field(value).type)
+    topic_types(log, topic, keys, values)
+    pieces = (batch.slice(start, BATCH_ROWS) for batch in reader for start in range(0, batch.num_rows, BATCH_ROWS))
+    batches = (_encode_batch(piece, key, value, timestamp) for piece in pieces)
+    return append(log, TopicInfo(topic, partitions, keys.name, values.name), batches)
+
+
+def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
+    """The types of a topic's keys and values: those given, else the topic's own, else ``str`` and JSON.
+
+    A topic of bytes takes any type, and bytes go into any topic as they are.
+
+    Raises:
+        ConfigError: the topic holds something else than what was given.
+    """
+    given = {"key": None if key is None else of(key, "key"), "value": None if value is None else of(value, "value")}
+    if not log.exists(topic):
+        return given["key"] or STR, given["value"] or JSON
+    info = log.topic(topic)
+    for what, serde in given.items():
+        held = getattr(info, what)
+        if serde is not None and BYTES.name not in (held, serde.name) and from_name(held) != from_name(serde.name):
+            raise ConfigError(
+                f"topic {topic!r} holds {what}s of type {held}, not {serde.name}; convert the {what}s "
+                "or write into another topic"
+            )
+    return given["key"] or from_name(info.key), given["value"] or from_name(info.value)
+
+
+def append(log: Log, new: TopicInfo, batches: Iterable[Records]) -> int:
+    """Write encoded records to the partitions they belong to and make all visible at once; how many there were.
+
+    The topic is made as ``new`` says when it does not exist.
+    """
+    batches = iter(batches)
+    first = list(islice(batches, 1))  # what is wrong with records mostly shows here, before the topic is made
+    info = _existing_or_new(log, new)
+    total, turn = 0, sum(log.end_offsets(info.name))
+    with log.writer(info.name, f"produce-{os.urandom(8).hex()}") as writer:
+        for batch in chain(first, batches):
+            turn += _write(writer, info, batch, turn)
+            total += len(batch)
+    if total:
+        log.append(info.name, writer.segments())
+    return total
+
+
+def _existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
+    if not log.exists(new.name):
+        try:
+            log.create_topic(new)
+        except TopicExistsError:  # another producer was faster
+            pass
+    return log.topic(new.name)
+
+
+def _write(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: int) -> int:
+    """Write a batch, those without a key from partition ``turn`` on; how many those were."""
+    without_key = null_mask(batch.key)
+    in_turn = turn if without_key is None else turn + np.cumsum(without_key) - 1
+    routing = from_name(info.key).routing(batch.key)
+    placed = partitions_of(routing, info.partitions, in_turn)
+    for partition in np.flatnonzero(np.bincount(placed, minlength=info.partitions)).tolist():
+        rows = np.flatnonzero(placed == partition)
+        some = pa.array(rows)
+        headers = None if batch.headers is None else batch.headers.take(some)
+        writer.write(partition, batch.key.take(some), batch.value.take(some), batch.timestamp[rows], headers, True)
+    return 0 if without_key is None else int(without_key.sum())
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+    rows = iter(rows)
+    first = 1
+    while some := list(islice(rows, BATCH_ROWS)):
+        for number, row in enumerate(some, first):
+            if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+                raise ConfigError(
+                    f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
+                    f"(key, value, timestamp, headers) or a Record; got {row!r}"
+                )
+        keys = encode_column(key, [row[0] for row in some], f"topic {topic!r}, key of row", first)
+        values = encode_column(value, [row[1] for row in some], f"topic {topic!r}, value of row", first)
+        times = row_times([row[2] if len(row) > 2 else None for row in some], f"topic {topic!r}, row", first)
+        headers = row_headers([row[3] if len(row) > 3 else () for row in some], f"topic {topic!r}, row", first)
+        yield Records(-1, keys, values, times, headers)
+        first += len(some)
+
+
+def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:
+    """The bytes of some values; an error says ``what`` and the number of the row, which begin with ``first``."""
+    try:
+        return serde.encode_all(values)
+    except SerdeError:
+        for number, value in enumerate(values, first):
+            try:
+                serde.encode_all([value])
+            except SerdeError as error:
+                raise SerdeError(f"{what} {number}: {error}") from None
+        raise
+
+
+def row_times(times: list[Any], what: str, first: int) -> IntArray:
+    """Timestamps in milliseconds, now where there is None."""
+    now = _now()
+    for number, time_ in enumerate(times, first):
+        if time_ is not None and (not isinstance(time_, int | np.integer) or time_ < 0):
+            raise ConfigError(f"{what} {number}: a timestamp is a number of milliseconds since 1970; got {time_!r}")
+    return np.array([now if time_ is None else time_ for time_ in times], np.int64)
+
+
+def row_headers(headers: list[Any], what: str, first: int) -> Any:
+    """The headers of some records as an Arrow array; None when no record has any."""
+    if not any(headers):
+        return None
+    for number, pairs in enumerate(headers, first):
+        if not all(isinstance(pair, tuple) and [type(part) for part in pair] == [str, bytes] for pair in pairs or ()):
+            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes; got {pairs!r}")
+    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+_ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
+
+
+def _reader(columns: Any) -> Any:
+    """A table, whatever it is, as a reader of record batches."""
+    if isinstance(columns, Mapping):
+        columns = pa.table(dict(columns))
+    elif isinstance(columns, pa.RecordBatch):
+        columns = pa.Table.from_batches([columns])
+    if not hasattr(columns, "__arrow_c_stream__"):
+        raise ConfigError(
+            "produce_columns takes a dict of arrays, an Arrow table or an object that Arrow can read; "
+            f"got {type(columns).__name__}"
+        )
+    return pa.RecordBatchReader.from_stream(columns)
+
+
+def _serde_of(kind: Any) -> Serde:
+    """How values of an Arrow type are written."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return INT
+    if pa.types.is_floating(kind):
+        return FLOAT
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return STR
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return BYTES if is_bytes else JSON
+
+
+def _encode_batch(batch: Any, key: str | None, value: str | None, timestamp: str | None) -> Records:
+    keys = nulls(batch.num_rows) if key is None else _encode_column(batch, key)
+    values = JSON.encode_all(batch.to_pylist()) if value is None else _encode_column(batch, value)
+    return Records(-1, keys, values, _column_times(batch, timestamp))
+
+
+def _encode_column(batch: Any, name: str) -> Binary:
+    values = batch.column(name)
+    serde = _serde_of(values.type)
+    if serde is JSON:
+        return JSON.encode_all(values.to_pylist())
+    try:
+        return from_arrow(values.cast(_ARROW_TYPES[serde.name]), serde).encoded()
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"produce_columns: column {name!r} does not fit the type {serde.name}: {error}") from None
+
+
+def _column_times(batch: Any, name: str | None) -> IntArray:
+    """Timestamps in milliseconds, now where there is none."""
+    if name is None:
+        return np.full(batch.num_rows, _now())
+    times = batch.column(name)
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False).cast(pa.int64())
+    if not pa.types.is_integer(times.type):
+        raise ConfigError(
+            f"produce_columns: the column {name!r} with the times must hold timestamps or whole milliseconds; "
+            f"it holds {times.type}"
+        )
+    result: IntArray = times.fill_null(_now()).to_numpy(zero_copy_only=False).astype(np.int64)
+    if result.size and result.min() < 0:
+        raise ConfigError(f"produce_columns: column {name!r} holds {result.min()}; a timestamp is not before 1970")
+    return result
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
