@@ -32,13 +32,16 @@ _RARELY = [False, False, False, False, True]
 
 _LIMITS: dict[str, Sequence[int]] = {
     "chunk_records": [1000, 7, 3, 2, 1],
-    "commit_max_bytes": [1 << 28, 100, 1],
+    "commit_max_bytes": [1 << 28, 1 << 28, 100, 1],
     "statestore_uncommitted_max_records": [-1, -1, 5, 2, 1],
     "flush_rows": [1000, 3, 1],
     "flush_commits": [50, 2, 1],
     "hot_max_bytes": [1 << 20, 1],
 }
 """What is chosen at random each time the engine starts; the first of each cuts the least."""
+
+_MEMORY = Path("/dev/shm")
+"""Where Linux has a folder in memory: files that are thrown away need no disk."""
 
 
 class Types(NamedTuple):
@@ -76,7 +79,7 @@ class CutDriver:
     def __init__(self, topology: Topology, seed: int | str | random.Random | None = None, **settings: Any):
         self.topology = topology
         self._random = seed if seed is None or isinstance(seed, random.Random) else random.Random(seed)
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-")
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-", dir=_MEMORY if _MEMORY.is_dir() else None)
         self._given = settings
         self._log = MemoryLog()
         self._inputs, self._outputs = _types(topology)

@@ -1,0 +1,56 @@
+"""The cases recorded from Kafka Streams, through the test driver and through the engine under random cuts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.testing.oracle import chunks, driver
+from penstock.testing.oracle.__main__ import run_case
+from penstock.testing.oracle.build import missing_operators
+
+HERE = Path(__file__).parent
+ORIGINAL = HERE.parents[2] / "shared" / "oracle"
+FOLDERS = ("cases", "kip655")
+FILES = {path.stem: path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.json"))}
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
+
+
+def load(name: str) -> Any:
+    return json.loads(FILES[name].read_text())
+
+
+def runnable() -> list[Any]:
+    """All cases; those that name an operator that does not exist yet are skipped, with the operators as reason."""
+    params = []
+    for name in FILES:
+        missing = missing_operators(load(name))
+        skip = pytest.mark.skip(reason=f"do not exist yet: {', '.join(sorted(missing))}")
+        params.append(pytest.param(name, marks=[skip] if missing else []))
+    return params
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_a_case_in_the_test_driver(name: str) -> None:
+    assert run_case(load(name), driver.run) == ("passed", "")
+
+
+@pytest.mark.parametrize("name", runnable())
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_case_in_the_engine_under_random_cuts(name: str, seed: int) -> None:
+    assert run_case(load(name), chunks.runner(seed)) == ("passed", "")
+
+
+@pytest.mark.skipif(not ORIGINAL.is_dir(), reason="the oracle's own folder is not beside this repository")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_copy_of_the_cases_is_complete_and_equal(folder: str) -> None:
+    original = {path.name: path.read_bytes() for path in (ORIGINAL / folder).iterdir()}
+    assert {path.name: path.read_bytes() for path in (HERE / folder).iterdir()} == original
+
+
+@pytest.mark.skipif(not ORIGINAL.is_dir(), reason="the oracle's own folder is not beside this repository")
+def test_the_copy_of_the_differences_is_equal() -> None:
+    assert (HERE / "differences.json").read_bytes() == (ORIGINAL / "differences.json").read_bytes()

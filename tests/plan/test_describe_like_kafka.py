@@ -1,0 +1,42 @@
+"""Every oracle case's topology, described letter for letter as Kafka Streams describes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.testing.oracle.build import Build, missing_operators
+
+ORACLE = Path(__file__).parents[1] / "oracle"
+DESCRIBED = json.loads((ORACLE / "describe.json").read_text())
+
+
+def load(name: str) -> Any:
+    return json.loads((ORACLE / "cases" / f"{name}.json").read_text())
+
+
+def comparable() -> list[Any]:
+    """The cases that Kafka Streams accepts, but for those that ask for its optimizer."""
+    params = []
+    for name in DESCRIBED:
+        case = load(name)
+        if case["config"].get("topology.optimization") == "all":
+            continue
+        missing = missing_operators(case)
+        skip = pytest.mark.skip(reason=f"do not exist yet: {', '.join(sorted(missing))}")
+        params.append(pytest.param(name, marks=[skip] if missing else []))
+    return params
+
+
+@pytest.mark.parametrize("name", comparable())
+def test_a_topology_is_described_as_kafka_streams_describes_it(name: str) -> None:
+    assert Build(load(name)).topology().describe() == DESCRIBED[name]
+
+
+def test_there_is_a_description_of_every_case_that_kafka_streams_accepts() -> None:
+    cases = {path.stem for path in (ORACLE / "cases").glob("*.json")}
+    rejected = {name for name in cases if load(name)["expected"].get("error", {}).get("when") == "build"}
+    assert set(DESCRIBED) == cases - rejected
