@@ -225,6 +225,15 @@ class Streams:
             finally:
                 self._release()
 
+    @property
+    def spark(self) -> Any:
+        """The Spark session it runs on."""
+        return self._spark
+
+    def offsets(self) -> Ends:
+        """For each source topic the offsets, by partition, up to which everything is processed and committed."""
+        return self._coordinator.offsets()
+
     def metrics(self) -> dict[str, int]:
         """All counters since the application's first start, by task, node, reason and name."""
         return dict(self._coordinator.manifest.metrics)
