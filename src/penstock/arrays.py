@@ -124,7 +124,8 @@ class _Words:
 
     def tail(self, places: IntArray, length: IntArray) -> NDArray[Any]:
         """The first ``length`` bytes of the word at each place, the rest zero; length 0 reads nothing."""
-        return self._view[np.where(length > 0, places, 0)] & self._mask[length]
+        words: NDArray[Any] = self._view[np.where(length > 0, places, 0)] & self._mask[length]
+        return words
 
 
 _SEED = np.uint32(0x9747B28C)

@@ -1,13 +1,31 @@
 """Named points at which a test can have this process killed, as ``kill -9`` would.
 
-``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time. Without the
-variable a point costs one look into a dictionary.
+``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
+``after-manifest:3:FILE`` only the first process to do so, of all that see the file. Without the variable a point costs
+one look into a dictionary.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+
+POINTS = (
+    "before-delta",
+    "after-delta",
+    "before-manifest",
+    "after-manifest",
+    "during-publish",
+    "after-publish",
+    "after-forget",
+    "before-local-commit",
+    "after-local-commit",
+    "before-flush",
+    "after-flush",
+    "during-snapshot",
+    "after-snapshot",
+)
+"""All of them, in the order in which a commit comes to them."""
 
 _seen: dict[str, int] = {}
 
@@ -17,8 +35,17 @@ def crash_point(name: str) -> None:
     wanted = os.environ.get("PENSTOCK_CRASH_AT")
     if wanted is None:
         return
-    point, _, count = wanted.partition(":")
+    point, count, file, *_ = [*wanted.split(":", 2), "1", ""]
     if point == name:
         _seen[name] = _seen.get(name, 0) + 1
-        if _seen[name] == int(count or 1):
+        if _seen[name] == int(count) and _is_first(file):
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_first(file: str) -> bool:
+    if file:
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+    return True

@@ -139,6 +139,7 @@ class Coordinator:
         self._publish(manifest)
         crash_point("after-publish")
         self._forget(before, attempt.exchange_files)
+        crash_point("after-forget")
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
     def _attempt(self, ends: Ends) -> Attempt | None:

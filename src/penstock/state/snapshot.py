@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError
+from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 
@@ -31,6 +32,7 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
     try:
         there = set(storage.list(_folder(task)))
         files = {path.name: _upload(path, storage, task, there) for path in sorted(copy.iterdir())}
+        crash_point("during-snapshot")
         snapshot = Snapshot(commit, files)
         storage.create(_index(task, commit), seal(snapshot))
         _forget_older(storage, task, snapshot, there)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.errors import StoreError
+from penstock.faults import crash_point
 from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
@@ -169,7 +170,9 @@ class TaskState:
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
         meta = {"application": self._application, "commit": self.at, "numbers": self.numbers()}
+        crash_point("before-flush")
         self._database.write(dirty, meta)
+        crash_point("after-flush")
         for store in self.stores.values():
             store.flushed(self._database)
         self._flushed = self.at
@@ -177,6 +180,7 @@ class TaskState:
         if self._storage is not None and self.at - self.snapshot >= self._settings.snapshot_commits:
             write_snapshot(self._database, self._storage, self.task, self.at)
             self.snapshot = self.at
+            crash_point("after-snapshot")
         for everything in (False, True):
             if self.nbytes > self._settings.hot_max_bytes // 2:
                 for store in self.stores.values():

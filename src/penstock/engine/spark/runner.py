@@ -2,8 +2,8 @@
 
 The graph is a union of one-partition RDDs, one for each slot. Spark keeps its Python processes apart by the
 environment of the function they run; each RDD is made under an environment of its own, so that a slot always meets
-its own process, with its databases open. On a cluster each is located at an executor; when an executor is lost the
-graph is made anew on those that are left.
+its own process, with its databases open. On a cluster each is located at an executor; when executors come or go all
+slots close, and the graph is made anew on those that are there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SparkRunner:
             SparkLostError: Spark itself is gone.
         """
         try:
-            return self._order(stage, label)
+            return self._order(self._current_graph(), stage, label)
         except Exception as error:
             if not is_alive(self._context):
                 raise spark_lost(self._application_id) from error
@@ -62,17 +62,20 @@ class SparkRunner:
 
     def close(self) -> None:
         """Have all slots let go of their state."""
-        if not is_alive(self._context):
-            return
+        if is_alive(self._context):
+            self._close_slots()
+            self._program.unpersist()
+
+    def _close_slots(self) -> None:
         try:
-            self._order(None, f"penstock {self._application_id}: close")
+            if self._graph is not None:
+                self._order(self._graph, None, f"penstock {self._application_id}: close")
         except Exception:  # slots that are gone have let go already
             pass
-        self._program.unpersist()
+        self._graph = None
 
-    def _order(self, stage: StageWork | None, label: str) -> list[TaskDone]:
+    def _order(self, graph: Any, stage: StageWork | None, label: str) -> list[TaskDone]:
         order = msgspec.json.encode(SlotOrder(self._run, stage, self.slots)).decode()
-        graph = self._current_graph()
         before = self._context.getLocalProperty("spark.job.description")
         self._context.setLocalProperty(_PROPERTY, order)
         self._context.setLocalProperty("spark.job.description", label)
@@ -87,8 +90,10 @@ class SparkRunner:
 
     def _current_graph(self) -> Any:
         homes = live_executors(self._context)
-        if self._graph is None or homes != self._homes:
+        if homes != self._homes:
+            self._close_slots()  # those that are to live elsewhere now hold databases that others will open
             self._homes = homes
+        if self._graph is None:
             self._graph = self._context.union([self._slot(slot) for slot in range(self.slots)])
         return self._graph
 

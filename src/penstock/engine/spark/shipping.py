@@ -54,7 +54,7 @@ def _import_folders() -> list[str]:
     return [folder for folder in dict.fromkeys(own) if not folder.startswith(system)]
 
 
-class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.CloudPickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type) and issubclass(obj, msgspec.Struct) and obj.__module__ == "__main__":
             return _make_struct, _parts(obj)
