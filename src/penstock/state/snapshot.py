@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError
-from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 
@@ -30,47 +29,58 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
     shutil.rmtree(copy, ignore_errors=True)
     database.checkpoint(copy)
     try:
-        there = set(storage.list(_folder(task)))
-        files = {path.name: _upload(path, storage, task, there) for path in sorted(copy.iterdir())}
-        crash_point("during-snapshot")
-        snapshot = Snapshot(commit, files)
-        storage.create(_index(task, commit), seal(snapshot))
-        _forget_older(storage, task, snapshot, there)
+        before = _newest(storage, task)
+        files = {path.name: _upload(path, storage, task, before) for path in sorted(copy.iterdir())}
+        storage.create(_index(task, commit), seal(Snapshot(commit, files)))
+        _forget_older(storage, task, Snapshot(commit, files), before)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
 
 def read_snapshot(storage: Storage, task: str, commit: int, path: Path) -> None:
-    """Make a database's folder from a snapshot."""
-    name = _index(task, commit)
+    """Make a database's folder from a snapshot, whole or not at all."""
+    snapshot = _read(storage, _index(task, commit))
+    restoring = path.with_name(f"{path.name}.restoring")
+    shutil.rmtree(restoring, ignore_errors=True)
     try:
-        snapshot = unseal(storage.read(name), Snapshot, f"{storage.url}/{name}")
+        for name, ref in snapshot.files.items():
+            with durable_file(restoring / name) as file:
+                file.write(storage.read_verified(ref))
+        shutil.rmtree(path, ignore_errors=True)
+        restoring.rename(path)
+    finally:
+        shutil.rmtree(restoring, ignore_errors=True)
+
+
+def _read(storage: Storage, index: str) -> Snapshot:
+    try:
+        return unseal(storage.read(index), Snapshot, f"{storage.url}/{index}")
     except FileNotFoundError:
-        raise CorruptDataError(f"the snapshot {storage.url}/{name} is missing; restore it from a backup") from None
-    shutil.rmtree(path, ignore_errors=True)
-    for name, ref in snapshot.files.items():
-        with durable_file(path / name) as file:
-            file.write(storage.read_verified(ref))
+        raise CorruptDataError(f"the snapshot {storage.url}/{index} is missing; restore it from a backup") from None
 
 
-def _upload(path: Path, storage: Storage, task: str, there: set[str]) -> FileRef:
+def _newest(storage: Storage, task: str) -> Snapshot:
+    indexes = [name for name in storage.list(_folder(task)) if name.endswith(".snapshot")]
+    return _read(storage, indexes[-1]) if indexes else Snapshot(-1, {})
+
+
+def _upload(path: Path, storage: Storage, task: str, before: Snapshot) -> FileRef:
+    """Bring a file into the storage unless a finished snapshot has it: one that only lies there may be torn."""
     data = map_file(path)
     ref = FileRef(f"{_folder(task)}/{checksum(data):016x}-{len(data)}{path.suffix}", len(data), checksum(data))
-    if ref.name not in there:
+    if ref not in before.files.values():
         with storage.write(ref.name) as file:
             file.write(data)
     return ref
 
 
-def _forget_older(storage: Storage, task: str, newest: Snapshot, there: set[str]) -> None:
+def _forget_older(storage: Storage, task: str, newest: Snapshot, before: Snapshot) -> None:
     """Remove what neither this snapshot nor the one before it needs."""
-    indexes = sorted(name for name in there if name.endswith(".snapshot"))
-    needed = {ref.name for ref in newest.files.values()} | {_index(task, newest.commit)}
-    for name in indexes[-1:]:
-        before = unseal(storage.read(name), Snapshot, name)
-        needed |= {ref.name for ref in before.files.values()} | {name}
-    for name in there - needed:
-        storage.delete(name)
+    needed = {_index(task, snapshot.commit) for snapshot in (newest, before)}
+    needed |= {ref.name for snapshot in (newest, before) for ref in snapshot.files.values()}
+    for name in storage.list(_folder(task)):
+        if name not in needed:
+            storage.delete(name)
 
 
 def _folder(task: str) -> str:
