@@ -1,0 +1,176 @@
+"""A task's database: all column families and the offsets are durable together, or not at all."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.state.database import Database
+
+
+def test_rows_are_got_and_scanned_between_bounds_both_ways(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    rows = [(b"", b"0"), (b"a", b"1"), (b"ab", b"2"), (b"b", b"3"), (b"\xff\xff", b"4")]
+    database.write({"s": iter(rows), "t": iter([(b"a", b"other")])}, {})
+    family = database.family("s")
+    assert family.get_many([b"b", b"nowhere", b""]) == [b"3", None, b"0"]
+    for low, high, expected in [
+        (None, None, rows),
+        (b"a", b"b", rows[1:3]),
+        (b"aa", None, rows[2:]),
+        (None, b"a", rows[:1]),
+        (b"b", b"a", []),
+    ]:
+        assert list(family.scan(low, high)) == expected
+        assert list(family.scan(low, high, reverse=True)) == expected[::-1]
+    database.close()
+
+
+def test_a_write_puts_and_deletes_in_several_families_and_keeps_the_meta_data(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    assert database.meta() == {}
+    database.write({"s": iter([(b"a", b"1"), (b"b", b"2")]), "t": iter([(b"c", b"3")])}, {"commit": 1})
+    database.write({"s": iter([(b"a", None), (b"b", b"4")])}, {"commit": 2, "numbers": {"x": {"y": 7}}})
+    database.close()
+    again = Database(tmp_path / "db")
+    assert again.meta() == {"commit": 2, "numbers": {"x": {"y": 7}}}
+    assert (again.families(), list(again.family("s").scan(None, None))) == (["s", "t"], [(b"b", b"4")])
+    again.close()
+
+
+def test_a_family_knows_whether_it_is_empty(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    assert database.family("s").is_empty
+    database.write({"s": iter([(b"a", b"1")])}, {})
+    assert not database.family("s").is_empty
+    database.close()
+    again = Database(tmp_path / "db")
+    assert (again.family("s").is_empty, again.family("t").is_empty) == (False, True)
+    again.close()
+
+
+def test_a_dropped_family_is_gone_with_its_rows_and_may_come_back_empty(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    database.write({"s/0": iter([(b"a", b"1")]), "s/1": iter([(b"a", b"2")])}, {})
+    database.drop("s/0")
+    assert database.families() == ["s/1"]
+    assert list(database.family("s/0").scan(None, None)) == []
+    database.close()
+    again = Database(tmp_path / "db")
+    assert {name: list(again.family(name).scan(None, None)) for name in again.families()} == {
+        "s/0": [],
+        "s/1": [(b"a", b"2")],
+    }
+    again.close()
+
+
+@pytest.mark.kip("892-09")
+def test_offsets_lie_in_a_column_family_of_their_own_and_there_is_no_checkpoint_file(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    database.write({"s": iter([(b"meta", b"a row of the user's own")])}, {"commit": 5})
+    assert [key for key, _ in database.family("offsets").scan(None, None)] == [b"meta"]
+    assert list(database.family("s").scan(None, None)) == [(b"meta", b"a row of the user's own")]
+    database.close()
+    assert not list(tmp_path.rglob("*.checkpoint"))
+
+
+def test_a_checkpoint_stays_as_it_was_while_the_database_goes_on(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    database.write({"s": iter([(b"a", b"1")])}, {"commit": 1})
+    database.checkpoint(tmp_path / "copy")
+    database.write({"s": iter([(b"a", b"2")])}, {"commit": 2})
+    database.close()
+    copy = Database(tmp_path / "copy")
+    assert (copy.meta(), copy.family("s").get_many([b"a"])) == ({"commit": 1}, [b"1"])
+    copy.close()
+
+
+def test_a_second_program_is_told_that_the_database_is_in_use(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    with pytest.raises(StoreError, match=r"in use by another process after 0\.1 s .*stop the other program"):
+        Database(tmp_path / "db", patience=0.1)
+    database.close()
+    Database(tmp_path / "db", patience=0.1).close()
+
+
+def test_a_damaged_database_says_that_the_folder_can_be_removed(tmp_path: Path):
+    Database(tmp_path / "db").close()
+    for manifest in (tmp_path / "db").glob("MANIFEST-*"):
+        manifest.write_bytes(b"not a manifest")
+    with pytest.raises(StoreError, match=r"cannot open the state database .*db.*remove the folder.*nothing is lost"):
+        Database(tmp_path / "db")
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot make the state folder .*file/db"):
+        Database(tmp_path / "file" / "db")
+
+
+# --- kill -9 ------------------------------------------------------------------------------------------------------
+
+WRITER = """
+import json, sys
+from pathlib import Path
+from penstock.state.database import Database
+
+database = Database(Path(sys.argv[1]))
+n = database.meta().get("commit", 0)
+while True:
+    n += 1
+    rows = {name: iter([(b"%08d" % n, name.encode() * 20_000), (b"latest", b"%d" % n)]) for name in ("a", "b", "c")}
+    database.write(rows, {"commit": n})
+    print(n, flush=True)
+"""
+
+
+def kill_while_writing(folder: Path, after: int) -> int:
+    """Kill a process that writes commit after commit; the last commit whose write had returned."""
+    child = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
+    for _ in range(after):
+        last = child.stdout.readline()
+    child.send_signal(signal.SIGKILL)
+    last = (child.stdout.read().splitlines() or [last])[-1]
+    child.wait()
+    return int(last)
+
+
+def check_that_all_families_agree(folder: Path, returned: int) -> None:
+    database = Database(folder)
+    commit = database.meta()["commit"]
+    assert commit in (returned, returned + 1)
+    for name in ("a", "b", "c"):
+        rows = dict(database.family(name).scan(None, None))
+        assert rows.pop(b"latest") == b"%d" % commit
+        assert list(rows) == [b"%08d" % n for n in range(1, commit + 1)]
+    database.close()
+
+
+@pytest.mark.kip("892-09")
+@pytest.mark.slow
+def test_rows_and_commit_number_of_all_families_agree_after_kill_9(tmp_path: Path):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    for _ in range(12):
+        returned = kill_while_writing(tmp_path / "db", chance.randint(1, 60))
+        check_that_all_families_agree(tmp_path / "db", returned)
+
+
+@pytest.mark.kip("892-09")
+def test_a_write_is_there_after_kill_9_as_soon_as_it_returned(tmp_path: Path):
+    returned = kill_while_writing(tmp_path / "db", 3)
+    check_that_all_families_agree(tmp_path / "db", returned)
+
+
+def test_the_meta_data_is_plain_json(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    database.write({}, {"commit": 3, "application": "ä"})
+    [(_, stored)] = database.family("offsets").scan(None, None)
+    assert json.loads(stored) == {"commit": 3, "application": "ä"}
+    database.close()
