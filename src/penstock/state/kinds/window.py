@@ -138,8 +138,9 @@ class WindowStore(StateStore):
 
     def flushed(self, database: Database) -> None:
         super().flushed(database)
-        for id_, segment in self._segments.items():
-            if segment.base is None:
+        there = set(database.families())
+        for id_, segment in self._segments.items():  # one without rows, as a rollback leaves them, gets no family
+            if segment.base is None and self._family(id_) in there:
                 segment.base = database.family(self._family(id_))
         for family in self._dropped:
             database.drop(family)
