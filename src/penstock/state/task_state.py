@@ -21,6 +21,8 @@ from penstock.storage import FileRef, Storage
 Numbers = dict[str, dict[str, int]]
 """What belongs to a commit besides rows: stream times, by the names of stores and operators."""
 
+_STREAM_TIME = "stream_time"
+
 
 class Committed(NamedTuple):
     """What one commit means for one task."""
@@ -110,7 +112,8 @@ class TaskState:
         if step.delta is not None:
             assert self._storage is not None
             for name, changes in read_delta(self._storage.read_verified(step.delta)):
-                self.stores[name].apply(changes)
+                if name in self.stores:  # the topology may have lost a store since
+                    self.stores[name].apply(changes)
         self._restore_numbers(step.numbers)
         self.at = step.commit
         self._unflushed_commits += 1
@@ -124,8 +127,10 @@ class TaskState:
 
     def numbers(self) -> Numbers:
         """The numbers as the running transaction leaves them."""
-        times = {name: {"stream_time": clock.now} for name, clock in self.clocks.items()}
-        return times | {name: numbers for name, store in self.stores.items() if (numbers := store.state())}
+        numbers = {name: dict(state) for name, store in self.stores.items() if (state := store.state())}
+        for name, clock in self.clocks.items():  # a store and an operator may have one name
+            numbers.setdefault(name, {})[_STREAM_TIME] = clock.now
+        return numbers
 
     def commit(self, commit: int) -> None:
         """Keep what the transaction wrote; it is part of this commit now."""
@@ -206,8 +211,9 @@ class TaskState:
 
     def _restore_numbers(self, numbers: Numbers) -> None:
         for name, values in numbers.items():
-            if name in self.stores:
-                self.stores[name].restore_state(values)
+            if _STREAM_TIME in values:
+                self.clock(name).restore(values[_STREAM_TIME])
+            state = {key: number for key, number in values.items() if key != _STREAM_TIME}
+            if state and name in self.stores:
+                self.stores[name].restore_state(state)
                 self.stores[name].commit()
-            else:
-                self.clock(name).restore(values["stream_time"])
