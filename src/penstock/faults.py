@@ -35,10 +35,11 @@ def crash_point(name: str) -> None:
     wanted = os.environ.get("PENSTOCK_CRASH_AT")
     if wanted is None:
         return
-    point, count, file, *_ = [*wanted.split(":", 2), "1", ""]
+    point, _, rest = wanted.partition(":")
+    count, _, file = rest.partition(":")
     if point == name:
         _seen[name] = _seen.get(name, 0) + 1
-        if _seen[name] == int(count) and _is_first(file):
+        if _seen[name] == int(count or 1) and _is_first(file):
             os.kill(os.getpid(), signal.SIGKILL)
 
 

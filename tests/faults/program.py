@@ -1,7 +1,8 @@
 """The program that crash tests kill: it processes what is there and ends.
 
-python program.py FOLDER            run to the end
-python program.py FOLDER --fill N   make the input topic first
+python program.py FOLDER --fill N   make the input topic
+python program.py FOLDER --local    process it without Spark
+python program.py FOLDER --spark    process it on Spark
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ import pyarrow as pa
 
 from penstock import StreamsBuilder, TimeWindows, Topology
 from penstock.arrays import partitions
+from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
 
+APPLICATION = "crash"
+INPUT = "clicks"
 SETTINGS = {
-    "commit_max_bytes": 60_000,
+    "commit_max_bytes": 20_000,
     "chunk_records": 500,
     "flush_rows": 3_000,
-    "flush_commits": 7,
-    "snapshot_commits": 14,
+    "flush_commits": 4,
+    "snapshot_commits": 8,
 }
 
 
 def two_stages() -> Topology:
     """Counts by key in windows, and by another key behind a repartition; a table of the last values, grouped anew."""
     builder = StreamsBuilder()
-    clicks = builder.stream("clicks", key=str, value=dict)
+    clicks = builder.stream(INPUT, key=str, value=dict)
     windows = TimeWindows.of_size_and_grace("10 s", "2 s")
     clicks.group_by_key().windowed_by(windows).count("by-user").to_stream().to("by-user-out")
     by_page = clicks.group_by(lambda user, click: click["page"])
@@ -44,34 +50,59 @@ def two_stages() -> Topology:
 def fill(log: FileLog, count: int, partition_count: int = 4) -> None:
     """The same clicks every time: some disorder, a few keys that come often."""
     rng = np.random.default_rng(7)
-    log.create_topic(TopicInfo("clicks", partition_count, "str", "json"))
+    log.create_topic(TopicInfo(INPUT, partition_count, "str", "json"))
     users = [f"user-{int(u)}".encode() for u in rng.zipf(1.3, count) % 500]
     pages = rng.integers(0, 30, count)
     clicks = [b'{"page":"page-%d","n":%d}' % (page, n) for n, page in enumerate(pages.tolist())]
     timestamp = np.maximum(np.arange(count) * 3 - rng.integers(0, 4_000, count) * (rng.random(count) < 0.1), 0)
     key, value = pa.array(users, pa.binary()), pa.array(clicks, pa.binary())
     placed = partitions(key, partition_count, 0)
-    with log.writer("clicks", "fill") as writer:
+    with log.writer(INPUT, "fill") as writer:
         for partition in range(partition_count):
             rows = np.flatnonzero(placed == partition)
             for some in np.array_split(rows, 5):
                 writer.write(
                     partition, key.take(pa.array(some)), value.take(pa.array(some)), timestamp[some], None, True
                 )
-    log.append("clicks", writer.segments())
+    log.append(INPUT, writer.segments())
+
+
+def settings(folder: Path) -> Settings:
+    return Settings.load(environment={}, state_dir=folder / "state", **SETTINGS)
+
+
+def run_local(folder: Path) -> None:
+    """All commits in this process."""
+    storage = LocalStorage(folder / "state" / "checkpoint")
+    log = FileLog(folder / "log")
+    app = LocalApplication(two_stages(), APPLICATION, settings(folder), log, storage, folder / "state" / "tasks")
+    ends = app.coordinator.end_offsets()
+    while (done := app.coordinator.step(ends)) is not None:
+        print("commit", done.commit, flush=True)
+    app.close()
+
+
+def run_on_spark(folder: Path) -> None:
+    """All commits on two slots."""
+    streams = two_stages().start(
+        application_id=APPLICATION,
+        log=folder / "log",
+        state_dir=folder / "state",
+        trigger="available-now",
+        slots=2,
+        on_progress=lambda progress: print("commit", progress.commit, flush=True),
+        **SETTINGS,
+    )
+    streams.await_termination()
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    log = FileLog(folder / "log")
-    if "--fill" in sys.argv:
-        fill(log, int(sys.argv[3]))
-    streams = two_stages().start(
-        application_id="crash", log=log, state_dir=folder / "state", trigger="available-now", slots=2,
-        on_progress=lambda progress: print("commit", progress.commit, flush=True), **SETTINGS,
-    )  # fmt: skip
-    streams.await_termination()
-    print("done", flush=True)
+    folder, mode, *rest = sys.argv[1:]
+    if mode == "--fill":
+        fill(FileLog(Path(folder) / "log"), int(rest[0]))
+    else:
+        {"--local": run_local, "--spark": run_on_spark}[mode](Path(folder))
+        print("done", flush=True)
 
 
 if __name__ == "__main__":

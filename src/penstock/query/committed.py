@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator
@@ -16,30 +18,40 @@ from penstock.state.task_state import TaskState
 
 
 def committed_store(coordinator: Coordinator, name: str) -> KeyValueView | WindowView:
-    """A store of an application, put together from the snapshots and delta files of all its tasks."""
+    """A store of an application, put together from the snapshots and delta files of all its tasks.
+
+    It stays as it is however the application goes on, until it is closed or nobody refers to it any more.
+    """
     facts = coordinator.topology.facts
     specs = {spec.name: (node, spec) for node, spec in facts.stores.items()}
     if name not in specs:
         raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
     node, spec = specs[name]
-    stores = []
-    for task, entry in coordinator.manifest.tasks.items():
-        sub = coordinator.topology.sub_topologies[TaskId.parse(task).sub]
-        if any(name in part.stores for part in sub.parts):
-            stores.append(_restore(coordinator, task, name, entry.changed, entry.snapshot))
+    subs = coordinator.topology.sub_topologies
+    sub = next(sub for sub in subs if any(name in part.stores for part in sub.parts))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
+    tasks = [task for task in coordinator.manifest.tasks if TaskId.parse(task).sub == sub.id]
+    states = [_restored(coordinator, task, folder / task) for task in tasks]
+    stores: list[StateStore] = [state.stores[name] for state in states]
     if not stores:
-        stores = [store for sub in coordinator.topology.sub_topologies for store in stores_of(sub, facts)]
-        stores = [store for store in stores if store.name == name]
+        stores = [store for store in stores_of(sub, facts) if store.name == name]
     size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
-    return view_of(stores, spec, size)
+    view = view_of(stores, spec, size)
+    view.on_close(weakref.finalize(view, _remove, states, folder))
+    return view
 
 
-def _restore(coordinator: Coordinator, task: str, name: str, commit: int, snapshot: int) -> StateStore:
-    """One task's part of a store, restored into a folder of its own."""
+def _restored(coordinator: Coordinator, task: str, folder: Path) -> TaskState:
+    """One task's state at its last commit, restored into a folder of its own."""
     sub = coordinator.topology.sub_topologies[TaskId.parse(task).sub]
     stores = stores_of(sub, coordinator.topology.facts)
-    folder = Path(tempfile.mkdtemp(prefix="penstock-query-"))
-    state = TaskState(task, stores, coordinator.settings.state, folder / task, coordinator.storage)
-    entry = coordinator.manifest.tasks[task]
-    state.open(coordinator.application, commit, snapshot, lambda at: coordinator.manifests.since(task, entry, at))
-    return state.stores[name]
+    state = TaskState(task, stores, coordinator.settings.state, folder, coordinator.storage)
+    entry, manifests = coordinator.manifest.tasks[task], coordinator.manifests
+    state.open(coordinator.application, entry.changed, entry.snapshot, lambda at: manifests.since(task, entry, at))
+    return state
+
+
+def _remove(states: list[TaskState], folder: Path) -> None:
+    for state in states:
+        state.abandon()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -24,10 +24,33 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
-class KeyValueView:
+class View:
+    """What all views can: be closed, or used in a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._closing: list[Callable[[], object]] = []
+
+    def on_close(self, action: Callable[[], object]) -> None:
+        """Have something done when the view is closed."""
+        self._closing.append(action)
+
+    def close(self) -> None:
+        """Let go of what the view stands on; it cannot be read any more."""
+        while self._closing:
+            self._closing.pop()()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class KeyValueView(View):
     """A key-value store, read only."""
 
     def __init__(self, stores: list[KeyValueStore], key: Serde, value: Serde):
+        super().__init__()
         self._stores = stores
         self._key = key
         self._value = value
@@ -62,10 +85,11 @@ class KeyValueView:
         return sum(1 for _ in self.all())
 
 
-class WindowView:
+class WindowView(View):
     """A window store, read only."""
 
     def __init__(self, stores: list[WindowStore], key: Serde, value: Serde, size: int):
+        super().__init__()
         self._stores = stores
         self._key = key
         self._value = value

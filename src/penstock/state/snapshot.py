@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError
+from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 
@@ -31,6 +32,7 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
     try:
         before = _newest(storage, task)
         files = {path.name: _upload(path, storage, task, before) for path in sorted(copy.iterdir())}
+        crash_point("during-snapshot")
         storage.create(_index(task, commit), seal(Snapshot(commit, files)))
         _forget_older(storage, task, Snapshot(commit, files), before)
     finally:

@@ -1,0 +1,22 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the program that is killed, and the harness around it
+
+import harness
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input topic, not processed."""
+    return harness.prepared(tmp_path_factory.mktemp("base"), 20_000)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What comes out when nothing is killed."""
+    folder = harness.copy_of(base, tmp_path_factory.mktemp("undisturbed"))
+    assert harness.Program(folder, "--local").wait()
+    return harness.outcome(folder)

@@ -1,0 +1,191 @@
+"""Kills programs as ``kill -9`` does, again and again, and looks at what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import program
+
+from penstock.engine.coordinator import Coordinator
+from penstock.log.file.log import FileLog
+from penstock.query.committed import committed_store
+from penstock.storage import LocalStorage
+
+_PROGRAM = str(Path(program.__file__))
+_MOST_STARTS = 200
+_PATIENCE = 180
+
+
+def prepared(folder: Path, count: int) -> Path:
+    """A folder with the input topic."""
+    subprocess.run([sys.executable, _PROGRAM, str(folder), "--fill", str(count)], check=True)
+    return folder
+
+
+def copy_of(base: Path, folder: Path) -> Path:
+    """Another folder with the same input topic, and nothing done with it."""
+    shutil.copytree(base / "log" / program.INPUT, folder / "log" / program.INPUT)
+    return folder
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Everything that a program put out, record for record, and what its stores hold."""
+    topology, log = program.two_stages(), FileLog(folder / "log")
+    found: dict[str, Any] = {}
+    for topic in topology.sink_topics:
+        for partition, end in enumerate(log.end_offsets(topic)):
+            pieces = list(log.read(topic, partition, 0, end))
+            columns = [
+                [key for piece in pieces for key in piece.key.to_pylist()],
+                [value for piece in pieces for value in piece.value.to_pylist()],
+                [time for piece in pieces for time in piece.timestamp.tolist()],
+            ]
+            found[f"{topic}[{partition}]"] = list(zip(*columns, strict=True))
+    storage = LocalStorage(folder / "state" / "checkpoint")
+    coordinator = Coordinator(topology, program.APPLICATION, program.settings(folder), log, storage)
+    for spec in topology.facts.stores.values():
+        with committed_store(coordinator, spec.name) as store:
+            found[spec.name] = sorted(store.all(), key=str)
+    found["offsets"] = coordinator.offsets()
+    found["drops"] = {name: n for name, n in coordinator.manifest.metrics.items() if "dropped" in name}
+    return found
+
+
+class Program:
+    """One start of the program."""
+
+    def __init__(self, folder: Path, mode: str, **environment: str):
+        command = [sys.executable, _PROGRAM, str(folder), mode]
+        environ = {**os.environ, **environment}
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environ
+        )
+        self.lines: list[str] = []
+        self._errors: list[str] = []
+        for stream, lines in ((self._process.stdout, self.lines), (self._process.stderr, self._errors)):
+            threading.Thread(target=self._collect, args=(stream, lines), daemon=True).start()
+
+    @staticmethod
+    def _collect(stream: Any, lines: list[str]) -> None:
+        lines.extend(iter(stream.readline, ""))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for_a_commit(self) -> None:
+        while self.is_running and not self.lines:
+            time.sleep(0.02)
+
+    def kill(self, kind: str, rng: random.Random) -> bool:
+        """Kill the driver, the JVM or one of the slots; whether there was one."""
+        found = [self._process.pid] if kind == "driver" else _descendants(self._process.pid, _IS[kind])
+        if not found:
+            return False
+        try:
+            os.kill(rng.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self) -> bool:
+        """Wait for its end, by itself or by the kill; whether it had done everything."""
+        self._process.wait(_PATIENCE)
+        code = self._process.returncode
+        self._kill_what_is_left()
+        assert code in (0, 1, -signal.SIGKILL), "".join(self._errors)
+        return code == 0
+
+    def errors(self) -> str:
+        return "".join(self._errors)
+
+    def _kill_what_is_left(self) -> None:
+        """A JVM whose driver is gone ends by itself, some time later; the test does not wait for it."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: int) -> int:
+    """Start the program until it ends by itself, killing parts of it at random moments; how often it was killed."""
+    rng = random.Random(seed)
+    killed = 0
+    for _ in range(_MOST_STARTS):
+        running = Program(folder, mode)
+        if killed < kills:
+            killed += _kill_some(running, rng, kinds, kills - killed, 0.25 if mode == "--local" else 2.5)
+        if running.wait():
+            return killed
+    raise AssertionError(f"not done after {_MOST_STARTS} starts")
+
+
+def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int, seconds: float) -> int:
+    """Kill slots now and then, for as long as the program lives; a driver or a JVM once, which ends it."""
+    kind = rng.choice(kinds)
+    if kind != "driver" or rng.random() < 0.8:  # now and then a driver dies while it starts
+        running.wait_for_a_commit()
+    time.sleep(rng.uniform(0, seconds))
+    if kind != "slot":
+        return int(running.is_running and running.kill(kind, rng))
+    killed = 0
+    while running.is_running and killed < most and rng.random() < 0.8:
+        killed += running.kill("slot", rng)
+        time.sleep(rng.uniform(0.2, 1.2))
+    return killed
+
+
+def run_with_crash_at(folder: Path, mode: str, point: str, count: int) -> None:
+    """Have the first process that comes to a named point for the so-many-th time killed there; then to the end."""
+    marker = folder / f"{point}-{count}"
+    at = f"{point}:{count}:{marker}"
+    for _ in range(_MOST_STARTS):
+        if Program(folder, mode, PENSTOCK_CRASH_AT=at).wait():
+            assert marker.exists(), f"no process came to {point} {count} times"
+            return
+    raise AssertionError(f"not done after {_MOST_STARTS} starts")
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+def _is_jvm(pid: int) -> bool:
+    words = _read(pid, "cmdline").split(b"\0")
+    return words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words
+
+
+def _is_slot(pid: int) -> bool:
+    return b"pyspark.daemon" in _read(pid, "cmdline") and b"PENSTOCK_SLOT=" in _read(pid, "environ")
+
+
+_IS = {"jvm": _is_jvm, "slot": _is_slot}
+
+
+def _descendants(pid: int, fits: Callable[[int], bool]) -> list[int]:
+    """The processes that a process started, and those that these started, of one kind."""
+    children: dict[int, list[int]] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        fields = _read(int(entry), "stat").rpartition(b") ")[2].split()
+        if fields:
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    family = [pid]
+    for one in family:
+        family += children.get(one, [])
+    return [one for one in family if fits(one)]
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
