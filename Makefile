@@ -1,0 +1,51 @@
+# Everything is installed into .venv, once, and again when requirements.lock or pyproject.toml changes.
+# `make` alone says what there is.
+
+BIN := .venv/bin
+READY := .venv/ready
+PYTEST := $(BIN)/python -m pytest
+
+help:
+	@echo 'make setup   a virtual environment with everything needed, in .venv'
+	@echo 'make demo    a year of flights, as a stream, on Spark'
+	@echo 'make test    all tests'
+	@echo 'make quick   the tests that need neither Spark nor much time'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make bench   the benchmarks'
+	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
+	@echo 'make clean   remove what these made'
+
+setup: $(READY)
+
+$(READY): scripts/setup requirements.lock pyproject.toml
+	@scripts/setup .venv
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/flights/main.py
+
+test: $(READY)
+	@$(PYTEST)
+
+quick: $(READY)
+	@$(PYTEST) -m 'not slow'
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(READY)
+	@$(BIN)/python bench/run.py
+
+# What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.
+lock:
+	@uv --version >/dev/null || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
+	@uv pip compile pyproject.toml --all-extras --universal --fork-strategy fewest --python-version 3.11 \
+		--generate-hashes --no-annotate --quiet --custom-compile-command 'make lock   (needs uv; make lock UPGRADE=--upgrade takes the newest of everything)' -o requirements.lock $(UPGRADE)
+
+clean:
+	rm -rf .venv .venv.log .penstock/demo bench/work build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup demo test quick lint bench lock clean
