@@ -269,5 +269,5 @@ def test_what_cannot_be_consumed_is_named(tmp_path: Path) -> None:
     with pytest.raises(TopicNotFoundError, match="topic 'u' does not exist"):
         consume("u", log=log)
     log.trim("t", {0: 1})
-    with pytest.raises(OffsetOutOfRangeError, match="offset 0 was removed by retention; the first .* is 1"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"offset 0 was removed by retention; the first .* is 1"):
         list(consume("t", start=0, log=log))

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from support.flows import Run, source
-
 from penstock import StreamsBuilder
+from support.flows import Run, source
 
 
 def appended(key, value, aggregate):

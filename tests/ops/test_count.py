@@ -1,9 +1,8 @@
 """``count`` on grouped streams and grouped tables."""
 
-from support.flows import Run, source
-
 from penstock import Materialized, StreamsBuilder
 from penstock.serdes import Serde
+from support.flows import Run, source
 
 
 def test_count_of_a_grouped_stream_counts_records_and_keeps_the_largest_time(run: Run):

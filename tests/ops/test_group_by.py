@@ -1,8 +1,7 @@
 """``group_by_key`` and ``group_by`` of streams, ``group_by`` of tables."""
 
-from support.flows import Run, source
-
 from penstock import StreamsBuilder
+from support.flows import Run, source
 
 
 def test_group_by_key_does_not_repartition_a_stream_that_kept_its_keys(run: Run):
@@ -54,7 +53,9 @@ def test_two_aggregations_of_one_grouped_stream_share_its_named_repartition(run:
 def test_group_by_of_a_table_leaves_out_null_keys_and_null_values_but_takes_the_old_pair_out(run: Run):
     builder = StreamsBuilder()
     table = builder.table("in", value=str)
-    groups = table.group_by(lambda key, value: (None if value == "no key" else "all", key if value else None), value=str)
+    groups = table.group_by(
+        lambda key, value: (None if value == "no key" else "all", key if value else None), value=str
+    )
     groups.count("counts").to_stream().to("out")
     ran = run(builder, [("a", "x", 1), ("b", "y", 2), ("a", "no key", 3), ("b", "", 4), ("c", "", 5), ("a", "z", 6)])
     assert ran.output() == [

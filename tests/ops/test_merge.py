@@ -1,8 +1,7 @@
 """``merge`` of streams."""
 
-from support.flows import Run, source
-
 from penstock import StreamsBuilder
+from support.flows import Run, source
 
 
 def test_merge_interleaves_the_records_of_two_topics_as_they_arrive(run: Run):

@@ -1,8 +1,7 @@
 """``reduce`` on grouped streams and grouped tables."""
 
-from support.flows import Run, source
-
 from penstock import StreamsBuilder
+from support.flows import Run, source
 
 
 def test_reduce_begins_with_the_first_value_and_keeps_the_largest_time(run: Run):
@@ -86,7 +85,7 @@ def test_a_subtractor_is_not_called_where_there_is_no_aggregate(run: Run):
 
     def subtract(total, n):
         calls.append((total, n))
-        return None
+        return
 
     builder = StreamsBuilder()
     groups = builder.table("in", value=int, store="rows").group_by(lambda key, n: ("all", n), value=int)

@@ -1,8 +1,7 @@
 """``repartition`` of streams."""
 
-from support.flows import Run, source
-
 from penstock import StreamsBuilder
+from support.flows import Run, source
 
 
 def test_a_repartition_hands_on_all_records_but_those_without_a_key(run: Run):

@@ -1,9 +1,9 @@
 """``split`` and its branches."""
 
 import pyarrow.compute as pc
-from support.flows import Run, source
 
 from penstock import columnar
+from support.flows import Run, source
 
 ROWS = [("a", 1, 10), ("b", 20, 5), (None, 7, 7), ("c", None, 3), ("d", 15, 2)]
 
@@ -33,7 +33,7 @@ def test_without_a_default_branch_the_rest_is_left_out_and_not_counted_as_droppe
 
 
 def test_branches_without_names_are_numbered_from_1_and_the_default_branch_is_0(run: Run):
-    builder, stream = source(value=int)
+    _, stream = source(value=int)
     branches = stream.split("by-").branch(above(10)).branch(above(5)).default_branch()
     assert list(branches) == ["by-1", "by-2", "by-0"]
 

@@ -1,8 +1,7 @@
 """``filter`` and ``filter_not`` on tables."""
 
-from support.flows import Run
-
 from penstock import StreamsBuilder
+from support.flows import Run
 
 ROWS = [
     ("a", 1, 1),  # never in the result

@@ -1,8 +1,7 @@
 """``map_values`` on tables."""
 
-from support.flows import Run
-
 from penstock import StreamsBuilder
+from support.flows import Run
 
 ROWS = [
     ("a", 1, 10),

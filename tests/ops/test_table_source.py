@@ -1,8 +1,7 @@
 """``builder.table``: a topic read as a table."""
 
-from support.flows import Run
-
 from penstock import Materialized, StreamsBuilder
+from support.flows import Run
 
 ROWS = [
     ("a", 1, 10),

@@ -2,8 +2,6 @@
 
 from support.flows import Run, source
 
-from penstock import StreamsBuilder
-
 
 def test_records_come_out_as_they_went_in_with_nulls_and_times(run: Run):
     builder, stream = source(value=int)

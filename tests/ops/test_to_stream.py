@@ -1,8 +1,7 @@
 """``to_stream`` on tables."""
 
-from support.flows import Run, windowed
-
 from penstock import StreamsBuilder, TimeWindows
+from support.flows import Run, windowed
 
 
 def test_to_stream_gives_the_changes_of_a_table_and_deletions_as_null_values(run: Run):

@@ -1,9 +1,9 @@
 """Aggregations on windows of time: tumbling and hopping, with grace."""
 
 import pytest
-from support.flows import Run, source, windowed
 
 from penstock import Materialized, StreamsBuilder, TimeWindows
+from support.flows import Run, source, windowed
 
 
 def counts(windows, **given):
