@@ -1,12 +1,13 @@
 """The records of the benchmark: made from a seed, the same for every engine.
 
-    python bench/data.py events 1000000 LOG TOPIC     fill a topic of a file log
+    python -m bench.data events 1000000 LOG TOPIC     fill a topic of a file log
 
 Sets:
     events     key ``user-%06d`` (zipf 0.8 over 50,000 keys), a value of some 60 bytes of JSON; event time +1 ms a
                record, 5 % of the records up to 10 s early and 0.5 % up to 10 minutes; one in ten repeats the key and
                the value of a record up to 10 minutes before.
     distinct   as many keys as records, in random order, no disorder.
+    few        events of 100 keys.
     accounts   updates of 50,000 keys (zipf): a region out of 100, which changes at every other update, and an amount.
 """
 
@@ -19,9 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from penstock.arrays import partitions
-from penstock.log.base import TopicInfo
+from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.log import FileLog
 
 BASE = 1_700_000_000_000
@@ -70,7 +72,16 @@ def accounts(count: int, keys: int = 50_000, seed: int = 5) -> Columns:
     return _join("acc-", _digits(key, 6)), value, BASE + np.arange(count, dtype=np.int64)
 
 
-SETS = {"events": events, "distinct": distinct, "accounts": accounts}
+def few(count: int) -> Columns:
+    return events(count, keys=100)
+
+
+SETS = {"events": events, "distinct": distinct, "few": few, "accounts": accounts}
+
+
+def set_of(workload: str) -> str:
+    """The set that a workload reads."""
+    return {"W7": "accounts", "W9": "distinct"}.get(workload, "events")
 
 
 def fill(log: FileLog, topic: str, columns: Columns, partition_count: int = 2) -> None:
@@ -90,9 +101,23 @@ def fill(log: FileLog, topic: str, columns: Columns, partition_count: int = 2) -
 def fill_once(log: FileLog, name: str, count: int) -> str:
     """A topic with a set of so many records, made when it is not there; its name."""
     topic = f"{name}-{count}"
+    if log.exists(topic) and log.size(topic) != count:  # left unfinished
+        log.delete_topic(topic)
     if not log.exists(topic):
         fill(log, topic, SETS[name](count))
     return topic
+
+
+def write_again(log: FileLog, source: str, target: str) -> list[Segment]:
+    """The records of one topic as segments of another (made when it is not there), for appending any number of times."""
+    info = log.topic(source)
+    if not log.exists(target):
+        log.create_topic(structs.replace(info, name=target))
+    with log.writer(target, f"bench-{target}") as writer:
+        for partition, end in enumerate(log.end_offsets(source)):
+            for records in log.read(source, partition, 0, end):
+                writer.write(partition, records.key, records.value, records.timestamp, placed=records.placed)
+    return writer.segments()
 
 
 def _zipf(rng: np.random.Generator, count: int, keys: int, s: float = 0.8) -> np.ndarray[Any, Any]:

@@ -1,4 +1,7 @@
-"""What a process and everything it starts costs: CPU seconds and memory, seen from outside."""
+"""What a process and everything it starts costs: CPU seconds and memory, seen from outside.
+
+A command is run in a session of its own, so that its processes (the driver, the JVM, the slots) can be told from others.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,36 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class RunError(Exception):
+    """A run failed; the message says which, and how."""
+
+
+@dataclass
+class ProcessCost:
+    """What one process used.
+
+    Attributes:
+        slot: the slot that it is; empty for all other processes.
+        cpu: CPU seconds so far.
+        peak_rss: the most resident memory, in bytes.
+        peak_private: the same without pages of files, which the system can take back.
+    """
+
+    name: str
+    slot: str = ""
+    cpu: float = 0.0
+    peak_rss: int = 0
+    peak_private: int = 0
 
 
 @dataclass(frozen=True)
@@ -24,6 +52,7 @@ class Cost:
         wall: seconds from start to exit.
         peak_rss: the largest sum of resident memory at one time, in bytes.
         peak_private: the same without pages of files, which the system can take back.
+        processes: all processes that were seen.
         said: the last line of standard output that is JSON.
     """
 
@@ -31,7 +60,22 @@ class Cost:
     wall: float
     peak_rss: int
     peak_private: int
+    processes: list[ProcessCost]
     said: dict[str, Any]
+
+    def slots(self) -> list[ProcessCost]:
+        """The slots' processes, by slot; one that was replaced is there with its successor."""
+        return sorted((process for process in self.processes if process.slot), key=lambda process: process.slot)
+
+
+class _Seen(NamedTuple):
+    """One look at a process."""
+
+    name: str
+    parent: int
+    cpu: float
+    rss: int
+    private: int
 
 
 class Sampler(threading.Thread):
@@ -41,7 +85,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         self.session = session
         self.every = every
-        self.used: dict[int, float] = {}
+        self.processes: dict[int, ProcessCost] = {}
         self.peak_rss = self.peak_private = 0
         self._on = True
 
@@ -56,53 +100,141 @@ class Sampler(threading.Thread):
 
     def sample(self) -> None:
         rss = private = 0
-        for entry in os.listdir("/proc"):
-            if entry.isdigit() and (seen := _process(int(entry))) is not None and seen[0] == self.session:
-                self.used[int(entry)] = seen[1]
-                rss += seen[2]
-                private += seen[3]
+        for pid, seen in _processes(self.session):
+            process = self.processes.get(pid)
+            if process is None or process.name != seen.name:  # new, or a fork that became what it is
+                process = self.processes[pid] = ProcessCost(seen.name, _slot(pid, seen.parent))
+            process.cpu = seen.cpu
+            process.peak_rss = max(process.peak_rss, seen.rss)
+            process.peak_private = max(process.peak_private, seen.private)
+            rss += seen.rss
+            private += seen.private
         self.peak_rss = max(self.peak_rss, rss)
         self.peak_private = max(self.peak_private, private)
 
     @property
     def cpu(self) -> float:
-        return sum(self.used.values())
+        return sum(process.cpu for process in self.processes.values())
 
 
-def _process(pid: int) -> tuple[int, float, int, int] | None:
-    """Session, CPU seconds, resident bytes and those of them that belong to no file."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(") ")[2].split()
-        with open(f"/proc/{pid}/statm") as file:
-            _, resident, shared, *_ = map(int, file.read().split())
-    except (OSError, ValueError):
-        return None
-    return int(fields[3]), (int(fields[11]) + int(fields[12])) / _TICK, resident * _PAGE, (resident - shared) * _PAGE
+def run(command: Sequence[str], timeout: float = 900) -> Cost:
+    """Run a command to its end and say what it cost.
 
-
-def run(command: list[str], timeout: float = 900, environment: dict[str, str] | None = None) -> Cost:
-    """Run a command to its end and say what it cost; raises ``RuntimeError`` when it fails."""
+    Raises:
+        RunError: it failed or took too long; nothing of it is left running.
+    """
     began = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **(environment or {})},
-    )
+    process = start(command)
     sampler = Sampler(process.pid)
     sampler.start()
     try:
         out, err = process.communicate(timeout=timeout)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    wall = time.monotonic() - began
-    sampler.stop()
+    except subprocess.TimeoutExpired:
+        kill_session(process.pid)
+        _, err = process.communicate()
+        raise RunError(f"{_short(command)} took more than {timeout:g} s:\n{err[-3000:]}") from None
+    finally:
+        wall = time.monotonic() - began
+        sampler.stop()
+        kill_session(process.pid)
     if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{err[-3000:]}")
+        raise RunError(f"{_short(command)} ended with {process.returncode}:\n{err[-3000:]}")
     lines = [line for line in out.splitlines() if line.startswith("{")]
     said = json.loads(lines[-1]) if lines else {}
-    return Cost(sampler.cpu, wall, sampler.peak_rss, sampler.peak_private, said)
+    processes = list(sampler.processes.values())
+    return Cost(sampler.cpu, wall, sampler.peak_rss, sampler.peak_private, processes, said)
+
+
+def start(command: Sequence[str], with_input: bool = False) -> subprocess.Popen[str]:
+    """Start a command in a session of its own; ``python -m bench...`` finds its modules."""
+    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def session_cpu(session: int) -> float:
+    """CPU seconds that the processes of a session, as far as they are alive, have used."""
+    return sum(seen.cpu for _, seen in _processes(session))
+
+
+def process_cpu(pid: int) -> float:
+    """CPU seconds that one process has used; 0 when it is gone."""
+    look = _look(pid)
+    return look[1].cpu if look else 0.0
+
+
+def kill_session(session: int, patience: float = 10.0) -> None:
+    """Kill every process of a session with SIGKILL, and wait until they are gone (all but their parent's zombies)."""
+    deadline = time.monotonic() + patience
+    while living := [pid for pid, _ in _processes(session)]:
+        for pid in living:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if time.monotonic() > deadline:
+            raise RunError(f"processes {living} do not end after SIGKILL")
+        time.sleep(0.01)
+
+
+def process_age() -> float:
+    """Seconds since this process was started."""
+    fields = _stat(os.getpid())
+    assert fields is not None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[1][19]) / _TICK
+
+
+def _processes(session: int) -> Iterator[tuple[int, _Seen]]:
+    """The living processes of a session."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (look := _look(int(entry))) is not None and look[0] == session:
+            yield int(entry), look[1]
+
+
+def _look(pid: int) -> tuple[int, _Seen] | None:
+    """A process's session and what it uses; None when it is gone or a zombie."""
+    stat = _stat(pid)
+    if stat is None or stat[1][0] == "Z":
+        return None
+    name, fields = stat
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return None
+    cpu = (int(fields[11]) + int(fields[12])) / _TICK
+    return int(fields[3]), _Seen(name, int(fields[1]), cpu, resident * _PAGE, (resident - shared) * _PAGE)
+
+
+def _stat(pid: int) -> tuple[str, list[str]] | None:
+    """A process's name and the fields of its stat file from the state on."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            head, _, rest = file.read().rpartition(") ")
+    except OSError:
+        return None
+    return head.partition(" (")[2], rest.split()
+
+
+def _slot(pid: int, parent: int) -> str:
+    """The slot that a process is: a child of the process that Spark forks Python workers from."""
+    mark = b"PENSTOCK_SLOT="
+    try:
+        own = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        above = Path(f"/proc/{parent}/environ").read_bytes()
+    except OSError:
+        return ""
+    if mark not in above:
+        return ""
+    return next((entry[len(mark) :].decode() for entry in own if entry.startswith(mark)), "")
+
+
+def _short(command: Sequence[str]) -> str:
+    return " ".join([Path(command[0]).name, *command[1:]])[:300]

@@ -1,0 +1,196 @@
+"""Kafka Streams beside it: the peer of an outside harness, over a broker of its own, measured in the same way.
+
+Everything the harness needs comes from its own environment variables (``BENCH_WORK``, ``BENCH_CP_FILE``, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench import data
+from bench.digest import Digest, digest
+from bench.engines import TIMEOUT, Run
+from bench.measure import RunError, process_cpu, run
+
+PARTITIONS = 2
+_DEFAULT_SIZES = {"events": 1_000_000, "accounts": 500_000}
+"""The sizes whose topics bear the plain name in the harness."""
+
+
+class KafkaStreams:
+    """Kafka Streams with exactly-once, as the harness runs it.
+
+    Args:
+        harness: its folder, with ``broker.sh``, ``gen.py`` and ``peers/kstreams/run``.
+
+    Raises:
+        RunError: something that the harness needs is missing; the message says what.
+    """
+
+    name = "Kafka Streams"
+
+    def __init__(self, harness: Path):
+        self._harness = harness.resolve()
+        if not (self._harness / "peers" / "kstreams" / "run").is_file():
+            raise RunError(f"{harness} holds no peers/kstreams/run: give the folder of the peers' harness (--peers)")
+        missing = [name for name in ("BENCH_WORK", "BENCH_CP_FILE") if not os.environ.get(name)]
+        if missing:
+            raise RunError(f"set {' and '.join(missing)} as {harness}/README.md says, or leave --peers away")
+        self._work = Path(os.environ["BENCH_WORK"]).resolve()
+        self._bootstrap = os.environ.get("BENCH_BOOTSTRAP", "127.0.0.1:39092")
+        self._admin: Any = None
+
+    @contextmanager
+    def broker(self) -> Iterator[None]:
+        """The harness's broker, started if it is not running, and then stopped again in the end."""
+        was_running = self._broker_pid() is not None
+        if not was_running:
+            self._script("broker.sh", "start")
+        try:
+            self._admin = AdminClient({"bootstrap.servers": self._bootstrap})
+            self._topics()
+            self._script("peers/kstreams/run", "--build")
+            yield
+        finally:
+            if not was_running:
+                self._script("broker.sh", "stop")
+
+    def prepare(self, workload: str, records: int) -> None:
+        name = data.set_of(workload)
+        topic = _topic(name, records)
+        if self._records(topic) != records:
+            python = os.environ.get("BENCH_PY", sys.executable)
+            arguments = ["--set", name, "--n", str(records), "--bootstrap", self._bootstrap, "--topic", topic]
+            self._command([python, str(self._harness / "gen.py"), *arguments])
+            if self._records(topic) != records:
+                raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {records}")
+
+    def run(self, workload: str, records: int, *, cache: bool = False, with_digest: bool = True) -> Run:
+        self.prepare(workload, records)
+        sink = f"out-bench-{uuid.uuid4().hex[:8]}"
+        folder = self._work / f"run-{sink}"
+        folder.mkdir(parents=True)
+        self._admin.create_topics([NewTopic(sink, PARTITIONS, 1, config={"retention.ms": "-1"})])[sink].result()
+        options = ["--opt", "guarantee=eos", *([] if cache else ["--opt", "cache=0"])]
+        command = [str(self._harness / "peers" / "kstreams" / "run"), "--workload", workload]
+        command += ["--bootstrap", self._bootstrap, "--in-topic", _topic(data.set_of(workload), records)]
+        command += ["--out-topic", sink, "--records", str(records), "--work", str(folder), *options]
+        broker = self._broker_pid() or -1
+        try:
+            before = process_cpu(broker)
+            cost = run(command, TIMEOUT)
+            broker_cpu = process_cpu(broker) - before
+            if not cost.said.get("ok"):
+                raise RunError(f"Kafka Streams did not finish {workload} over {records:,} records: {cost.said}")
+            found = self._digest(workload, sink) if with_digest else None
+            return Run(cost, found, broker_cpu)
+        finally:
+            self._remove(sink)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _digest(self, workload: str, topic: str) -> Digest:
+        return digest(workload, (self._read(topic, partition) for partition in range(PARTITIONS)))
+
+    def _read(self, topic: str, partition: int) -> tuple[Any, Any]:
+        """Keys and values of a partition, as a reader of committed records sees them."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": f"bench-{uuid.uuid4().hex}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "fetch.message.max.bytes": 8 << 20,
+            }
+        )
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        deadline = time.monotonic() + TIMEOUT
+        try:
+            while time.monotonic() < deadline:
+                for message in consumer.consume(20_000, 1.0):
+                    error = message.error()
+                    if error and error.code() == KafkaError._PARTITION_EOF:
+                        return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+                    if error:
+                        raise RunError(f"reading {topic} failed: {error}")
+                    keys.append(message.key())
+                    values.append(message.value())
+        finally:
+            consumer.close()
+        raise RunError(f"reading {topic} took more than {TIMEOUT} s")
+
+    def _records(self, topic: str) -> int:
+        """How many records a topic holds; 0 when it is not there."""
+        if topic not in self._topics():
+            return 0
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "bench-size"})
+        try:
+            ends = [
+                consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+                for partition in range(PARTITIONS)
+            ]
+        except KafkaException as error:
+            raise RunError(f"topic {topic} cannot be read: {error}") from error
+        finally:
+            consumer.close()
+        return sum(high - low for low, high in ends)
+
+    def _topics(self) -> list[str]:
+        try:
+            return list(self._admin.list_topics(timeout=30).topics)
+        except KafkaException as error:
+            raise RunError(f"no broker answers at {self._bootstrap}: {error}") from error
+
+    def _remove(self, sink: str) -> None:
+        """Delete an output topic and the internal topics of the run that wrote it."""
+        topics = [topic for topic in self._topics() if sink in topic]
+        for deleted in self._admin.delete_topics(topics).values():
+            deleted.result()
+
+    def _broker_pid(self) -> int | None:
+        try:
+            pid = int((self._work / "broker" / "pid").read_text())
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        return pid
+
+    def _script(self, name: str, *arguments: str) -> None:
+        self._command([str(self._harness / name), *arguments])
+
+    def _command(self, command: list[str]) -> None:
+        """Run a command of the harness, which may leave a broker running."""
+        log = self._work / "bench-command.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "w") as file:
+            # a session of its own: Ctrl-C is not for the broker, which is stopped in the end
+            done = subprocess.run(
+                command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, timeout=TIMEOUT, start_new_session=True
+            )
+        if done.returncode != 0:
+            text = log.read_text()[-2000:].strip()
+            raise RunError(f"{Path(command[0]).name} {' '.join(command[1:])} ended with {done.returncode}:\n{text}")
+
+
+def _topic(name: str, records: int) -> str:
+    """The name of an input topic, as the harness names them: events of 5 million are ``in-events5m``."""
+    if _DEFAULT_SIZES.get(name) == records:
+        return f"in-{name}"
+    if name == "events" and records % 1_000_000 == 0:
+        return f"in-{name}{records // 1_000_000}m"
+    return f"in-{name}{records // 1_000}k"
