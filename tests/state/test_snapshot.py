@@ -80,6 +80,15 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.glob("*.sst")]
 
 
+def test_the_snapshot_that_the_newest_manifest_names_stays_though_crashes_left_newer_ones(
+    tmp_path: Path, storage, database
+):
+    for commit in range(1, 6):  # crashes came before a manifest could name the later ones
+        write(database, commit, rows=100)
+        write_snapshot(database, storage, "0_0", commit, referred=1)
+    assert restored(storage, 1, tmp_path / "one") == ({"commit": 1}, 100)
+
+
 def test_snapshots_of_tasks_do_not_touch_each_other(tmp_path: Path, storage, database):
     write(database, 1)
     other = Database(tmp_path / "0_1")

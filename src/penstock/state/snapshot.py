@@ -24,8 +24,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     files: dict[str, FileRef]
 
 
-def write_snapshot(database: Database, storage: Storage, task: str, commit: int) -> None:
-    """Publish the database as it is on disk, which is at this commit."""
+def write_snapshot(database: Database, storage: Storage, task: str, commit: int, referred: int = -1) -> None:
+    """Publish the database as it is on disk, which is at this commit.
+
+    Args:
+        referred: the snapshot that the newest manifest names, -1 for none. After a crash that is not always the newest one, and it
+            stays until a manifest names another.
+    """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)
     database.checkpoint(copy)
@@ -34,7 +39,8 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int)
         files = {path.name: _upload(path, storage, task, before) for path in sorted(copy.iterdir())}
         crash_point("during-snapshot")
         storage.create(_index(task, commit), seal(Snapshot(commit, files)))
-        _forget_older(storage, task, Snapshot(commit, files), before)
+        named = before if referred in (-1, before.commit) else _read(storage, _index(task, referred))
+        _forget_all_but(storage, task, (Snapshot(commit, files), before, named))
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
@@ -76,10 +82,10 @@ def _upload(path: Path, storage: Storage, task: str, before: Snapshot) -> FileRe
     return ref
 
 
-def _forget_older(storage: Storage, task: str, newest: Snapshot, before: Snapshot) -> None:
-    """Remove what neither this snapshot nor the one before it needs."""
-    needed = {_index(task, snapshot.commit) for snapshot in (newest, before)}
-    needed |= {ref.name for snapshot in (newest, before) for ref in snapshot.files.values()}
+def _forget_all_but(storage: Storage, task: str, snapshots: tuple[Snapshot, ...]) -> None:
+    """Remove what none of these snapshots needs."""
+    needed = {_index(task, snapshot.commit) for snapshot in snapshots}
+    needed |= {ref.name for snapshot in snapshots for ref in snapshot.files.values()}
     for name in storage.list(_folder(task)):
         if name not in needed:
             storage.delete(name)

@@ -183,7 +183,7 @@ class TaskState:
         self._flushed = self.at
         self._unflushed_commits = 0
         if self._storage is not None and self.at - self.snapshot >= self._settings.snapshot_commits:
-            write_snapshot(self._database, self._storage, self.task, self.at)
+            write_snapshot(self._database, self._storage, self.task, self.at, self.snapshot)
             self.snapshot = self.at
             crash_point("after-snapshot")
         for everything in (False, True):
