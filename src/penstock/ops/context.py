@@ -14,7 +14,7 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
-from penstock.plan.functions import UserFunction
+from penstock.plan.functions import UserFunction, is_own_file
 
 DROPPED = "dropped-records-total"
 SKIPPED = "skipped-records-total"
@@ -178,8 +178,8 @@ def _describe(error: Exception) -> str:
 def _users_lines(error: Exception) -> list[str]:
     """Where the error came from, in the user's own code: the innermost line outside of this package."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/penstock/" not in frame.filename]
-    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in own[-1:]]
+    users = [frame for frame in frames if not is_own_file(frame.filename)]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in users[-1:]]
 
 
 def _shorten(data: bytes | None) -> str:

@@ -27,8 +27,10 @@ class FlatMap(Operator):
             arguments.insert(0, batch.key.decoded())
         batch, results = self._caller.rows(batch, *arguments)
         expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
-        batch, results = self._caller.check(batch, results, self._fits, expected)
-        lists = [list(result) for result in results]
+        batch, results = self._caller.check(batch, results, _is_iterable, expected)
+        batch, lists = self._caller.each(list, batch, results)  # a generator runs here
+        if self._key is not None:
+            batch, lists = self._caller.check(batch, lists, _are_pairs, expected)
         rows, within = row_numbers([len(items) for items in lists])
         several = batch.take(rows)
         several = replace(several, order=(*several.order, within))
@@ -38,9 +40,10 @@ class FlatMap(Operator):
         keys = ValuesColumn([item[0] for item in items], self._key)
         return several.with_key(keys).with_value(ValuesColumn([item[1] for item in items], self._value))
 
-    def _fits(self, result: Any) -> bool:
-        if isinstance(result, str | bytes) or not hasattr(result, "__iter__"):
-            return False
-        if self._key is None:
-            return True
-        return isinstance(result, list | tuple) and all(map(is_pair, result))
+
+def _is_iterable(result: Any) -> bool:
+    return hasattr(result, "__iter__") and not isinstance(result, str | bytes)
+
+
+def _are_pairs(items: list[Any]) -> bool:
+    return all(map(is_pair, items))

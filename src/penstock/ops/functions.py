@@ -28,7 +28,11 @@ class Caller:
 
     def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         """The results for each row; and the batch, without the rows that failed."""
-        results, failed = call_each(self.function.call, len(batch), *arguments)
+        return self.each(self.function.call, batch, *arguments)
+
+    def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
+        """The same for a part of the function's work that is done later."""
+        results, failed = call_each(call, len(batch), *arguments)
         if not failed:
             return batch, results
         for row, error in failed:
@@ -37,15 +41,8 @@ class Caller:
         return batch.take(kept), [results[row] for row in kept.tolist()]
 
     def columns(self, batch: Batch, *arguments: Any) -> Any:
-        """The result of a columnar function; an error concerns the whole chunk."""
-        try:
-            result = self.function.call(*arguments)
-        except Exception as error:
-            raise ProcessingError(
-                f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
-                f"chunk of {len(batch)} records: {type(error).__name__}: {error}\n"
-                "  nothing of this batch was committed; mend the function and start again"
-            ) from error
+        """The result of a columnar function: as many values as there are rows."""
+        result = self.call_columnar(batch, *arguments)
         for array in result if isinstance(result, tuple) else (result,):
             length = len(array) if hasattr(array, "__len__") else -1
             if length != len(batch):
@@ -55,6 +52,17 @@ class Caller:
                     f"{length}"
                 )
         return result
+
+    def call_columnar(self, batch: Batch, *arguments: Any) -> Any:
+        """Call a columnar function; an error concerns the whole chunk."""
+        try:
+            return self.function.call(*arguments)
+        except Exception as error:
+            raise ProcessingError(
+                f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
+                f"chunk of {len(batch)} records: {type(error).__name__}: {error}\n"
+                "  nothing of this batch was committed; mend the function and start again"
+            ) from error
 
     def predicate(self, batch: Batch) -> tuple[Batch, BoolArray]:
         """For which rows a function of (key, value) is true."""

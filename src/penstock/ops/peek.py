@@ -15,7 +15,7 @@ class Peek(Operator):
 
     def step(self, batch: Batch) -> Batch:
         if self._caller.function.columnar:
-            self._caller.function.call(batch.key.arrow(), batch.value.arrow())
+            self._caller.call_columnar(batch, batch.key.arrow(), batch.value.arrow())
             return batch
         batch, _ = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
         return batch

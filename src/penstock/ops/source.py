@@ -34,9 +34,7 @@ class Source(Operator):
         values = batch.value.decoded()
         arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
         batch, times = caller.rows(batch, *arguments)
-        batch, times = caller.check(
-            batch, times, _is_time, "the record's time, an int of milliseconds that is not negative"
-        )
+        batch, times = caller.check(batch, times, _is_time, _EXPECTED)
         return replace(batch, timestamp=np.array(times, np.int64))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from penstock.errors import TopologyError
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _MARK = "__penstock_columnar__"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +67,7 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
     """The function, checked against the argument lists that the method allows.
 
     Raises:
-        TopologyError: it is not callable, or takes another number of arguments.
+        TopologyError: it is not callable, takes another number of arguments, or is columnar where that cannot be.
     """
     where = caller()
     forms = " or ".join(f"({', '.join(names)})" for names in parameters)
@@ -81,7 +83,13 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
             f"{method} at {where} takes a function of {forms}; got {getattr(call, '__name__', call)!r} "
             f"of {signature}{'; ' + hint if hint else ''}"
         )
-    return UserFunction(call, fitting[0], bool(getattr(call, _MARK, False)), where)
+    columnar = bool(getattr(call, _MARK, False))
+    if columnar and method in _ROW_BY_ROW:
+        raise TopologyError(
+            f"{method} at {where} calls its function for one record after the other; got the columnar function "
+            f"{getattr(call, '__name__', call)!r}; take @columnar away"
+        )
+    return UserFunction(call, fitting[0], columnar, where)
 
 
 def _accepts(call: Callable[..., Any], arity: int) -> bool:
@@ -99,8 +107,13 @@ def _accepts(call: Callable[..., Any], arity: int) -> bool:
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and is_own_file(frame.f_code.co_filename):
         if frame.f_back is None:
             break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def is_own_file(filename: str) -> bool:
+    """Whether a file of source belongs to this package, not to the user."""
+    return filename.startswith(_PACKAGE)
