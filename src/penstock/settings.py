@@ -100,9 +100,16 @@ class Settings:
         cls,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        config_file: Path | None = None,
         **keywords: Any,
     ) -> Settings:
         """Settings from keywords, then ``PENSTOCK_*`` variables, then ``penstock.toml`` or ``[tool.penstock]``.
+
+        Args:
+            folder: where these files are looked for; the current folder by default.
+            environment: the variables; those of this process by default.
+            config_file: a file to read in place of ``penstock.toml``.
+            keywords: settings by name; None means not given.
 
         Raises:
             ConfigError: a name is unknown or a value has the wrong type; the message says where it came from.
@@ -113,7 +120,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         prefix = "PENSTOCK_"
         sources: list[tuple[str, Mapping[str, Any]]] = [
-            *_files(folder or Path.cwd()),
+            *_files(folder or Path.cwd(), config_file),
             ("environment", {k[len(prefix) :].lower(): v for k, v in environment.items() if k.startswith(prefix)}),
             ("keyword", {name: value for name, value in keywords.items() if value is not None}),
         ]
@@ -130,16 +137,21 @@ class Settings:
         return cls(**values, origins=origins)
 
 
-def _files(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for name, path in (("pyproject.toml", ("tool", "penstock")), ("penstock.toml", ())):
-        file = folder / name
-        if file.is_file():
-            table: Any = tomllib.loads(file.read_text())
-            for key in path:
-                table = table.get(key, {})
-            found.append((name, table))
+def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[str, Any]]]:
+    """The settings in each file that is there, with the file's name."""
+    own = folder / "penstock.toml" if config_file is None else config_file
+    found = [("pyproject.toml", _toml(folder / "pyproject.toml").get("tool", {}).get("penstock", {}))]
+    found.append((own.name, _toml(own)))
     return found
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from None
 
 
 def _convert(name: str, value: Any, type_: str, origin: str) -> Any:

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: ``penstock run``, ``topics``, ``topology``, ``config``, ``doctor``. One file for each."""

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,14 @@ from penstock.log.base import Log, Records, Segment, TopicInfo, check_topic_name
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import Entry, EntryFiles, TopicState
 from penstock.storage import create_file
+
+
+class TopicStats(NamedTuple):
+    """How much a topic holds; bytes and the newest timestamp are those of whole segments."""
+
+    records: int
+    nbytes: int
+    newest: int | None
 
 
 class FileLog(Log):
@@ -91,6 +100,13 @@ class FileLog(Log):
             if segment.base >= end:
                 return
             yield from found.segments.read(segment, start, end)
+
+    def stats(self, topic: str) -> TopicStats:
+        """How much a topic holds."""
+        state = self._topic(topic).fresh()
+        segments = [segment for part in state.segments for segment in part]
+        newest = max((segment.max_timestamp for segment in segments), default=None)
+        return TopicStats(sum(state.ends) - sum(state.starts), sum(segment.nbytes for segment in segments), newest)
 
     def writer(self, topic: str, name: str) -> FileSegmentWriter:
         return FileSegmentWriter(self._topic(topic).folder / "data", name)

@@ -1,0 +1,195 @@
+"""``penstock topics cat`` and ``tail``: records of a topic, decoded."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.arrays import Binary
+from penstock.cli.command import Command
+from penstock.cli.options import complete_topic, json_option, log_option, open_file_log
+from penstock.cli.terminal import as_json as to_json
+from penstock.cli.terminal import moment, plain, readable
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.base import Log
+from penstock.log.consume import ConsumerRecord, Range, ranges_of, records_of
+from penstock.serdes import Serde, from_name
+
+_POLL_SECONDS = 0.2
+_SHORT = "{key}\t{value}"
+_VALUE = "{value}"
+_LONG = "{time}  {partition}:{offset}  {key}  {value}"
+_FIELDS = ("key", "value", "timestamp", "time", "topic", "partition", "offset", "headers")
+
+Formatter = Callable[[ConsumerRecord], str]
+
+
+def _display_options(function: Any) -> Any:
+    for option in (
+        log_option,
+        json_option,
+        click.option("--format", "format_", metavar="TEXT", help=f"Text with the fields {{{'}, {'.join(_FIELDS)}}}."),
+        click.option("--long", "-l", is_flag=True, help="Time, partition and offset as well."),
+        click.option("--keys/--no-keys", default=True, help="Whether keys are shown.  [default: keys]"),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(cls=Command)
+@click.argument("name", shell_complete=complete_topic)
+@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--from", "start", type=click.IntRange(min=0), metavar="OFFSET", help="Only from this offset on.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many records.")
+@_display_options
+def cat(
+    name: str,
+    partition: int | None,
+    start: int | None,
+    limit: int | None,
+    keys: bool,
+    long: bool,
+    format_: str | None,
+    as_json: bool,
+    log_dir: Path | None,
+) -> None:
+    """Show the records that are in a topic now: key and value, a record a line.
+
+    They are decoded by the types of the topic; what does not decode is shown as the bytes it is. Each partition comes
+    in its own order; between partitions the one whose next record is oldest goes first.
+
+    \b
+    Examples:
+      penstock topics cat departures --limit 10 --long
+      penstock topics cat departures --partition 0 --from 1000
+      penstock topics cat departures --format '{time} {key}: {value}'
+      penstock topics cat departures --json | jq .value.delay
+    """
+    log = open_file_log(log_dir)
+    ranges = _chosen(log, name, partition)
+    if start is not None:
+        ranges = {p: (min(max(first, start), end), end) for p, (first, end) in ranges.items()}
+    _print(islice(_records(log, name, ranges), limit), _formatter(keys, long, format_, as_json))
+
+
+@click.command(cls=Command)
+@click.argument("name", shell_complete=complete_topic)
+@click.option("-n", "--lines", "count", type=click.IntRange(min=0), default=10, show_default=True, metavar="N")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new records until Ctrl-C.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
+@_display_options
+def tail(
+    name: str,
+    count: int,
+    follow: bool,
+    partition: int | None,
+    keys: bool,
+    long: bool,
+    format_: str | None,
+    as_json: bool,
+    log_dir: Path | None,
+) -> None:
+    """Show the last records of a topic, and with -f those that come.
+
+    \b
+    Examples:
+      penstock topics tail departures
+      penstock topics tail departures -n 0 -f --long
+    """
+    log = open_file_log(log_dir)
+    formatter = _formatter(keys, long, format_, as_json)
+    ranges = _chosen(log, name, partition)
+    last = {p: (max(first, end - count), end) for p, (first, end) in ranges.items()}
+    _print(deque(_records(log, name, last), maxlen=count), formatter)
+    try:
+        while follow:
+            time.sleep(_POLL_SECONDS)
+            before, ranges = ranges, _chosen(log, name, partition)
+            new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
+            _print(_records(log, name, new), formatter)
+    except KeyboardInterrupt:  # how following ends
+        pass
+
+
+def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
+    ranges = ranges_of(log, topic)
+    if partition is None:
+        return ranges
+    if partition not in ranges:
+        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(ranges) - 1}")
+    return {partition: ranges[partition]}
+
+
+def _records(log: Log, topic: str, ranges: dict[int, Range]) -> Iterator[ConsumerRecord]:
+    info = log.topic(topic)
+    return records_of(log, topic, ranges, from_name(info.key), from_name(info.value), _decode)
+
+
+def _decode(serde: Serde, data: Binary) -> list[Any]:
+    """The values, or the bytes where they do not decode."""
+    try:
+        return serde.decode_all(data)
+    except SerdeError:
+        return [_decode_one(serde, item) for item in data.to_pylist()]
+
+
+def _decode_one(serde: Serde, data: bytes | None) -> Any:
+    try:
+        return None if data is None else serde.decode(data)
+    except SerdeError:
+        return data
+
+
+# --- printing -----------------------------------------------------------------------------------------------------
+
+
+def _print(records: Iterable[ConsumerRecord], formatter: Formatter) -> None:
+    write = sys.stdout.write
+    for record in records:
+        write(formatter(record))
+    sys.stdout.flush()
+
+
+def _formatter(keys: bool, long: bool, format_: str | None, as_json: bool) -> Formatter:
+    if as_json:
+        return lambda record: to_json(_as_object(record)) + "\n"
+    if format_ is None:
+        format_ = _LONG if long else _SHORT if keys else _VALUE
+    template = format_.replace("\\t", "\t").replace("\\n", "\n") + "\n"
+    try:
+        template.format(**dict.fromkeys(_FIELDS, ""))
+    except (KeyError, IndexError, ValueError, AttributeError):
+        fields = ", ".join(f"{{{field}}}" for field in _FIELDS)
+        raise click.BadParameter(f"cannot read {format_!r}; the fields are {fields}", param_hint="'--format'") from None
+    return lambda record: template.format(**_as_fields(record))
+
+
+def _as_object(record: ConsumerRecord) -> dict[str, Any]:
+    return {
+        "key": plain(record.key),
+        "value": plain(record.value),
+        "timestamp": record.timestamp,
+        "partition": record.partition,
+        "offset": record.offset,
+        "headers": [(key, plain(value)) for key, value in record.headers],
+    }
+
+
+def _as_fields(record: ConsumerRecord) -> dict[str, Any]:
+    return {
+        "key": readable(record.key),
+        "value": readable(record.value),
+        "timestamp": record.timestamp,
+        "time": moment(record.timestamp),
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "headers": ", ".join(f"{key}={readable(value)}" for key, value in record.headers),
+    }

@@ -1,0 +1,70 @@
+"""``penstock config``: every setting, its value, and where it comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import json_option, load_settings, settings_options
+from penstock.cli.terminal import print_json, print_table
+from penstock.settings import Settings
+
+_SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|access_key|account_key|sig", re.IGNORECASE)
+_USER = re.compile(r"(?<=://)[^/@]+(?=@)")
+_PARAMETER = re.compile(r"([?&;]([^=&;]+)=)([^&;]+)")
+_MASK = "****"
+
+
+@click.command(cls=Command)
+@settings_options
+@json_option
+def config(as_json: bool, **options: Any) -> None:
+    """Show every setting with its value and where it comes from.
+
+    A setting is taken from the command line, else from the environment (PENSTOCK_ON_ERROR for on_error), else from
+    penstock.toml, else from [tool.penstock] in pyproject.toml, else it has its default. Secrets are masked.
+
+    \b
+    Examples:
+      penstock config
+      penstock config --on-error skip --set chunk_records=10000
+    """
+    settings = load_settings(**options)
+    rows = [_row(settings, item.name) for item in fields(Settings) if item.name != "origins"]
+    if as_json:
+        for row in rows:
+            print_json(row)
+    else:
+        shown = [(row["name"], str(row["value"]), row["origin"]) for row in rows]
+        print_table(("setting", "value", "from"), shown)
+
+
+def _row(settings: Settings, name: str) -> dict[str, Any]:
+    value = getattr(settings, name)
+    origin = settings.origins.get(name, "default")
+    if name == "state_dir" and value is None:
+        value = Path(".penstock") / "<application id>"
+    if isinstance(value, Path):
+        value = str(value)
+    if origin == "environment":
+        origin = f"PENSTOCK_{name.upper()}"
+    return {"name": name, "value": masked(name, value), "origin": "command line" if origin == "keyword" else origin}
+
+
+def masked(name: str, value: Any) -> Any:
+    """A setting's value without the secrets in it.
+
+    >>> masked("checkpoint", "s3://key:secret@bucket/app?region=eu&secret_access_key=abc")
+    's3://****@bucket/app?region=eu&secret_access_key=****'
+    """
+    if not isinstance(value, str):
+        return value
+    if _SECRET_NAME.search(name):
+        return _MASK
+    value = _USER.sub(_MASK, value)
+    return _PARAMETER.sub(lambda part: part[1] + (_MASK if _SECRET_NAME.search(part[2]) else part[3]), value)

@@ -1,0 +1,136 @@
+"""``penstock doctor``: whether everything is there that a run needs, and what to do where it is not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import json_option, log_option
+from penstock.cli.terminal import print_json, stdout
+from penstock.settings import Settings
+
+_PYTHON = (3, 11)
+_JAVA = 17
+_PACKAGES = ("pyspark", "pyarrow", "rocksdict")
+_GET_JAVA = (
+    "install one (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; Fedora: sudo dnf install "
+    "java-21-openjdk-headless; macOS: brew install openjdk@21) or point JAVA_HOME at the folder of one"
+)
+
+
+class Check(NamedTuple):
+    """What was looked at, what was found, and what to do when that is not enough."""
+
+    name: str
+    found: str
+    remedy: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        return not self.remedy
+
+
+@click.command(cls=Command)
+@log_option
+@click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of an application's state.")
+@json_option
+@click.pass_context
+def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None, as_json: bool) -> None:
+    """Check that Python, Java, Spark and the folders are fit for a run; ends with 1 when something is missing.
+
+    \b
+    Examples:
+      penstock doctor
+      penstock doctor --state-dir /var/lib/orders
+    """
+    is_well = True
+    for check in _checks(Settings.load(log_dir=log_dir, state_dir=state_dir)):
+        is_well = is_well and check.is_well
+        if as_json:
+            print_json({**check._asdict(), "ok": check.is_well})
+        else:
+            _print(check)
+    context.exit(0 if is_well else 1)
+
+
+def _print(check: Check) -> None:
+    mark, style = ("ok     ", "green") if check.is_well else ("MISSING", "red")
+    console = stdout()
+    console.print(mark, style=style, end="  ")
+    console.print(f"{check.name}: {check.found}", markup=False, soft_wrap=True)
+    if not check.is_well:
+        console.print(f"         {check.remedy}", markup=False, soft_wrap=True)
+
+
+def _checks(settings: Settings) -> Iterator[Check]:
+    yield python()
+    yield java()
+    for name in _PACKAGES:
+        yield package(name)
+    yield folder("the log's folder", settings.log_dir, "--log-dir")
+    yield folder("the folder of state", settings.state_dir or Path(".penstock"), "--state-dir")
+
+
+def python() -> Check:
+    """Whether this Python is new enough."""
+    found = f"Python {platform.python_version()} ({sys.executable})"
+    if sys.version_info >= _PYTHON:
+        return Check("Python", found)
+    return Check("Python", found, "Penstock needs Python 3.11 or newer: make a virtual environment with one")
+
+
+def java() -> Check:
+    """Whether the Java that Spark will take is there and new enough."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home, "bin", "java")) if home else "java"
+    where = f"{command}, by JAVA_HOME" if home else "on the PATH"
+    try:
+        ran = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return Check("Java", f"none {where} ({error.strerror})", f"Spark needs Java {_JAVA} or newer: {_GET_JAVA}")
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', ran.stderr + ran.stdout)
+    if match is None:
+        said = (ran.stderr or ran.stdout).strip().partition("\n")[0]
+        return Check("Java", f"{where} does not say its version: {said}", f"it may be broken; {_GET_JAVA}")
+    found = f"Java {match[1]} ({where})"
+    return Check("Java", found, "" if int(match[2]) >= _JAVA else f"Spark needs Java {_JAVA} or newer: {_GET_JAVA}")
+
+
+def package(name: str) -> Check:
+    """Whether a package that a run needs can be imported."""
+    try:
+        import_module(name)
+    except Exception as error:  # wheels for another machine raise errors of many kinds
+        remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
+        return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
+    return Check(name, version(name))
+
+
+def folder(name: str, path: Path, option: str) -> Check:
+    """Whether files can be made in a folder, or where it is to be made."""
+    there = path.resolve()
+    while not there.exists():
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        remedy = f"make {there} writable for {_user()}, or choose another folder with {option}"
+        return Check(name, f"{path}: {error.strerror} in {there}", remedy)
+    return Check(name, f"{path} can be written")
+
+
+def _user() -> str:
+    return os.environ.get("USER") or os.environ.get("USERNAME") or "this user"

@@ -1,0 +1,34 @@
+"""Entry point of the command line."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import click
+
+from penstock.cli.command import RootGroup
+from penstock.cli.config import config
+from penstock.cli.doctor import doctor
+from penstock.cli.run import run
+from penstock.cli.topics import topics
+from penstock.cli.topology import topology
+
+
+@click.group(cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("penstock"), prog_name="penstock")
+def main() -> None:
+    """The Kafka Streams DSL in Python, executed on Spark, with an embedded log instead of a broker.
+
+    \b
+    Examples:
+      penstock topics produce departures --key-separator : < departures.txt
+      penstock run app.py:topology
+      penstock topics cat delays
+    """
+
+
+for command in (run, topics, topology, config, doctor):
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main()

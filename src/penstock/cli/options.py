@@ -1,0 +1,111 @@
+"""Options and types of arguments that several commands have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from penstock.durations import to_ms
+from penstock.errors import ConfigError
+from penstock.log.file.log import FileLog
+from penstock.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TYPES = click.Choice(["str", "int", "float", "bytes", "json"])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+log_option = click.option(
+    "--log-dir",
+    type=click.Path(path_type=Path),
+    help="The folder of the log. [default: the setting log_dir, .penstock/log]",
+)
+
+
+def settings_options(function: F) -> F:
+    """The options of the settings that are given most often, and ``--set`` for all others."""
+    for option in (
+        click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting; see `penstock config`."),
+        click.option(
+            "--config",
+            "config_file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="A file with settings. [default: penstock.toml, and pyproject.toml]",
+        ),
+        click.option("--on-error", metavar="fail|skip|dead_letter:TOPIC", help="What to do with a record that fails."),
+        click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
+        click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of the application's state."),
+        log_option,
+    ):
+        function = option(function)
+    return function
+
+
+def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: Any) -> Settings:
+    """The settings as ``settings_options`` give them, the environment and the files.
+
+    Raises:
+        click.UsageError: what was given on the command line is wrong.
+        ConfigError: what stands in the environment or in a file is wrong.
+    """
+    given = {**options, **dict(map(_setting, pairs))}
+    Settings.load(config_file=config_file)
+    try:
+        return Settings.load(config_file=config_file, **given)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _setting(pair: str) -> tuple[str, str]:
+    """The name and the value in NAME=VALUE."""
+    known = [item.name for item in fields(Settings) if item.name != "origins"]
+    name, equals, value = pair.partition("=")
+    name = name.strip().replace("-", "_")
+    if not equals:
+        raise click.BadParameter(f"write it like --set chunk_records=1000; got {pair!r}", param_hint="'--set'")
+    if name not in known:
+        raise click.BadParameter(
+            f"there is no setting {name!r}; the settings are {', '.join(known)}", param_hint="'--set'"
+        )
+    return name, value.strip()
+
+
+def open_file_log(log_dir: Path | None) -> FileLog:
+    """The log in a folder, by default the one of the settings."""
+    return FileLog(Settings.load(log_dir=log_dir).log_dir)
+
+
+def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The topics whose names begin so, for the shell's completion."""
+    names = open_file_log(context.params.get("log_dir")).topics()
+    return [name for name in names if name.startswith(incomplete)]
+
+
+class DurationType(click.ParamType[int]):
+    """Milliseconds, written like ``7 days``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
+        try:
+            return to_ms(value)
+        except ConfigError as error:
+            self.fail(str(error), param, context)
+
+
+class SizeType(click.ParamType[int]):
+    """Bytes, written like ``500 MB``."""
+
+    name = "size"
+    _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(|B|KB|MB|GB|TB)", str(value).strip().upper())
+        if match is None:
+            self.fail(f"cannot read {value!r} as a size; write it like '500 MB'", param, context)
+        return int(float(match[1]) * self._UNITS[match[2]])

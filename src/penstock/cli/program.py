@@ -1,0 +1,151 @@
+"""The user's program: from ``app.py:topology`` or ``package.module:name`` to a topology."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import click
+
+from penstock.dsl.builder import StreamsBuilder
+from penstock.errors import ConfigError, PenstockError
+from penstock.plan.topology import Topology
+
+_DEFAULT_NAME = "topology"
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+T = TypeVar("T")
+
+program_argument = click.argument("program", metavar="PROGRAM")
+
+PROGRAM_HELP = (
+    "PROGRAM is app.py:name or package.module:name; the name is that of a Topology, a StreamsBuilder or a function "
+    f"that returns one of them, {_DEFAULT_NAME!r} when it is left out."
+)
+
+
+def load_program(target: str) -> Topology:
+    """The topology that is named.
+
+    Args:
+        target: ``app.py:name`` or ``package.module:name``; the name is that of a ``Topology``, of a
+            ``StreamsBuilder``, or of a function without arguments that returns one of them.
+
+    Raises:
+        click.BadParameter: there is no such file, module or name, or it is something else.
+        ConfigError: the program does not load; the message says where it fails.
+        TopologyError: the topology cannot be built.
+    """
+    place, name = _parts(target)
+    value = _attribute(_module(place), name, place)
+    if not isinstance(value, Topology | StreamsBuilder | type) and callable(value):
+        value = _user_code(value, f"{name}() in {place}")
+    if isinstance(value, StreamsBuilder):
+        value = value.build()
+    if not isinstance(value, Topology):
+        raise _bad(
+            f"{name!r} in {place} is {_described(value)}; name a Topology (what StreamsBuilder.build returns), a "
+            "StreamsBuilder, or a function without arguments that returns one of them"
+        )
+    return value
+
+
+def default_application_id(target: str) -> str:
+    """The name of the program's file or module, in the letters that an application's id may have.
+
+    >>> default_application_id("jobs/flights.py:topology"), default_application_id("jobs.flights:late")
+    ('flights', 'flights')
+    """
+    place, _ = _parts(target)
+    stem = Path(place).stem if _is_file(place) else place.rpartition(".")[2]
+    return re.sub(r"[^a-zA-Z0-9._-]+", "-", stem).strip("-.") or "app"
+
+
+def _parts(target: str) -> tuple[str, str]:
+    place, colon, name = target.rpartition(":")
+    return (place, name) if colon and name.isidentifier() else (target.rstrip(":"), _DEFAULT_NAME)
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or "/" in place or "\\" in place
+
+
+def _module(place: str) -> ModuleType:
+    """The module in a file, or of a name. Slots import it by its name, from the same folder."""
+    if _is_file(place):
+        path = Path(place).resolve()
+        _check_file(path, place)
+        folder, name = path.parent, path.stem
+    else:
+        folder, name = Path.cwd(), place
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    if _find(name) is None:
+        raise _bad(f"there is no module {name!r}, in {folder} or installed; is it app.py:{_DEFAULT_NAME}?")
+    return _user_code(lambda: importlib.import_module(name), place)
+
+
+def _check_file(path: Path, place: str) -> None:
+    if not path.is_file():
+        raise _bad(f"there is no file {place} in {Path.cwd()}")
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise _bad(f"{place} cannot be imported: name it like my_app.py, of letters, digits and _")
+    other = _find(path.stem)
+    if other is not None and other != str(path):
+        raise _bad(f"{place} has the name of another module, {other}; rename the file")
+
+
+def _find(name: str) -> str | None:
+    """Where a module lies that could be imported by this name now."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return None if spec is None else spec.origin or name
+
+
+def _attribute(module: ModuleType, name: str, place: str) -> Any:
+    if hasattr(module, name):
+        return getattr(module, name)
+    fitting = [key for key, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
+    hint = f"; there is {' and '.join(f'{place}:{key}' for key in fitting)}" if fitting else ""
+    raise _bad(f"there is no {name!r} in {place}{hint}")
+
+
+def _user_code(call: Callable[[], T], what: str) -> T:
+    """What a call into the user's program returns; an error in it is told with the lines of that program."""
+    try:
+        return call()
+    except PenstockError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{what} failed: {_own_lines(error)}") from error
+
+
+def _own_lines(error: BaseException) -> str:
+    """An error with its stack, from the user's program on."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    if trace is None and not isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error}"
+    return "\n" + "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((_PACKAGE, "<frozen importlib", importlib.__file__))
+
+
+def _described(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+
+
+def _bad(message: str) -> click.BadParameter:
+    return click.BadParameter(message, param_hint="PROGRAM")

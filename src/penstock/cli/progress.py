@@ -1,0 +1,202 @@
+"""How a running application is shown: a live display on a terminal, lines in a pipe, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.spinner import Spinner
+from rich.text import Text
+
+from penstock.cli.terminal import count, print_json, say, stderr
+from penstock.log.file.log import FileLog
+
+if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
+    from penstock.engine.spark.streams import Progress as Commit
+    from penstock.engine.spark.streams import Streams
+
+_LINE_SECONDS = 5.0
+_LAG_SECONDS = 0.5
+_CATCH_UP_SECONDS = 2.0
+"""Records may wait that long before a bar is shown; a steady stream always has some."""
+
+
+class Backlog:
+    """How many records wait in the source topics; looks at most twice a second.
+
+    It has a log of its own, since the application's belongs to the thread that makes the commits.
+    """
+
+    def __init__(self, streams: Streams):
+        self._streams = streams
+        self._log = FileLog(streams.log.url)
+        self._looked = 0.0
+        self._lag = 0
+
+    def lag(self) -> int:
+        now = time.monotonic()
+        if now - self._looked >= _LAG_SECONDS:
+            self._looked = now
+            offsets = self._streams.offsets()
+            ends = {topic: self._log.end_offsets(topic) for topic in offsets}
+            self._lag = sum(e - at for topic in ends for e, at in zip(ends[topic], offsets[topic], strict=True))
+        return self._lag
+
+
+class Display(Protocol):
+    """What is told while an application runs."""
+
+    def status(self, message: str) -> None:
+        """Say what is going on, until something else is."""
+
+    def running(self, streams: Streams) -> None:
+        """From now on the application runs."""
+
+    def committed(self, commit: Commit) -> None:
+        """A commit was made."""
+
+    def refresh(self) -> None:
+        """Called several times a second."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class JsonDisplay:
+    """One JSON object a line for every commit, on standard output."""
+
+    def status(self, message: str) -> None:
+        say(message)
+
+    def running(self, streams: Streams) -> None:
+        pass
+
+    def committed(self, commit: Commit) -> None:
+        print_json(commit.to_dict())
+        sys.stdout.flush()
+
+    def refresh(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class LineDisplay:
+    """A plain line every few seconds, for logs."""
+
+    def __init__(self) -> None:
+        self._said = float("-inf")
+        self._told = 0
+        self._waiting: Commit | None = None
+
+    def status(self, message: str) -> None:
+        say(message)
+
+    def running(self, streams: Streams) -> None:
+        pass
+
+    def committed(self, commit: Commit) -> None:
+        self._waiting = commit
+
+    def refresh(self) -> None:
+        if self._waiting is not None and time.monotonic() - self._said >= _LINE_SECONDS:
+            self._say(self._waiting)
+
+    def close(self) -> None:
+        if self._waiting is not None:
+            self._say(self._waiting)
+
+    def _say(self, commit: Commit) -> None:
+        now = time.monotonic()
+        rate = (commit.total_records - self._told) / (now - self._said)
+        speed = f", {rate:,.0f} records/s" if rate else ""
+        to_go = f", {count(commit.lag, 'record')} to go" if commit.lag else ""
+        say(f"commit {commit.commit}: {count(commit.total_records, 'record')} read{speed}{to_go}")
+        self._said, self._told, self._waiting = now, commit.total_records, None
+
+
+class LiveDisplay:
+    """A bar while there is a backlog, then what was done so far; redrawn in place."""
+
+    def __init__(self) -> None:
+        self._backlog: Backlog | None = None
+        self._message: str | None = None
+        self._commits = 0
+        self._records = 0
+        self._last = 0.0
+        self._behind_since: float | None = float("-inf")
+        """Since when records have been waiting; from the beginning, if there are any at the start."""
+        self._spinner = Spinner("dots")
+        self._bar = Progress(
+            TextColumn("catching up"),
+            BarColumn(bar_width=None),
+            _RecordsColumn(),
+            _SpeedColumn(),
+            TimeRemainingColumn(compact=True),
+            expand=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._live = Live(console=stderr(), get_renderable=self._picture, refresh_per_second=8, transient=True)
+        self._live.start()
+
+    def status(self, message: str) -> None:
+        self._message = message
+
+    def running(self, streams: Streams) -> None:
+        self._message = None
+        self._backlog = Backlog(streams)
+        self.refresh()
+
+    def committed(self, commit: Commit) -> None:
+        self._commits += 1
+        self._records = commit.total_records
+        self._last = time.monotonic()
+
+    def refresh(self) -> None:
+        if self._backlog is None:
+            return
+        lag = self._backlog.lag()
+        if lag == 0:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = time.monotonic()
+            self._bar.reset(self._task, total=None)
+        self._bar.update(self._task, completed=self._records, total=self._records + lag)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _picture(self) -> RenderableType:
+        if self._message is not None:
+            self._spinner.update(text=Text(self._message))
+            return self._spinner
+        if self._behind_since is not None and time.monotonic() - self._behind_since > _CATCH_UP_SECONDS:
+            return Group(self._bar)
+        self._spinner.update(text=Text(self._waiting()))
+        return self._spinner
+
+    def _waiting(self) -> str:
+        if not self._commits:
+            return "waiting for new records"
+        seconds = time.monotonic() - self._last
+        since = "now" if seconds < 1 else f"{seconds:,.0f} s ago"
+        return f"waiting for new records · {count(self._records, 'record')} read, the last {since}"
+
+
+class _RecordsColumn(ProgressColumn):
+    """How many records are done, of how many."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{int(task.completed):,} / {int(task.total or 0):,} records")
+
+
+class _SpeedColumn(ProgressColumn):
+    """Records per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")

@@ -1,0 +1,187 @@
+"""``penstock run``: a program on Spark, from a start to a clean stop."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import json_option, load_settings, settings_options
+from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
+from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
+from penstock.cli.terminal import count, say, stderr
+from penstock.durations import to_ms
+from penstock.errors import ConfigError
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+
+if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
+    from penstock.engine.spark.streams import Progress, Streams
+
+AVAILABLE_NOW = "available-now"
+_LOOK_SECONDS = 0.1
+_ABORTED = 130
+
+T = TypeVar("T")
+
+
+@click.command(cls=Command, epilog=PROGRAM_HELP)
+@program_argument
+@click.option("--application-id", metavar="ID", help="Names its state and topics. [default: the file's name]")
+@click.option("--trigger", default="500 ms", show_default=True, help='How often to look, or "available-now".')
+@click.option("--available-now", is_flag=True, help="Process what is there and stop: --trigger available-now.")
+@click.option("--slots", type=click.IntRange(min=1), help="How many processes work at once. [default: one a core]")
+@settings_options
+@json_option
+def run(
+    program: str,
+    application_id: str | None,
+    trigger: str,
+    available_now: bool,
+    slots: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a program on Spark until Ctrl-C, or with --available-now until everything there is is done.
+
+    Ctrl-C or SIGTERM finish the commit under way and stop; a later start goes on from there. A second Ctrl-C ends at
+    once, which loses nothing either: the commit under way is made again.
+
+    \b
+    Examples:
+      penstock run app.py
+      penstock run app.py:topology --available-now
+      penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
+      penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
+    """
+    trigger = AVAILABLE_NOW if available_now else trigger
+    if trigger != AVAILABLE_NOW:
+        _check_trigger(trigger)
+    settings = load_settings(**options)
+    with Signals() as signals:
+        topology = load_program(program)
+        display: Display = JsonDisplay() if as_json else LiveDisplay() if stderr().is_terminal else LineDisplay()
+        try:
+            streams = _Run(signals, display).to_its_end(
+                topology,
+                application_id=application_id or default_application_id(program),
+                trigger=trigger,
+                slots=slots,
+                **{name: getattr(settings, name) for name in settings.origins},
+            )
+        finally:
+            display.close()
+        _say_how_it_ended(streams, signals.wants_stop)
+        _say_where_results_are(streams)
+
+
+def _check_trigger(trigger: str) -> None:
+    try:
+        to_ms(trigger, "trigger")
+    except ConfigError as error:
+        raise click.BadParameter(f'{error}, or "available-now"', param_hint="'--trigger'") from None
+
+
+class Signals:
+    """Takes Ctrl-C and SIGTERM as the wish to stop, and a second Ctrl-C as the wish to end at once."""
+
+    def __init__(self) -> None:
+        self.wants_stop = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.wants_stop and number == signal.SIGINT:
+            show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+            os.write(2, f"{show_cursor}\nEnded at once; everything committed is safe.\n".encode())
+            os._exit(_ABORTED)  # Spark's processes end when their pipe from this one breaks
+        self.wants_stop = True
+
+
+class _Run:
+    """One run of a program.
+
+    Spark is started and stopped in another thread: signals arrive in this one, which stays free to tell what is going
+    on, and PySpark would put a handler of its own in place of ours.
+    """
+
+    def __init__(self, signals: Signals, display: Display):
+        self._signals = signals
+        self._display = display
+        self._commits: SimpleQueue[Progress] = SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, "penstock-start-and-stop")
+
+    def to_its_end(self, topology: Topology, **arguments: Any) -> Streams:
+        """Start, run until it ends or is to stop, and stop.
+
+        Raises:
+            PenstockError: it did not start, or failed.
+        """
+        self._display.status("starting Spark ...")
+        streams = self._wait(self._thread.submit(self._start, topology, arguments))
+        try:
+            self._display.running(streams)
+            while streams.is_active and not self._signals.wants_stop:
+                time.sleep(_LOOK_SECONDS)
+                self._tell_commits()
+            if self._signals.wants_stop:
+                self._display.status("stopping: the commit under way is finished first; Ctrl-C again ends at once ...")
+        finally:
+            self._thread.submit(streams.stop).result()
+        self._tell_commits()
+        streams.await_termination()  # it has ended; this tells why, if it failed
+        return streams
+
+    def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
+        from penstock.engine.spark.streams import start
+
+        return start(topology, on_progress=self._commits.put, **arguments)
+
+    def _wait(self, future: Future[T]) -> T:
+        while not future.done():
+            time.sleep(_LOOK_SECONDS)
+            self._tell_commits()
+        return future.result()
+
+    def _tell_commits(self) -> None:
+        while not self._commits.empty():
+            self._display.committed(self._commits.get())
+        self._display.refresh()
+
+
+def _say_how_it_ended(streams: Streams, was_stopped: bool) -> None:
+    read = count(streams.last_progress.total_records if streams.last_progress else 0, "record")
+    how = "Stopped" if was_stopped else "Done"
+    say(f"{how}: {read} processed. Started again, {streams.application_id} goes on from here.")
+
+
+def _say_where_results_are(streams: Streams) -> None:
+    topics = streams.topology.sink_topics
+    if not topics:
+        return
+    log = Path(streams.log.url)
+    is_usual = Settings.load().log_dir.resolve() == log
+    options = "" if is_usual else f" --log-dir {shlex.quote(str(log))}"
+    say(f"The results are in topics in {log}. To read them:")
+    for topic in topics:
+        say(f"  penstock topics cat {topic}{options}")

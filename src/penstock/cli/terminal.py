@@ -1,0 +1,141 @@
+"""How things look on a terminal and in a pipe: consoles, tables, JSON, numbers, times, bytes."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from penstock.record import Windowed
+
+
+def stdout() -> Console:
+    """Where results go."""
+    return Console(highlight=False)
+
+
+def stderr() -> Console:
+    """Where everything goes that is not a result: what is going on, and what went wrong."""
+    return Console(stderr=True, highlight=False)
+
+
+def say(message: str, style: str = "") -> None:
+    """Tell the user something beside the results."""
+    stderr().print(message, style=style, markup=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """A value as one line of JSON."""
+    sys.stdout.write(as_json(value) + "\n")
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[str] = ()) -> None:
+    """A table; in a pipe as wide as it needs to be.
+
+    Args:
+        right: the columns that are aligned to the right.
+    """
+    console = stdout()
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table, markup=False)
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "record"), count(12345, "record")
+    ('1 record', '12,345 records')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(nbytes: int) -> str:
+    """A number of bytes, as people read it.
+
+    >>> size(0), size(1500), size(5 * 1024**3)
+    ('0 B', '1.5 KB', '5.0 GB')
+    """
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    steps = min(nbytes.bit_length() - 1, 59) // 10
+    return f"{nbytes / 1024**steps:.1f} {_UNITS[steps]}"
+
+
+def moment(ms: int) -> str:
+    """A time in ISO 8601; the number itself where no calendar reaches.
+
+    >>> moment(1357016400000), moment(1357016400250), moment(MAX_MS)
+    ('2013-01-01T05:00:00Z', '2013-01-01T05:00:00.250Z', '9223372036854775807')
+    """
+    try:
+        time = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError):
+        return str(ms)
+    text = time.replace(microsecond=0, tzinfo=None).isoformat()
+    return f"{text}.{ms % 1000:03d}Z" if ms % 1000 else f"{text}Z"
+
+
+def readable(value: Any) -> str:
+    """A key or a value as text on one line.
+
+    >>> readable({"a": 1}), readable(None), readable(b"ok"), readable(b"\\x00\\xff"), readable("two\\nlines")
+    ('{"a":1}', 'null', 'ok', '0x00ff', 'two\\\\nlines')
+    >>> readable(Windowed("JFK", 0, 1000))
+    'JFK@1970-01-01T00:00:00Z/1970-01-01T00:00:01Z'
+    """
+    if isinstance(value, Windowed):
+        return f"{readable(value.key)}@{moment(value.start)}/{moment(value.end)}"
+    if isinstance(value, bytes):
+        text = _text(value)
+        return f"0x{value.hex()}" if text is None else text
+    text = value if isinstance(value, str) else as_json(value)
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def plain(value: Any) -> Any:
+    """A key or a value as JSON has it; bytes that are no text as an object with their base64.
+
+    >>> plain(Windowed("JFK", 0, 1000)), plain(b"ok"), plain(b"\\xff")
+    ({'key': 'JFK', 'start': 0, 'end': 1000}, 'ok', {'base64': '/w=='})
+    """
+    if isinstance(value, Windowed):
+        return {"key": plain(value.key), "start": value.start, "end": value.end}
+    if isinstance(value, bytes):
+        text = _text(value)
+        return {"base64": base64.b64encode(value).decode()} if text is None else text
+    return value
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _text(data: bytes) -> str | None:
+    """Bytes as the text they are, if they are one."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _CONTROL.search(text) else text

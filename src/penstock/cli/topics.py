@@ -1,0 +1,183 @@
+"""``penstock topics``: topics made, listed and removed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from penstock.cli.cat import cat, tail
+from penstock.cli.command import Group
+from penstock.cli.options import (
+    TYPES,
+    DurationType,
+    SizeType,
+    complete_topic,
+    json_option,
+    log_option,
+    open_file_log,
+)
+from penstock.cli.produce import produce
+from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
+from penstock.errors import PenstockError
+from penstock.log.base import TopicInfo
+from penstock.log.file.log import FileLog
+
+
+@click.group(cls=Group)
+def topics() -> None:
+    """Make, read, write and remove the topics of the log.
+
+    \b
+    Examples:
+      penstock topics create departures --partitions 4
+      penstock topics ls
+      penstock topics tail departures -f
+    """
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What is to be told of a topic."""
+
+    name: str
+    partitions: int
+    records: int
+    bytes: int
+    key: str
+    value: str
+    newest: int | None
+    retention_ms: int
+    retention_bytes: int
+
+
+@topics.command("ls")
+@log_option
+@json_option
+@click.pass_context
+def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> None:
+    """List the topics of the log.
+
+    \b
+    Examples:
+      penstock topics ls
+      penstock topics ls --json | jq 'select(.records > 1000) | .name'
+    """
+    log = open_file_log(log_dir)
+    rows, failures = _rows(log)
+    if as_json:
+        for row in rows:
+            print_json(asdict(row))
+    elif rows:
+        columns = ("name", "partitions", "records", "bytes", "key", "value", "newest")
+        print_table(columns, map(_cells, rows), right=("partitions", "records", "bytes"))
+    elif not failures:
+        say(f"There are no topics in {log.root}. Make one: penstock topics create NAME")
+    for failure in failures:
+        stderr().print(f"Error: {failure}", style="red", markup=False, soft_wrap=True)
+    context.exit(1 if failures else 0)
+
+
+def _rows(log: FileLog) -> tuple[list[_Row], list[PenstockError]]:
+    """All topics that can be read, and what is wrong with the others."""
+    rows, failures = [], []
+    for name in log.topics():
+        try:
+            info, stats = log.topic(name), log.stats(name)
+            rows.append(
+                _Row(
+                    name,
+                    info.partitions,
+                    stats.records,
+                    stats.nbytes,
+                    info.key,
+                    info.value,
+                    stats.newest,
+                    info.retention_ms,
+                    info.retention_bytes,
+                )
+            )
+        except PenstockError as error:
+            failures.append(error)
+    return rows, failures
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    newest = "" if row.newest is None else moment(row.newest)
+    return row.name, str(row.partitions), f"{row.records:,}", size(row.bytes), row.key, row.value, newest
+
+
+@topics.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--key", type=TYPES, default="str", show_default=True, help="The type of the keys.")
+@click.option("--value", type=TYPES, default="json", show_default=True, help="The type of the values.")
+@click.option("--retention", type=DurationType(), default=None, metavar="DURATION", help="How long records are kept.")
+@click.option("--retention-bytes", type=SizeType(), default=None, metavar="SIZE", help="How much a partition may hold.")
+@log_option
+def create(
+    name: str,
+    partitions: int,
+    key: str,
+    value: str,
+    retention: int | None,
+    retention_bytes: int | None,
+    log_dir: Path | None,
+) -> None:
+    """Make a topic.
+
+    The types say how its records are shown and written; records are kept for ever unless a retention says otherwise,
+    which `penstock topics retain` applies.
+
+    \b
+    Examples:
+      penstock topics create departures --partitions 4
+      penstock topics create counts --value int --retention "7 days" --retention-bytes "1 GB"
+    """
+    limits = (-1 if retention is None else retention, -1 if retention_bytes is None else retention_bytes)
+    log = open_file_log(log_dir)
+    log.create_topic(TopicInfo(name, partitions, key, value, *limits))
+    say(f"Made topic {name} with {count(partitions, 'partition')} in {log.root}.")
+
+
+@topics.command()
+@click.argument("name", shell_complete=complete_topic)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@log_option
+def rm(name: str, yes: bool, log_dir: Path | None) -> None:
+    """Remove a topic with all its records.
+
+    \b
+    Examples:
+      penstock topics rm departures
+      penstock topics rm departures --yes
+    """
+    log = open_file_log(log_dir)
+    records = log.size(name)
+    if not yes:
+        click.confirm(f"Remove topic {name} with {count(records, 'record')} for good?", abort=True, err=True)
+    log.delete_topic(name)
+    say(f"Removed topic {name} with {count(records, 'record')}.")
+
+
+@topics.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_topic)
+@log_option
+def retain(names: tuple[str, ...], log_dir: Path | None) -> None:
+    """Remove records that are older, or more, than a topic's retention keeps. Without a name: of all topics.
+
+    \b
+    Examples:
+      penstock topics retain departures
+      penstock topics retain
+    """
+    log = open_file_log(log_dir)
+    for name in names or log.topics():
+        before = log.size(name)
+        log.apply_retention(name)
+        say(f"Removed {count(before - log.size(name), 'record')} of topic {name}.")
+
+
+for command in (cat, tail, produce):
+    topics.add_command(command)
