@@ -7,13 +7,14 @@ Sets:
                record, 5 % of the records up to 10 s early and 0.5 % up to 10 minutes; one in ten repeats the key and
                the value of a record up to 10 minutes before.
     distinct   as many keys as records, in random order, no disorder.
-    few        events of 100 keys.
     accounts   updates of 50,000 keys (zipf): a region out of 100, which changes at every other update, and an amount.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,29 +73,26 @@ def accounts(count: int, keys: int = 50_000, seed: int = 5) -> Columns:
     return _join("acc-", _digits(key, 6)), value, BASE + np.arange(count, dtype=np.int64)
 
 
-def few(count: int) -> Columns:
-    return events(count, keys=100)
-
-
-SETS = {"events": events, "distinct": distinct, "few": few, "accounts": accounts}
-
-
-def set_of(workload: str) -> str:
-    """The set that a workload reads."""
-    return {"W7": "accounts", "W9": "distinct"}.get(workload, "events")
+SETS: dict[str, Callable[[int], Columns]] = {"events": events, "distinct": distinct, "accounts": accounts}
 
 
 def fill(log: FileLog, topic: str, columns: Columns, partition_count: int = 2) -> None:
-    """Write records into a new topic, placed by Kafka's partitioner, in segments of some chunks."""
+    """Write records into a new topic."""
     log.create_topic(TopicInfo(topic, partition_count, "str", "json"))
+    produce(log, topic, columns)
+
+
+def produce(log: FileLog, topic: str, columns: Columns) -> None:
+    """Write records into a topic, placed by Kafka's partitioner, in segments of some chunks."""
+    count = log.topic(topic).partitions
     key, value, timestamp = columns
-    placed = partitions(key, partition_count, 0)
-    with log.writer(topic, f"bench-{topic}") as writer:
-        for partition in range(partition_count):
+    placed = partitions(key, count, 0)
+    with log.writer(topic, f"bench-{os.urandom(4).hex()}") as writer:
+        for partition in range(count):
             rows = np.flatnonzero(placed == partition)
             for start in range(0, len(rows), CHUNK):
-                some = pa.array(rows[start : start + CHUNK])
-                writer.write(partition, key.take(some), value.take(some), timestamp[some.to_numpy()], placed=True)
+                some = rows[start : start + CHUNK]
+                writer.write(partition, key.take(some), value.take(some), timestamp.take(some), placed=True)
     log.append(topic, writer.segments())
 
 
@@ -108,11 +106,10 @@ def fill_once(log: FileLog, name: str, count: int) -> str:
     return topic
 
 
-def write_again(log: FileLog, source: str, target: str) -> list[Segment]:
-    """The records of one topic as segments of another (made when it is not there), for appending any number of times."""
+def copies(log: FileLog, source: str, target: str) -> list[Segment]:
+    """The records of one topic as segments of another, a new one, for appending any number of times."""
     info = log.topic(source)
-    if not log.exists(target):
-        log.create_topic(structs.replace(info, name=target))
+    log.create_topic(structs.replace(info, name=target))
     with log.writer(target, f"bench-{target}") as writer:
         for partition, end in enumerate(log.end_offsets(source)):
             for records in log.read(source, partition, 0, end):

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.json
-import xxhash
 
+from bench.measure import RunError
 from penstock.log.file.log import FileLog
 
-# by workload: what a result key is besides the record's key, and what is summed up
-_LAST = {"W1": (["w"], "n"), "W9": (["w"], "n"), "W7": ([], "sum")}
+_EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text())
+
+Pairs = tuple[Any, Any]
+"""The keys and the values of a partition, as Arrow arrays."""
 
 
 class Digest(NamedTuple):
-    """The number of records and, for workloads that put out a table's updates, of the last values of its keys.
+    """The number of records and, where they are updates of a table, of what the table is in the end.
 
     Attributes:
         records: output records.
-        result_keys: how many keys the table has in the end: (key, window) pairs, or regions.
+        result_keys: how many keys the table has: (key, window) pairs, or regions.
         result_sum: the sum of their last values: counts, or the sums of the regions.
     """
 
@@ -29,55 +33,54 @@ class Digest(NamedTuple):
     result_keys: int = 0
     result_sum: int = 0
 
-    def final(self) -> Digest:
-        """The part that does not depend on which updates were put out on the way."""
-        return self._replace(records=0)
 
-
-def digest(workload: str, partitions: Iterable[tuple[Any, Any]]) -> Digest:
+def digest(result: tuple[str, ...], partitions: Iterable[Pairs]) -> Digest:
     """The digest of an output.
 
     Args:
-        workload: which workload put it out.
-        partitions: for each partition the keys and the values of its records, as Arrow arrays.
+        result: what is a result in it, as ``Workload.result`` says.
+        partitions: its records.
     """
-    records = result_keys = result_sum = 0
+    found = Digest(0)
     for keys, values in partitions:
-        records += len(keys)
-        if workload in _LAST and len(keys):
-            last = _last_values(workload, keys, values)
-            result_keys += len(last)
-            result_sum += sum(last.to_pylist())
-    return Digest(records, result_keys, result_sum)
+        last = _last_values(result, keys, values) if result and len(keys) else []
+        found = Digest(found.records + len(keys), found.result_keys + len(last), found.result_sum + sum(last))
+    return found
 
 
-def _last_values(workload: str, keys: Any, values: Any) -> Any:
-    """The last value of each result key of a partition."""
-    by, value = _LAST[workload]
-    lines = io.BytesIO(b"\n".join(values.to_pylist()))
-    table = pyarrow.json.read_json(lines).select([*by, value]).append_column("key", pa.chunked_array([keys]))
-    return table.group_by(["key", *by], use_threads=False).aggregate([(value, "last")])[f"{value}_last"]
+def check(name: str, records: int, found: Digest, is_every_update: bool) -> bool:
+    """Compare the digest of a workload's output with what it has to be; whether that is known for so many records.
+
+    Args:
+        is_every_update: otherwise updates on the way may be left out.
+
+    Raises:
+        RunError: it is another one.
+    """
+    figures = _EXPECTED[name].get(str(records))
+    if figures is None:
+        return False
+    expected = Digest(**figures)
+    if found != (expected if is_every_update else expected._replace(records=found.records)):
+        raise RunError(f"{name} over {records:,} records put out {found}, but expected is {expected}")
+    return True
 
 
-def output(log: FileLog, topic: str) -> Iterator[tuple[Any, Any]]:
-    """For each partition of a topic the keys and the values of its records."""
+def content(log: FileLog, topic: str) -> Iterator[Pairs]:
+    """The records of a topic, by partition."""
     for partition, end in enumerate(log.end_offsets(topic)):
         pieces = list(log.read(topic, partition, log.start_offsets(topic)[partition], end))
         yield _joined([piece.key for piece in pieces]), _joined([piece.value for piece in pieces])
 
 
-def content(log: FileLog, topic: str) -> list[str]:
-    """A hash for each partition over all its records in their order, however they lie in files."""
-    hashes = []
-    for partition, end in enumerate(log.end_offsets(topic)):
-        columns = [xxhash.xxh3_128() for _ in range(5)]
-        for records in log.read(topic, partition, 0, end):
-            for at, array in ((0, records.key), (2, records.value)):
-                columns[at].update(b"".join(array.to_pylist()))
-                columns[at + 1].update(pa.compute.binary_length(array).to_numpy(zero_copy_only=False))
-            columns[4].update(records.timestamp.astype("<i8"))
-        hashes.append("-".join(column.hexdigest()[:8] for column in columns))
-    return hashes
+def _last_values(result: tuple[str, ...], keys: Any, values: Any) -> list[int]:
+    """The last value of each result key of a partition."""
+    *by, value = result
+    lines = io.BytesIO(b"\n".join(values.to_pylist()))
+    table = pyarrow.json.read_json(lines).select([*by, value]).append_column("key", pa.chunked_array([keys]))
+    last = table.group_by(["key", *by], use_threads=False).aggregate([(value, "last")])
+    numbers: list[int] = last[f"{value}_last"].to_pylist()
+    return numbers
 
 
 def _joined(arrays: list[Any]) -> Any:

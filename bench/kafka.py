@@ -20,14 +20,32 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import data
-from bench.digest import Digest, digest
-from bench.engines import TIMEOUT, Run
+from bench.digest import digest
+from bench.engines import Run
 from bench.measure import RunError, process_cpu, run
+from bench.workloads import Inputs, Workload
 
+PEER = "peers/kstreams/run"
 PARTITIONS = 2
+TIMEOUT = 900
 _DEFAULT_SIZES = {"events": 1_000_000, "accounts": 500_000}
 """The sizes whose topics bear the plain name in the harness."""
+
+
+@contextmanager
+def beside(harness: str | None) -> Iterator[list[KafkaStreams]]:
+    """Kafka Streams ready to run, if there is a harness; its broker runs meanwhile, and afterwards if it did before."""
+    if harness is None:
+        yield []
+        return
+    peer = KafkaStreams(Path(harness))
+    was_started = peer.start_broker()
+    try:
+        peer.prepare()
+        yield [peer]
+    finally:
+        if was_started:
+            peer.stop_broker()
 
 
 class KafkaStreams:
@@ -44,65 +62,63 @@ class KafkaStreams:
 
     def __init__(self, harness: Path):
         self._harness = harness.resolve()
-        if not (self._harness / "peers" / "kstreams" / "run").is_file():
-            raise RunError(f"{harness} holds no peers/kstreams/run: give the folder of the peers' harness (--peers)")
+        if not (self._harness / PEER).is_file():
+            raise RunError(f"{harness} holds no {PEER}: give the folder of a peers' harness")
         missing = [name for name in ("BENCH_WORK", "BENCH_CP_FILE") if not os.environ.get(name)]
         if missing:
-            raise RunError(f"set {' and '.join(missing)} as {harness}/README.md says, or leave --peers away")
+            raise RunError(f"set {' and '.join(missing)} as {harness}/README.md says")
         self._work = Path(os.environ["BENCH_WORK"]).resolve()
         self._bootstrap = os.environ.get("BENCH_BOOTSTRAP", "127.0.0.1:39092")
         self._admin: Any = None
 
-    @contextmanager
-    def broker(self) -> Iterator[None]:
-        """The harness's broker, started if it is not running, and then stopped again in the end."""
-        was_running = self._broker_pid() is not None
-        if not was_running:
-            self._script("broker.sh", "start")
-        try:
-            self._admin = AdminClient({"bootstrap.servers": self._bootstrap})
-            self._topics()
-            self._script("peers/kstreams/run", "--build")
-            yield
-        finally:
-            if not was_running:
-                self._script("broker.sh", "stop")
-
-    def prepare(self, workload: str, records: int) -> None:
-        name = data.set_of(workload)
-        topic = _topic(name, records)
-        if self._records(topic) != records:
-            python = os.environ.get("BENCH_PY", sys.executable)
-            arguments = ["--set", name, "--n", str(records), "--bootstrap", self._bootstrap, "--topic", topic]
-            self._command([python, str(self._harness / "gen.py"), *arguments])
-            if self._records(topic) != records:
-                raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {records}")
-
-    def run(self, workload: str, records: int, *, cache: bool = False, with_digest: bool = True) -> Run:
-        self.prepare(workload, records)
+    def run(self, workload: Workload, inputs: Inputs) -> Run:
+        sources = [self._loaded(name, count) for name, count in inputs.items()]
         sink = f"out-bench-{uuid.uuid4().hex[:8]}"
         folder = self._work / f"run-{sink}"
         folder.mkdir(parents=True)
         self._admin.create_topics([NewTopic(sink, PARTITIONS, 1, config={"retention.ms": "-1"})])[sink].result()
-        options = ["--opt", "guarantee=eos", *([] if cache else ["--opt", "cache=0"])]
-        command = [str(self._harness / "peers" / "kstreams" / "run"), "--workload", workload]
-        command += ["--bootstrap", self._bootstrap, "--in-topic", _topic(data.set_of(workload), records)]
-        command += ["--out-topic", sink, "--records", str(records), "--work", str(folder), *options]
+        command = [str(self._harness / PEER), "--workload", workload.name, "--bootstrap", self._bootstrap]
+        command += ["--in-topic", ",".join(sources), "--out-topic", sink, "--records", str(sum(inputs.values()))]
+        command += ["--work", str(folder), "--opt", "guarantee=eos", *([] if workload.cache else ["--opt", "cache=0"])]
         broker = self._broker_pid() or -1
         try:
             before = process_cpu(broker)
-            cost = run(command, TIMEOUT)
+            cost = run(command)
             broker_cpu = process_cpu(broker) - before
             if not cost.said.get("ok"):
-                raise RunError(f"Kafka Streams did not finish {workload} over {records:,} records: {cost.said}")
-            found = self._digest(workload, sink) if with_digest else None
-            return Run(cost, found, broker_cpu)
+                raise RunError(f"Kafka Streams did not finish {workload.title}: {cost.said}")
+            output = (self._read(sink, partition) for partition in range(PARTITIONS))
+            return Run(cost, digest(workload.result, output), broker_cpu)
         finally:
             self._remove(sink)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _digest(self, workload: str, topic: str) -> Digest:
-        return digest(workload, (self._read(topic, partition) for partition in range(PARTITIONS)))
+    def start_broker(self) -> bool:
+        """Start the harness's broker if it is not running; whether it was started."""
+        if self._broker_pid() is not None:
+            return False
+        self._command([str(self._harness / "broker.sh"), "start"])
+        return True
+
+    def stop_broker(self) -> None:
+        self._command([str(self._harness / "broker.sh"), "stop"])
+
+    def prepare(self) -> None:
+        """Connect to the broker and compile the peer."""
+        self._admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        self._topics()
+        self._command([str(self._harness / PEER), "--build"])
+
+    def _loaded(self, name: str, count: int) -> str:
+        """The topic with a set of so many records, made when it is not there; its name."""
+        topic = _topic(name, count)
+        if self._records(topic) != count:
+            python = os.environ.get("BENCH_PY", sys.executable)
+            arguments = ["--set", name, "--n", str(count), "--bootstrap", self._bootstrap, "--topic", topic]
+            self._command([python, str(self._harness / "gen.py"), *arguments])
+            if self._records(topic) != count:
+                raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {count}")
+        return topic
 
     def _read(self, topic: str, partition: int) -> tuple[Any, Any]:
         """Keys and values of a partition, as a reader of committed records sees them."""
@@ -169,9 +185,6 @@ class KafkaStreams:
         except (OSError, ValueError):
             return None
         return pid
-
-    def _script(self, name: str, *arguments: str) -> None:
-        self._command([str(self._harness / name), *arguments])
 
     def _command(self, command: list[str]) -> None:
         """Run a command of the harness, which may leave a broker running."""

@@ -1,6 +1,6 @@
 """What a process and everything it starts costs: CPU seconds and memory, seen from outside.
 
-A command is run in a session of its own, so that its processes (the driver, the JVM, the slots) can be told from others.
+A command is run in a session of its own, by which its processes (the driver, the JVM, the slots) are known.
 """
 
 from __future__ import annotations

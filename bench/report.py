@@ -6,7 +6,7 @@ import platform
 import re
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,11 +16,11 @@ from rich.table import Table
 
 HEAD = """# Results of the benchmark
 
-Written by `python -m bench` (`make bench`); `README.md` beside it says what is measured and how. Figures of different
-machines, or of different days on a busy machine, do not compare; ratios within a section do.
+Written by `make bench`. Figures of different machines, or of different days on a busy machine, do not compare; ratios
+within a section do.
 """
 
-_COLUMNS = ("", "measured", "lowest to highest", "has to be", "")
+_COLUMNS = ("figure", "measured", "lowest to highest", "has to be", "")
 
 
 @dataclass(frozen=True)
@@ -51,57 +51,59 @@ class Section:
     about: str
     rows: list[Row] = field(default_factory=list)
 
-    def table(self) -> Table:
-        table = Table(*_COLUMNS, title=self.title, title_justify="left", caption=self.about, caption_justify="left")
-        for row in self.rows:
-            style = {None: "", True: "green", False: "bold red"}[row.reached]
-            table.add_row(*row.cells(), style=style)
-        return table
-
     def markdown(self, conditions: str) -> str:
-        lines = [f"## {self.title}", "", self.about, "", "| figure | measured | lowest to highest | has to be | |"]
-        lines += ["|---|---|---|---|---|", *(f"| {' | '.join(row.cells())} |" for row in self.rows)]
+        rows = [_COLUMNS, ("---",) * len(_COLUMNS), *(row.cells() for row in self.rows)]
+        lines = [f"## {self.title}", "", self.about, "", *(f"| {' | '.join(cells)} |" for cells in rows)]
         return "\n".join([*lines, "", conditions, ""])
 
 
-def at_most(what: str, value: float, limit: float, unit: str = "times", spread: str = "") -> Row:
+def table(sections: Sequence[Section]) -> Table:
+    """All figures on one screen."""
+    made = Table(*_COLUMNS)
+    for section in sections:
+        made.add_row(section.title, style="bold")
+        for row in section.rows:
+            made.add_row(*row.cells(), style={None: "", True: "green", False: "bold red"}[row.reached])
+        made.add_section()
+    return made
+
+
+def at_most(what: str, value: float, limit: float, unit: str = "times") -> Row:
     """A figure that must not be greater."""
-    return Row(what, f"{value:.2f} {unit}", spread, f"at most {limit:g}", value <= limit)
+    return Row(what, f"{value:.2f} {unit}", "", f"at most {limit:.4g}", value <= limit)
 
 
-def at_least(what: str, value: float, limit: float, unit: str = "times", spread: str = "") -> Row:
-    """A figure that must not be less."""
-    return Row(what, f"{value:.1f} {unit}", spread, f"at least {limit:g}", value >= limit)
+def at_least(what: str, value: float, limit: float) -> Row:
+    """A ratio that must not be less; any will do where the limit is 0."""
+    return Row(
+        what, f"{value:.1f} times", "", f"at least {limit:g}" if limit else "", value >= limit if limit else None
+    )
 
 
-def spread(values: Sequence[float], digits: int = 2) -> str:
+def spread(values: Collection[float], digits: int = 2) -> str:
     """The lowest and the highest of some values, if there are several."""
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}" if len(values) > 1 else ""
 
 
-def median(values: Sequence[float]) -> float:
+def median(values: Iterable[float]) -> float:
     return float(statistics.median(values))
 
 
-def conditions(runs: int, quick: bool) -> str:
+def conditions(runs: int) -> str:
     """When and on what the figures were measured."""
-    size = ", quick sizes: these figures only show that it runs" if quick else ""
-    python = f"Python {platform.python_version()}"
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "numpy", "rocksdict"))
     return (
-        f"*{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {runs} runs of each{size}; {_machine()}; {python}, {packages}, "
-        f"{_java()}; commit {_commit()}.*"
+        f"*{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, runs of each: {runs}; {_machine()}; "
+        f"Python {platform.python_version()}, {packages}, {_java()}; commit {_commit()}.*"
     )
 
 
-def write(path: Path, sections: Sequence[Section], said: str) -> None:
-    """Put the sections into the file, each in the place of an older one of the same title."""
-    text = path.read_text() if path.exists() else HEAD
-    for section in sections:
-        new = section.markdown(said)
-        old = re.compile(rf"^## {re.escape(section.title)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-        text = old.sub(lambda _, new=new: f"{new}\n", text) if old.search(text) else f"{text.rstrip()}\n\n{new}"
-    path.write_text(f"{text.rstrip()}\n")
+def write(path: Path, section: Section, conditions: str) -> None:
+    """Put a section into the file, in the place of an older one of the same title."""
+    head, *parts = re.split(r"^(?=## )", path.read_text() if path.exists() else HEAD, flags=re.MULTILINE)
+    sections = {part.splitlines()[0]: part for part in parts}
+    sections[f"## {section.title}"] = section.markdown(conditions)
+    path.write_text("\n".join(f"{part.rstrip()}\n" for part in [head, *sections.values()]))
 
 
 def _machine() -> str:

@@ -1,13 +1,19 @@
-"""The jobs of the benchmark, as users would write them."""
+"""The jobs of the benchmark, as users would write them, and what it takes to measure each.
+
+A new workload is one function that builds its topology and one entry in ``WORKLOADS``; what it has to put out goes
+into ``expected.json``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
 
-from penstock import Materialized, StreamsBuilder, TimeWindows, Topology, columnar
+from penstock import StreamsBuilder, TimeWindows, Topology, columnar
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -42,8 +48,12 @@ def w0(source: str, sink: str) -> Topology:
 
 def w1(source: str, sink: str) -> Topology:
     """Counts by key in windows of a minute with ten seconds of grace."""
+    return _window_counts(source, sink, "10 s")
+
+
+def _window_counts(source: str, sink: str, grace: str) -> Topology:
     builder = StreamsBuilder()
-    windows = TimeWindows.of_size_and_grace("60 s", "10 s")
+    windows = TimeWindows.of_size_and_grace("60 s", grace)
     counts = builder.stream(source, key=str, value=bytes).group_by_key().windowed_by(windows).count("counts")
     counts.to_stream().map(window_as_json, key=str, value=str).to(sink)
     return builder.build()
@@ -72,13 +82,52 @@ def w7(source: str, sink: str) -> Topology:
 
 
 def w9(source: str, sink: str) -> Topology:
-    """W1 with a retention that keeps every window, for restarts with much state."""
-    builder = StreamsBuilder()
-    windows = TimeWindows.of_size_and_grace("60 s", "10 s")
-    kept = Materialized.as_("counts").with_retention("1 day")
-    counts = builder.stream(source, key=str, value=bytes).group_by_key().windowed_by(windows).count(materialized=kept)
-    counts.to_stream().map(window_as_json, key=str, value=str).to(sink)
-    return builder.build()
+    """W1 with windows that stay open for a day, for restarts with much state."""
+    return _window_counts(source, sink, "1 day")
 
 
-WORKLOADS = {"PASS": passthrough, "W0": w0, "W1": w1, "W7": w7, "W9": w9}
+Inputs = Mapping[str, int]
+"""How many records of which sets of ``bench.data`` a run reads."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A job whose marginal cost is measured.
+
+    Attributes:
+        name: what the command line, ``expected.json`` and the peers' harness call it.
+        about: what it does, in a few words.
+        topology: builds it, from the names of its input topics and its output topic.
+        few: what the smaller run reads.
+        many: what the larger run reads.
+        result: the fields of an output value that belong to a result's key, and last the one that is summed up;
+            nothing for jobs whose output is no table.
+        cache: put out the last update per key and commit, instead of every update.
+        at_least: how many times less than Kafka Streams it has to cost; 0 where nothing is promised.
+    """
+
+    name: str
+    about: str
+    topology: Callable[..., Topology]
+    few: Inputs
+    many: Inputs
+    result: tuple[str, ...] = ()
+    cache: bool = False
+    at_least: float = 0
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {self.about}"
+
+
+_EVENTS = {"events": 1_000_000}, {"events": 5_000_000}
+_ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
+
+WORKLOADS = (
+    Workload("W0", "filter and project", w0, *_EVENTS),
+    Workload("W1", "windowed count, every update", w1, *_EVENTS, result=("w", "n"), at_least=7),
+    Workload("W1", "windowed count, last per commit", w1, *_EVENTS, result=("w", "n"), cache=True, at_least=10),
+    Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
+)
+
+TOPOLOGIES = {workload.name: workload.topology for workload in WORKLOADS} | {"PASS": passthrough, "W9": w9}

@@ -1,0 +1,62 @@
+"""Runs the benchmark: `python -m bench.run [WORKLOAD]...`, or `make bench`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from bench import kafka, marginal, memory, passthrough, report, restart, trigger
+from bench.engines import Penstock
+from bench.measure import RunError
+from bench.plan import Plan
+from bench.report import Section
+from bench.workloads import WORKLOADS
+
+MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
+    ("PASS", passthrough.measure),
+    *((workload.name, partial(marginal.measure, workload=workload)) for workload in WORKLOADS),
+    ("W9", restart.measure),
+    ("TRIGGER", trigger.measure),
+    ("MEMORY", memory.measure),
+]
+NAMES = sorted({name for name, _ in MEASUREMENTS})
+FOLDER = Path(__file__).parent
+PEERS = "PENSTOCK_BENCH_PEERS"
+
+
+@click.command()
+@click.argument("workloads", nargs=-1, type=click.Choice(NAMES, case_sensitive=False))
+@click.option("--runs", default=3, show_default=True, help="How often everything is measured; medians count.")
+@click.option("--quick", is_flag=True, help="A tenth of the records, to see that it works; RESULTS.md stays.")
+@click.option(
+    "--work", type=click.Path(path_type=Path), default=FOLDER / "work", help="The folder for topics and state."
+)
+def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None:
+    """Measure WORKLOADS, by default all, print a table and write it into bench/RESULTS.md.
+
+    With PENSTOCK_BENCH_PEERS, the folder of a peers' harness, Kafka Streams is measured beside it.
+    """
+    console = Console()
+    sections = []
+    try:
+        with kafka.beside(os.environ.get(PEERS)) as peers:
+            plan = Plan(Penstock(work), peers, runs, quick, lambda text: console.print(text, style="dim"))
+            for name, measure in MEASUREMENTS:
+                if not workloads or name in workloads:
+                    sections.append(measure(plan))
+                    if not quick:
+                        report.write(FOLDER / "RESULTS.md", sections[-1], report.conditions(runs))
+    except RunError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        if sections:
+            console.print(report.table(sections))
+
+
+if __name__ == "__main__":
+    main()
