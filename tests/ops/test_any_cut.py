@@ -1,0 +1,433 @@
+"""Any split of any input gives the same output, for every operator.
+
+Each topology below runs over random records: null keys and values, disorder in time, keys that come back. The test
+driver takes them one by one; the engine gets them in random micro-batches, commits and chunks, and is now and then
+closed or crashes. Outputs, stores and drops must not tell the one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import Materialized, StreamsBuilder, TimeWindows, Topology, columnar
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import KTable
+from penstock.engine.lower import LOWER
+from penstock.testing import TopologyTestDriver
+from penstock.testing.cuts import CutDriver
+from support.flows import Driver, Row
+
+EXAMPLES: dict[str, Callable[[StreamsBuilder], None]] = {}
+"""Topologies that read ``in`` and perhaps ``other``, whose keys are text and whose values are small numbers."""
+
+CACHED: list[str] = []
+"""Those in which a table that sends its updates to ``out`` reads the input itself."""
+
+
+def example(build: Callable[[StreamsBuilder], None]) -> Callable[[StreamsBuilder], None]:
+    EXAMPLES[build.__name__] = build
+    return build
+
+
+def cached(build: Callable[[StreamsBuilder], None]) -> Callable[[StreamsBuilder], None]:
+    CACHED.append(build.__name__)
+    return example(build)
+
+
+def stream(builder: StreamsBuilder, topic: str = "in") -> KStream:
+    return builder.stream(topic, value=int)
+
+
+def table(builder: StreamsBuilder, **kept: Any) -> KTable:
+    return builder.table("in", value=int, **kept)
+
+
+def at_least_2(key: Any, value: Any) -> bool:
+    return value is not None and value >= 2
+
+
+def letter(key: Any, value: Any) -> Any:
+    """A key of few, sometimes none."""
+    return None if value is None else "xyz"[value % 3]
+
+
+def add(total: int, value: int) -> int:
+    return total + value
+
+
+def subtract(total: int, value: int) -> int:
+    return total - value
+
+
+# --- without state ---------------------------------------------------------------------------------------------------
+
+
+@example
+def filter(builder: StreamsBuilder) -> None:
+    stream(builder).filter(at_least_2).to("out")
+
+
+@example
+def filter_not(builder: StreamsBuilder) -> None:
+    stream(builder).filter_not(at_least_2).to("out")
+
+
+@example
+def columnar_filter(builder: StreamsBuilder) -> None:
+    @columnar
+    def positive(key: Any, value: Any) -> Any:
+        return pc.greater(value, 0)
+
+    stream(builder).filter(positive).to("out")
+
+
+@example
+def map(builder: StreamsBuilder) -> None:
+    stream(builder).map(lambda key, value: (letter(key, value), key), key=str, value=str).to("out")
+
+
+@example
+def map_values(builder: StreamsBuilder) -> None:
+    stream(builder).map_values(lambda key, value: None if value == 3 else f"{key}{value}", value=str).to("out")
+
+
+@example
+def flat_map(builder: StreamsBuilder) -> None:
+    stream(builder).flat_map(lambda key, value: [(key, n) for n in range(value or 0)], value=int).to("out")
+
+
+@example
+def flat_map_values(builder: StreamsBuilder) -> None:
+    stream(builder).flat_map_values(lambda value: range(value or 0), value=int).to("out")
+
+
+@example
+def select_key(builder: StreamsBuilder) -> None:
+    stream(builder).select_key(letter).to("out")
+
+
+@example
+def peek(builder: StreamsBuilder) -> None:
+    stream(builder).peek(lambda key, value: None).to("out")
+
+
+@example
+def merge(builder: StreamsBuilder) -> None:
+    doubled = stream(builder, "other").map_values(lambda value: value and value * 2, value=int)
+    stream(builder).merge(doubled).to("out")
+
+
+@example
+def merge_with_itself(builder: StreamsBuilder) -> None:
+    numbers = stream(builder)
+    numbers.filter(at_least_2).merge(numbers).to("out")
+
+
+@example
+def split(builder: StreamsBuilder) -> None:
+    branches = stream(builder).split("by-").branch(at_least_2, "large").default_branch("rest")
+    branches["by-rest"].to("rest")
+    branches["by-large"].merge(branches["by-rest"]).to("out")
+
+
+@example
+def repartition(builder: StreamsBuilder) -> None:
+    stream(builder).select_key(letter).repartition("moved").to("out")
+
+
+@example
+def a_topic_that_is_read_again(builder: StreamsBuilder) -> None:
+    stream(builder).filter(at_least_2).to("other")
+    stream(builder, "other").map_values(lambda value: -value if value else value, value=int).to("out")
+
+
+@example
+def time_from_the_value(builder: StreamsBuilder) -> None:
+    numbers = builder.stream("in", value=int, timestamp=lambda value: 0 if value is None else 20 * value)
+    windows = TimeWindows.of_size_and_grace(20, 10)
+    numbers.group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+@cached
+def table_source(builder: StreamsBuilder) -> None:
+    table(builder, store="store").to_stream().to("out")
+
+
+@example
+def table_source_without_a_store(builder: StreamsBuilder) -> None:
+    table(builder).to_stream().to("out")
+
+
+@cached
+def to_table(builder: StreamsBuilder) -> None:
+    stream(builder).to_table("store").to_stream().to("out")
+
+
+@example
+def to_table_behind_a_new_key(builder: StreamsBuilder) -> None:
+    stream(builder).select_key(letter).to_table("store").to_stream().to("out")
+
+
+@example
+def table_filter(builder: StreamsBuilder) -> None:
+    table(builder, store="rows").filter(at_least_2).to_stream().to("out")
+
+
+@example
+def table_filter_without_a_store(builder: StreamsBuilder) -> None:
+    table(builder).filter_not(at_least_2).to_stream().to("out")
+
+
+@example
+def table_filter_with_a_store_of_its_own(builder: StreamsBuilder) -> None:
+    table(builder).filter(at_least_2, store="store").to_stream().to("out")
+
+
+@example
+def table_map_values(builder: StreamsBuilder) -> None:
+    table(builder, store="rows").map_values(lambda value: None if value == 2 else value * 10, value=int).filter(
+        lambda key, value: value > 10
+    ).to_stream().to("out")
+
+
+@example
+def table_map_values_with_a_store_of_its_own(builder: StreamsBuilder) -> None:
+    table(builder).map_values(lambda key, value: f"{key}{value}", value=str, store="store").to_stream().to("out")
+
+
+@example
+def to_stream_under_new_keys(builder: StreamsBuilder) -> None:
+    table(builder, store="rows").to_stream(lambda key, value: value, key=int).to("out")
+
+
+# --- aggregations ----------------------------------------------------------------------------------------------------
+
+
+@cached
+def count(builder: StreamsBuilder) -> None:
+    stream(builder).group_by_key().count("store").to_stream().to("out")
+
+
+@example
+def count_behind_a_new_key(builder: StreamsBuilder) -> None:
+    stream(builder).group_by(letter).count("store").to_stream().to("out")
+
+
+@cached
+def count_in_memory(builder: StreamsBuilder) -> None:
+    stream(builder).group_by_key().count(materialized=Materialized.as_("store").in_memory()).to_stream().to("out")
+
+
+@cached
+def reduce(builder: StreamsBuilder) -> None:
+    sums = stream(builder).group_by_key().reduce(lambda total, n: None if n == 3 else total + n, "store")
+    sums.to_stream().to("out")
+
+
+@cached
+def aggregate(builder: StreamsBuilder) -> None:
+    def append(key: str, value: int, seen: list[Any]) -> list[Any] | None:
+        seen.append([key, value])
+        return None if value == 3 else seen
+
+    stream(builder).group_by_key().aggregate(list, append, value=list, store="store").to_stream().to("out")
+
+
+@cached
+def tumbling_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    stream(builder).group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+@cached
+def hopping_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5).advance_by(3)
+    sums = stream(builder).group_by_key().windowed_by(windows).reduce(lambda total, n: (total or 0) + (n or 0), "store")
+    sums.to_stream().to("out")
+
+
+@example
+def windows_behind_a_new_key(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_with_no_grace(10).advance_by(5)
+    kept = Materialized.as_("store").in_memory()
+    numbers = stream(builder).group_by(letter).windowed_by(windows)
+    numbers.aggregate(str, lambda k, v, seen: f"{seen}{v}", value=str, materialized=kept).to_stream().to("out")
+
+
+@example
+def windows_that_are_grouped_again(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    counts = stream(builder).group_by_key().windowed_by(windows).count("counts")
+    by_key = counts.group_by(lambda window, n: (window.key, n), value=int)
+    by_key.reduce(add, subtract, "store").to_stream().to("out")
+
+
+@example
+def table_count(builder: StreamsBuilder) -> None:
+    groups = table(builder).group_by(lambda key, value: (letter(key, value), key), value=str)
+    groups.count("store").to_stream().to("out")
+
+
+@example
+def table_reduce(builder: StreamsBuilder) -> None:
+    groups = table(builder, store="rows").group_by(lambda key, value: (letter(key, value), value), value=int)
+    groups.reduce(add, subtract, "store").to_stream().to("out")
+
+
+@example
+def table_aggregate(builder: StreamsBuilder) -> None:
+    groups = table(builder).filter(at_least_2).group_by(lambda key, value: ("all", f"{key}{value}"), value=str)
+    groups.aggregate(
+        list,
+        lambda key, value, seen: [*seen, value],
+        lambda key, value, seen: [one for one in seen if one != value],
+        value=list,
+        store="store",
+    ).to_stream().to("out")
+
+
+@example
+def three_stages(builder: StreamsBuilder) -> None:
+    per_letter = stream(builder).group_by(letter).count("counts")
+    per_count = per_letter.group_by(lambda key, n: (n % 2 if n else None, key), key=int, value=str)
+    per_count.count("store").to_stream().to("out")
+
+
+@example
+def two_tables_from_one_stream(builder: StreamsBuilder) -> None:
+    numbers = stream(builder)
+    numbers.group_by_key().count("counts").to_stream().to("out")
+    numbers.group_by_key().reduce(max, "store").to_stream().to("largest")
+
+
+# --- the tests -------------------------------------------------------------------------------------------------------
+
+UNCACHED = {"statestore_cache_max_bytes": 0}
+NAMES = list(EXAMPLES)
+FEW = settings(max_examples=max(5, settings.default.max_examples // 8))
+CHUNKS = st.sampled_from([1000, 3, 2, 1])
+
+
+def topology_of(name: str) -> Topology:
+    builder = StreamsBuilder()
+    EXAMPLES[name](builder)
+    return builder.build()
+
+
+def rows(topology: Topology) -> st.SearchStrategy[list[Row]]:
+    """Records with null keys, null values, disorder in time, and now and then a jump of stream time."""
+    topics = [topic for topic in topology.source_topics if topic not in topology.sink_topics]
+    row = st.tuples(
+        st.sampled_from(topics),
+        st.sampled_from(["a", "b", "c", None]),
+        st.sampled_from([1, 2, 3, 0, None]),
+        st.integers(0, 30) | st.sampled_from([31, 100, 1000]),
+    )
+    return st.lists(row, max_size=25)
+
+
+def pipe(driver: Driver, rows: Sequence[Row], first: int = 0) -> None:
+    """Pipe rows in; each output says in its headers which of them caused it."""
+    for number, row in enumerate(rows, first):
+        driver.pipe_input(*row, headers=[("caused by", str(number).encode())])
+
+
+def outputs(driver: Driver) -> dict[str, Any]:
+    return {topic: driver.read_output(topic) for topic in driver.topology.sink_topics}
+
+
+def stores(driver: Driver) -> dict[str, list[Row]]:
+    names = [spec.name for spec in driver.topology.facts.stores.values()]
+    return {name: sorted(driver.store(name).all(), key=repr) for name in names}
+
+
+def test_every_operator_has_an_example() -> None:
+    covered = {type(node) for name in EXAMPLES for node in topology_of(name).nodes}
+    assert {node.__name__ for node in set(LOWER) - covered} == set()
+
+
+def check_any_cut(name: str, data: st.DataObject) -> None:
+    """Outputs, stores and drops of an example are those of the test driver, however the input is cut."""
+    topology = topology_of(name)
+    given_rows = data.draw(rows(topology), "rows")
+    uncut = TopologyTestDriver(topology, **UNCACHED)
+    pipe(uncut, given_rows)
+    with CutDriver(topology, data.draw(st.randoms(use_true_random=False), "cuts"), **UNCACHED) as cut:
+        pipe(cut, given_rows)
+        assert outputs(cut) == outputs(uncut)
+        assert stores(cut) == stores(uncut)
+        assert cut.metrics() == uncut.metrics()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@FEW
+@given(data=st.data())
+def test_no_cut_shows_in_outputs_stores_and_drops(name: str, data: st.DataObject) -> None:
+    check_any_cut(name, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_no_cut_shows_in_outputs_stores_and_drops_looked_at_longer(name: str, data: st.DataObject) -> None:
+    check_any_cut(name, data)
+
+
+# --- caching ---------------------------------------------------------------------------------------------------------
+
+
+def last_of_each_key(updates: list[Any], known: dict[Any, Any]) -> list[Any]:
+    """The last update of each key; without deletions of keys that were not ``known``, which this brings up to date."""
+    last: dict[Any, Any] = {}
+    for update in updates:
+        last.pop(update.key, None)
+        last[update.key] = update
+    sent = [update for update in last.values() if update.value is not None or known.get(update.key) is not None]
+    known.update((update.key, update.value) for update in sent)
+    return sent
+
+
+@pytest.mark.parametrize("name", CACHED)
+@FEW
+@given(data=st.data())
+def test_a_cached_table_sends_the_last_update_of_each_key_and_commit(name: str, data: st.DataObject) -> None:
+    topology = topology_of(name)
+    commits = data.draw(st.lists(rows(topology), max_size=5), "the rows of each commit")
+    uncached = TopologyTestDriver(topology, **UNCACHED)
+    known: dict[Any, Any] = {}
+    first = 0
+    with CutDriver(topology, chunk_records=data.draw(CHUNKS, "chunk")) as cached:
+        for given_rows in commits:
+            pipe(uncached, given_rows, first)
+            pipe(cached, given_rows, first)
+            first += len(given_rows)
+            assert cached.read_output("out") == last_of_each_key(uncached.read_output("out"), known)
+        assert stores(cached) == stores(uncached)
+        assert cached.metrics() == uncached.metrics()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if topology_of(name).facts.stores])
+@FEW
+@given(data=st.data())
+def test_with_caching_the_tables_end_with_the_same_values(name: str, data: st.DataObject) -> None:
+    """But for groups that a table only passed through within one commit: those hold nothing, or do not exist."""
+    topology = topology_of(name)
+    given_rows = data.draw(rows(topology), "rows")
+    uncached = TopologyTestDriver(topology, **UNCACHED)
+    pipe(uncached, given_rows)
+    with CutDriver(topology, data.draw(st.randoms(use_true_random=False), "cuts")) as cached:
+        pipe(cached, given_rows)
+        assert values_of(stores(cached)) == values_of(stores(uncached))
+
+
+def values_of(stores: dict[str, list[Row]]) -> dict[str, dict[Any, Any]]:
+    return {name: {key: value for key, value, _ in rows if value} for name, rows in stores.items()}
