@@ -126,7 +126,7 @@ class Log(ABC):
 
     @abstractmethod
     def create_topic(self, info: TopicInfo) -> None:
-        """Make a topic; raises ``TopicExistsError``."""
+        """Make a topic; raises ``TopicExistsError``, or ``ConfigError`` for a wrong name or no partitions."""
 
     @abstractmethod
     def topic(self, name: str) -> TopicInfo:
@@ -174,13 +174,25 @@ class Log(ABC):
         return sum(self.end_offsets(topic)) - sum(self.start_offsets(topic))
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether a topic can bear this name, by Kafka's rules."""
+    return bool(_NAME.fullmatch(name)) and name not in (".", "..")
+
+
 def check_topic_name(name: str) -> str:
     """The name, if a topic can bear it; raises ``ConfigError``."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
+    if not is_topic_name(name):
         raise ConfigError(
             f"{name!r} cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
         )
     return name
+
+
+def check_topic(info: TopicInfo) -> None:
+    """Raise ``ConfigError`` for a name that no topic can bear, or a topic without partitions."""
+    check_topic_name(info.name)
+    if info.partitions < 1:
+        raise ConfigError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
 
 
 def to_record_batch(records: Records) -> Any:

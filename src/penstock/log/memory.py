@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.arrays import Binary, IntArray
 from penstock.errors import TopicExistsError, TopicNotFoundError
-from penstock.log.base import Log, Records, Segment, SegmentWriter, TopicInfo
+from penstock.log.base import Log, Records, Segment, SegmentWriter, TopicInfo, check_topic
 from penstock.storage import FileRef
 
 
@@ -42,6 +42,7 @@ class MemoryLog(Log):
         return sorted(self._infos)
 
     def create_topic(self, info: TopicInfo) -> None:
+        check_topic(info)
         if info.name in self._infos:
             raise TopicExistsError(f"topic {info.name!r} exists already")
         self._infos[info.name] = info
@@ -60,6 +61,7 @@ class MemoryLog(Log):
         return [_end(pieces) for pieces in self._records[topic]]
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        self.topic(topic)
         for records in self._records[topic][partition]:
             if records.offset < end and records.offset + len(records) > start:
                 yield records.slice(max(start - records.offset, 0), min(end - records.offset, len(records)))
@@ -69,6 +71,7 @@ class MemoryLog(Log):
         return _MemoryWriter(self._written, f"{topic}-{name}")
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+        self.topic(topic)
         if producer and self._producers.get((topic, producer), -1) >= sequence:
             return False
         self._producers[topic, producer] = sequence

@@ -14,19 +14,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from penstock.errors import (
     CorruptDataError,
-    LogError,
     OffsetOutOfRangeError,
     TopicExistsError,
     TopicNotFoundError,
 )
-from penstock.log.base import Log, Records, Segment, TopicInfo, check_topic_name
+from penstock.log.base import Log, Records, Segment, TopicInfo, check_topic, is_topic_name
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import Entry, EntryFiles, TopicState
-from penstock.storage import create_file
+from penstock.log.file.topic_file import create_topic_file, read_topic_file
 
 
 class TopicStats(NamedTuple):
@@ -60,24 +57,21 @@ class FileLog(Log):
         return str(self.root)
 
     def topics(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        return sorted(path.parent.name for path in self.root.glob("*/topic.json"))
+        names = (path.parent.name for path in self.root.glob("*/topic.json"))
+        return sorted(name for name in names if is_topic_name(name))
 
     def create_topic(self, info: TopicInfo) -> None:
-        check_topic_name(info.name)
-        if info.partitions < 1:
-            raise LogError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
-        if not create_file(self.root / info.name / "topic.json", msgspec.json.encode(info)):
+        check_topic(info)
+        if not create_topic_file(self.root / info.name / "topic.json", info):
             raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}")
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records."""
         self.topic(name)
-        grave = self.root / f".deleted-{name}-{os.urandom(4).hex()}"
-        (self.root / name).rename(grave)
+        (self.root / name).rename(self.root / f"~{os.urandom(8).hex()}")  # a name that no topic can bear
         self._topics.pop(name, None)
-        shutil.rmtree(grave)
+        for grave in self.root.glob("~*"):  # also those of programs that were killed here
+            shutil.rmtree(grave, ignore_errors=True)
 
     def topic(self, name: str) -> TopicInfo:
         return self._topic(name).info
@@ -91,15 +85,16 @@ class FileLog(Log):
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         found = self._topic(topic)
         state = found.state if found.state.ends[partition] >= end else found.fresh()
-        if start < state.starts[partition]:
-            raise OffsetOutOfRangeError(
-                f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "
-                f"the first one still there is {state.starts[partition]}"
-            )
+        _check_start(state, topic, partition, start)
         for segment in state.segments_from(partition, start):
             if segment.base >= end:
                 return
-            yield from found.segments.read(segment, start, end)
+            try:
+                yield from found.segments.read(segment, start, end)
+            except CorruptDataError as error:
+                _check_start(found.fresh(), topic, partition, start)  # retention may have removed the file
+                place = f"partition {partition}, offsets {segment.base} to {segment.end - 1}"
+                raise CorruptDataError(f"topic {topic!r}, {place}: {error}") from None
 
     def stats(self, topic: str) -> TopicStats:
         """How much a topic holds."""
@@ -122,10 +117,15 @@ class FileLog(Log):
                 return True
 
     def trim(self, topic: str, starts: dict[int, int]) -> None:
-        """Remove the records of partitions before these offsets; whole segments only give their space back."""
+        """Remove the records of partitions before these offsets; whole segments only give their space back.
+
+        Raises:
+            OffsetOutOfRangeError: the partition does not exist or ends before the offset.
+        """
         found = self._topic(topic)
         while True:
             state = found.fresh()
+            _check_trim(state, topic, starts)
             before = state.files()
             if found.entries.create(state, Entry(starts=starts, at=time.time_ns() // 1_000_000)):
                 break
@@ -161,7 +161,8 @@ class FileLog(Log):
 
     def _topic(self, name: str) -> _Topic:
         topic = self._topics.get(name)
-        if topic is None:
+        if topic is None or topic.identity != _identity(topic.path):
+            self._topics.pop(name, None)
             topic = self._topics[name] = _Topic(self.root, name, self.topics())
         return topic
 
@@ -171,21 +172,49 @@ class _Topic:
 
     def __init__(self, root: Path, name: str, others: list[str]):
         self.folder = root / name
+        self.path = self.folder / "topic.json"
+        self.identity = _identity(self.path)
         try:
-            self.info = msgspec.json.decode((self.folder / "topic.json").read_bytes(), type=TopicInfo)
+            self.info = read_topic_file(self.path)
         except FileNotFoundError:
             there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
             raise TopicNotFoundError(
                 f"topic {name!r} does not exist in {root}: {there}; make it with "
                 f"`penstock topics create {name}` or by producing into it"
             ) from None
-        except msgspec.DecodeError as error:
-            raise CorruptDataError(f"{self.folder / 'topic.json'} is damaged: {error}") from None
         self.entries = EntryFiles(self.folder / "commits")
         self.segments = SegmentFiles(self.folder / "data")
         self.state: TopicState = self.entries.load(self.info.partitions)
 
     def fresh(self) -> TopicState:
         """The state with everything appended by now."""
-        self.entries.refresh(self.state)
+        self.state = self.entries.refresh(self.state)
         return self.state
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from one that was later made in its place; None when there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _check_start(state: TopicState, topic: str, partition: int, start: int) -> None:
+    if start < state.starts[partition]:
+        raise OffsetOutOfRangeError(
+            f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "
+            f"the first one still there is {state.starts[partition]}"
+        )
+
+
+def _check_trim(state: TopicState, topic: str, starts: dict[int, int]) -> None:
+    for partition, start in starts.items():
+        if not 0 <= partition < len(state.ends):
+            raise OffsetOutOfRangeError(f"topic {topic!r} has no partition {partition} to remove records from")
+        if start > state.ends[partition]:
+            raise OffsetOutOfRangeError(
+                f"topic {topic!r}, partition {partition}: cannot remove the records before offset {start}; "
+                f"the partition ends at offset {state.ends[partition]}"
+            )

@@ -51,9 +51,9 @@ class TopicState(msgspec.Struct):
             self.segments[segment.partition].append(segment)
             self.ends[segment.partition] = segment.end
         for partition, start in entry.starts.items():
+            start = max(start, self.starts[partition])  # two programs may apply retention at once
             self.starts[partition] = start
-            kept = [segment for segment in self.segments[partition] if segment.end > start]
-            self.segments[partition] = kept
+            self.segments[partition] = [segment for segment in self.segments[partition] if segment.end > start]
         if entry.producer:
             self.producers[entry.producer] = entry.sequence
         self.next += 1
@@ -85,24 +85,35 @@ class EntryFiles:
 
     def load(self, partitions: int) -> TopicState:
         """The newest state: the last checkpoint and all entries behind it."""
-        names = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
-        checkpoints = [name for name in names if name.endswith(".checkpoint")]
-        state = TopicState.empty(partitions)
-        if checkpoints:
-            state = self._read(checkpoints[-1], TopicState)
-        numbers = [int(name[:_DIGITS]) for name in names if name.endswith(".json")]
-        for number in range(state.next, numbers[-1] + 1 if numbers else 0):
-            state.apply(self._read(_entry(number), Entry))
-        return state
+        while True:
+            newest = self._newest_checkpoint()
+            try:
+                return self._load_from(newest, partitions)
+            except FileNotFoundError as error:
+                if self._newest_checkpoint() == newest:  # else it was summed up meanwhile
+                    raise CorruptDataError(
+                        f"{error.filename} is missing though later entries are there; restore it from a backup"
+                    ) from None
 
-    def refresh(self, state: TopicState) -> None:
-        """Take up entries that have come since."""
-        while (self.folder / _entry(state.next)).exists():
-            state.apply(self._read(_entry(state.next), Entry))
+    def refresh(self, state: TopicState) -> TopicState:
+        """The state with all entries that have come since.
+
+        It is another object when entries that it lacks have been summed up and removed.
+        """
+        try:
+            while (self.folder / _entry(state.next)).exists():
+                state.apply(self._read(_entry(state.next), Entry))
+        except FileNotFoundError:
+            pass
+        return state if self._is_near(state) else self.load(len(state.ends))
 
     def create(self, state: TopicState, entry: Entry) -> bool:
         """Add an entry behind the state; False when somebody else was faster."""
-        if not create_file(self.folder / _entry(state.next), seal(entry)):
+        path = self.folder / _entry(state.next)
+        if not create_file(path, seal(entry)):
+            return False
+        if not self._is_near(state):  # the number was free because its entry had been summed up
+            path.unlink(missing_ok=True)
             return False
         state.apply(entry)
         if state.next % CHECKPOINT_EVERY == 0:
@@ -111,24 +122,37 @@ class EntryFiles:
 
     def checkpoint(self, state: TopicState) -> None:
         """Sum up all entries so far, and remove those that the checkpoint before this one summed up."""
-        older = sorted(path.name for path in self.folder.glob("*.checkpoint"))
-        create_file(self.folder / f"{state.next:0{_DIGITS}d}.checkpoint", seal(state))
-        for name in older[:-1]:
-            (self.folder / name).unlink(missing_ok=True)
+        name = f"{state.next:0{_DIGITS}d}.checkpoint"
+        older = sorted(path.name for path in self.folder.glob("*.checkpoint") if path.name < name)
+        create_file(self.folder / name, seal(state))
+        for before in older[:-1]:
+            (self.folder / before).unlink(missing_ok=True)
         summed_up = int(older[-1][:_DIGITS]) if older else 0
-        for path in self.folder.glob("*.json"):
+        for path in sorted(self.folder.glob("*.json")):  # the oldest goes first: see _is_near
             if int(path.name[:_DIGITS]) < summed_up:
                 path.unlink(missing_ok=True)
 
+    def _is_near(self, state: TopicState) -> bool:
+        """Whether no entry behind the state can have been removed: the last one that it knows is still there."""
+        if state.next == 0:
+            return self._newest_checkpoint() is None
+        return (self.folder / _entry(state.next - 1)).exists()
+
+    def _newest_checkpoint(self) -> str | None:
+        return max((path.name for path in self.folder.glob("*.checkpoint")), default=None)
+
+    def _load_from(self, checkpoint: str | None, partitions: int) -> TopicState:
+        state = TopicState.empty(partitions) if checkpoint is None else self._read(checkpoint, TopicState)
+        newest = max((path.name for path in self.folder.glob("*.json")), default="")
+        while _entry(state.next) <= newest:
+            state.apply(self._read(_entry(state.next), Entry))
+        if state.next:
+            self._read(_entry(state.next - 1), Entry)  # it must be there: see _is_near
+        return state
+
     def _read(self, name: str, type_: type[T]) -> T:
         path = self.folder / name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise CorruptDataError(
-                f"{path} is missing though later entries are there; restore it from a backup"
-            ) from None
-        return unseal(data, type_, str(path))
+        return unseal(path.read_bytes(), type_, str(path))
 
 
 def _entry(number: int) -> str:
