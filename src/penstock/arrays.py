@@ -84,14 +84,18 @@ def without_last(values: Binary, count: int) -> Binary:
 
 
 def last_numbers(values: Binary) -> IntArray:
-    """The last 8 bytes of each value as a number, big endian.
+    """The last 8 bytes of each value as a number, big endian; 0 where it is null. No value may be shorter.
 
     >>> last_numbers(pa.array([b"key" + (7).to_bytes(8, "big")], pa.binary())).tolist()
     [7]
     """
     where = spans(values)
-    ends = where.data[(where.start + where.length - 8)[:, None] + np.arange(8)]
-    return np.ascontiguousarray(ends).view(">i8").ravel().astype(np.int64)
+    missing = null_mask(values)
+    present = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
+    places = (where.start + where.length - 8)[present]
+    numbers = np.zeros(len(values), np.int64)
+    numbers[present] = np.ascontiguousarray(where.data[places[:, None] + np.arange(8)]).view(">i8").ravel()
+    return numbers
 
 
 _BEYOND = 2**31 - 1

@@ -43,7 +43,10 @@ class StrSerde(Serde):
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, str):
             raise self.refuse(value)
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise SerdeError(f"the serde 'str' cannot encode {value!r}: {error.reason}") from None
 
     def decode(self, data: bytes) -> str:
         try:
@@ -53,9 +56,12 @@ class StrSerde(Serde):
 
     def encode_all(self, values: list[Any]) -> Binary:
         try:
-            return pa.array(values, pa.string()).cast(pa.binary())
-        except (pa.ArrowException, TypeError):
+            data = pa.array(values)  # Arrow finds the type: told to make text, it would take bytes as well
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            data = None
+        if data is None or not (pa.types.is_string(data.type) or pa.types.is_null(data.type)):
             return super().encode_all(values)  # finds the value and says what is wrong with it
+        return data.cast(pa.binary())
 
     def decode_all(self, data: Binary) -> list[str | None]:
         try:
@@ -87,7 +93,7 @@ class NumberSerde(Serde):
 
     def decode(self, data: bytes) -> Any:
         if len(data) != 8:
-            raise SerdeError(f"a {self.name} has 8 bytes, got {len(data)}: {data!r}")
+            raise SerdeError(f"the serde {self.name!r} needs 8 bytes, got {len(data)}: {data!r}")
         return self._format.unpack(data)[0]
 
     def __reduce__(self) -> Any:

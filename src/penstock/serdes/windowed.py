@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import Binary, last_numbers, without_last
 from penstock.durations import MAX_MS
@@ -31,7 +32,11 @@ class TimeWindowedSerde(Serde):
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, Windowed):
             raise self.refuse(value)
-        return self.inner.encode(value.key) + value.start.to_bytes(8, "big", signed=True)
+        try:
+            start = value.start.to_bytes(8, "big", signed=True)
+        except (AttributeError, OverflowError):
+            raise SerdeError(f"{value!r}: the start of a window is an int of 8 bytes, got {value.start!r}") from None
+        return self.inner.encode(value.key) + start
 
     def decode(self, data: bytes) -> Windowed:
         if len(data) < 8:
@@ -41,6 +46,9 @@ class TimeWindowedSerde(Serde):
 
     def arrow(self, data: Binary) -> Windowed:
         """The arrays ``key``, ``start`` and ``end``."""
+        short = np.flatnonzero(pc.less(pc.binary_length(data), 8).fill_null(False))
+        if short.size:
+            self.decode(data[int(short[0])].as_py())
         starts = last_numbers(data)
         key = self.inner.arrow(without_last(data, 8))
         return Windowed(key, pa.array(starts), pa.array(np.minimum(starts, MAX_MS - self.size) + self.size))
