@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 from penstock.errors import ConfigError
 
@@ -30,7 +31,7 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
         what: the argument's name, for the error message.
 
     Raises:
-        ConfigError: the duration is negative or cannot be understood.
+        ConfigError: the duration is negative, too long or cannot be understood.
 
     >>> to_ms("10 minutes"), to_ms("1 h 30 min"), to_ms(250), to_ms(timedelta(seconds=2))
     (600000, 5400000, 250, 2000)
@@ -38,6 +39,8 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
     ms = _parse(duration, what)
     if ms < 0:
         raise ConfigError(f"{what} must not be negative, got {duration!r} ({ms} ms)")
+    if ms > MAX_MS:
+        raise ConfigError(f"{what} must not be longer than {MAX_MS} ms, got {duration!r}")
     return ms
 
 
@@ -57,12 +60,12 @@ def _parse(duration: Duration, what: str) -> int:
 
 
 def _parse_text(text: str, what: str) -> int:
-    total, at = 0.0, 0
+    total, at = Decimal(0), 0
     while match := _PART.match(text, at):
         unit = _UNITS.get(match[2].lower())
         if unit is None:
             raise ConfigError(f"{what}: {match[2]!r} in {text!r} is no unit of time; use ms, s, min, h, d or w")
-        total += float(match[1]) * unit
+        total += Decimal(match[1]) * unit
         at = match.end()
     if at == 0 or text[at:].strip():
         raise ConfigError(f"{what}: cannot read {text!r} as a duration; write it like '10 minutes' or '1 h 30 min'")

@@ -13,8 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.sizes import to_bytes
 
 MIB = 1 << 20
+
+_AT_LEAST_1 = ("commit_max_bytes", "chunk_records", "hot_max_bytes", "flush_rows", "flush_commits", "block_cache_bytes")
+
+_KINDS = {
+    "int": "a whole number",
+    "str": "text",
+    "str | None": "text",
+    "Path": "a path",
+    "Path | None": "a path",
+}
+"""What values of a type are called in messages."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class StateSettings:
 class Settings:
     """All settings of an application.
 
+    Sizes in bytes may also be given as text such as ``"64 MB"``.
+
     Attributes:
         log_dir: the folder of the file log's topics.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
@@ -55,7 +69,7 @@ class Settings:
 
     log_dir: Path = Path(".penstock/log")
     state_dir: Path | None = None
-    checkpoint: str | None = None
+    checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys
     statestore_cache_max_bytes: int = 10 * MIB
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB
@@ -74,9 +88,15 @@ class Settings:
         kind, _, topic = self.on_error.partition(":")
         if kind not in ("fail", "skip", "dead_letter") or (kind == "dead_letter") != bool(topic):
             raise ConfigError(f"on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got {self.on_error!r}")
-        for name in ("commit_max_bytes", "chunk_records", "hot_max_bytes", "flush_rows", "flush_commits"):
+        for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("statestore_cache_max_bytes", "output_partitions"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("statestore_uncommitted_max_records", "statestore_uncommitted_max_bytes"):
+            if getattr(self, name) < 1 and getattr(self, name) != -1:
+                raise ConfigError(f"{name} must be at least 1, or -1 for no limit, got {getattr(self, name)}")
         if self.snapshot_commits < self.flush_commits:
             raise ConfigError(
                 f"snapshot_commits ({self.snapshot_commits}) must not be less than flush_commits "
@@ -155,6 +175,10 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
+    if value == "":
+        raise ConfigError(f"{name} ({origin}) must not be empty")
+    if name.endswith("_bytes") and isinstance(value, str):
+        return to_bytes(value, f"{name} ({origin})")
     try:
         if type_ == "int":
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
@@ -162,6 +186,8 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
             return int(value)
         if type_.startswith("Path"):
             return Path(value)
+        if not isinstance(value, str | Path):
+            raise TypeError
         return str(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{name} ({origin}) must be {type_}, got {value!r}") from None
+        raise ConfigError(f"{name} ({origin}) must be {_KINDS[type_]}, got {value!r}") from None

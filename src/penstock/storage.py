@@ -139,7 +139,14 @@ class ObjectStorage(Storage):
             raise ConfigError(f"the checkpoint storage {url} needs obstore: pip install 'penstock[obstore]'") from None
         self._url = url
         self._obstore = obstore
-        self._store = from_url(url)
+        try:
+            self._store = from_url(url)
+        except obstore.exceptions.BaseError:  # its message shows the whole URL, which may hold keys
+            kind = url.partition("://")[0]
+            raise ConfigError(
+                f"the checkpoint storage {kind}://... is no URL that obstore can open; write it like "
+                "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"
+            ) from None
 
     @property
     def url(self) -> str:

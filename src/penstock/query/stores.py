@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from heapq import merge
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
@@ -72,9 +74,9 @@ class KeyValueView(View):
         """Key, value and timestamp of the rows with ``low <= key <= high``, in order of the keys' bytes."""
         first = None if low is None else self._key.encode(low)
         last = None if high is None else self._key.encode(high) + b"\x00"
-        for store in reversed(self._stores) if reverse else self._stores:
-            for key, value, timestamp in store.range(first, last, reverse):
-                yield self._key.decode(key), self._value.decode(value), timestamp
+        rows = merge(*(store.range(first, last, reverse) for store in self._stores), key=itemgetter(0), reverse=reverse)
+        for key, value, timestamp in rows:
+            yield self._key.decode(key), self._value.decode(value), timestamp
 
     def all(self) -> Iterator[tuple[Any, Any, int]]:
         """Key, value and timestamp of all rows."""
