@@ -11,11 +11,13 @@ import pytest
 from penstock.testing.oracle import chunks, driver
 from penstock.testing.oracle.__main__ import run_case
 from penstock.testing.oracle.build import missing_operators
+from penstock.testing.oracle.decisions import Decisions
 
 HERE = Path(__file__).parent
 ORIGINAL = HERE.parents[2] / "shared" / "oracle"
 FOLDERS = ("cases", "kip655")
 FILES = {path.stem: path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.json"))}
+DECISIONS = Decisions.beside(HERE / "cases")
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
 
 
@@ -35,13 +37,13 @@ def runnable() -> list[Any]:
 
 @pytest.mark.parametrize("name", runnable())
 def test_a_case_in_the_test_driver(name: str) -> None:
-    assert run_case(load(name), driver.run) == ("passed", "")
+    assert run_case(load(name), driver.run, DECISIONS) == ("passed", "")
 
 
 @pytest.mark.parametrize("name", runnable())
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_case_in_the_engine_under_random_cuts(name: str, seed: int) -> None:
-    assert run_case(load(name), chunks.runner(seed)) == ("passed", "")
+    assert run_case(load(name), chunks.runner(seed), DECISIONS) == ("passed", "")
 
 
 @pytest.mark.skipif(not ORIGINAL.is_dir(), reason="the oracle's own folder is not beside this repository")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from penstock.testing.oracle import chunks, driver
 from penstock.testing.oracle.build import MissingOperator, missing_operators
+from penstock.testing.oracle.decisions import FILE, Decisions
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Runner, differences
+from penstock.testing.oracle.outcome import Runner
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,24 +22,29 @@ def main(arguments: list[str] | None = None) -> int:
     run = _runner(options)
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
-    for path in _files(options.paths):
-        case = json.loads(path.read_text())
-        result, details = run_case(case, run)
+    decided: list[str] = []
+    for path, case in _cases(options.paths):
+        decisions = Decisions.beside(path.parent)
+        result, details = run_case(case, run, decisions)
         counts[result] += 1
+        if result == "passed" and decisions.comparison_of(case):
+            decided.append(case["name"])
         if result == "skipped":
             missing.update(missing_operators(case))
         elif result == "failed":
             print(f"FAILED {case['name']}: {details}", flush=True)
+    if decided:
+        print(f"differ by decision, compared as {FILE} says: {', '.join(decided)}")
     for operator, cases in sorted(missing.items()):
         print(f"does not exist yet: {operator} ({cases} cases)")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
 
 
-def run_case(case: Spec, run: Runner) -> tuple[str, str]:
+def run_case(case: Spec, run: Runner, decisions: Decisions) -> tuple[str, str]:
     """``passed``, ``failed`` or ``skipped``, and in a line why it failed."""
     try:
-        found = differences(case, run(case))
+        found = decisions.differences(case, run(case))
     except MissingOperator as error:
         return "skipped", str(error)
     except Exception as error:
@@ -47,14 +53,11 @@ def run_case(case: Spec, run: Runner) -> tuple[str, str]:
     return ("failed", "; ".join(found)) if found else ("passed", "")
 
 
-def _files(paths: list[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            files += sorted(path.glob("**/*.json"))
-        else:
-            files.append(path)
-    cases = [file for file in files if file.name != "differences.json"]
+def _cases(paths: list[Path]) -> list[tuple[Path, Spec]]:
+    """The cases in files and folders; other files in a folder are left alone."""
+    files = [(path, file) for path in paths for file in (sorted(path.glob("**/*.json")) if path.is_dir() else [path])]
+    read = [(file, json.loads(file.read_text()), path == file) for path, file in files]
+    cases = [(file, case) for file, case, is_named in read if is_named or "topology" in case]
     if not cases:
         sys.exit(f"no case files in {', '.join(map(str, paths))}")
     return cases

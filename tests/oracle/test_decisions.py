@@ -1,0 +1,169 @@
+"""Cases that are compared as ``differences.json`` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ProcessingError
+from penstock.testing.oracle.decisions import Decisions
+from penstock.testing.oracle.functions import CaseError
+from penstock.testing.oracle.outcome import Outcome
+
+HERE = Path(__file__).parent
+DECISIONS = Decisions.beside(HERE / "cases")
+SLIDING = {"type": "SlidingWindows", "time_difference_ms": 5, "grace_ms": 2}
+TUMBLING = {"type": "TimeWindows", "size_ms": 10, "grace_ms": 5}
+
+
+def load(name: str) -> Any:
+    return json.loads((HERE / "cases" / f"{name}.json").read_text())
+
+
+def row(key: str, start: int, end: int, value: str, topic: str = "final") -> dict[str, Any]:
+    return {
+        "after": 0,
+        "topic": topic,
+        "key": {"key": key, "start": start, "end": end},
+        "value": value,
+        "timestamp": start,
+    }
+
+
+def record(timestamp: int) -> dict[str, Any]:
+    return {"topic": "in", "key": "a", "value": "x", "timestamp": timestamp}
+
+
+def case(windows: Any, last_steps: list[Any], output: list[Any], last_time: int = 100) -> Any:
+    """A case that writes all updates of windows to ``raw``, and what its last steps make of them to ``final``."""
+    topology = [
+        {"id": "s0", "op": "stream", "topic": "in"},
+        {"id": "s1", "op": "group_by_key", "of": "s0"},
+        {"id": "s2", "op": "windowed_by", "of": "s1", "windows": windows},
+        *last_steps,
+    ]
+    expected = {"output": output, "dropped": [], "stores": {}}
+    return {
+        "name": "made-up",
+        "config": {},
+        "topology": topology,
+        "input": [record(0), record(last_time)],
+        "expected": expected,
+    }
+
+
+def compared(case: Any, *output: Any) -> list[str]:
+    return DECISIONS.differences(case, Outcome(output=list(output)))
+
+
+# --- final results of sliding windows --------------------------------------------------------------------------------
+
+SUPPRESSED = [
+    {"id": "s3", "op": "count", "of": "s2"},
+    {"id": "s4", "op": "to_stream", "of": "s3"},
+    {"id": "s5", "op": "to", "of": "s4", "topic": "raw"},
+    {"id": "s6", "op": "suppress", "of": "s3", "until": "window_closes"},
+    {"id": "s7", "op": "to_stream", "of": "s6"},
+    {"id": "s8", "op": "to", "of": "s7", "topic": "final"},
+]
+TWICE = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("a", 0, 5, "xy"), row("b", 1, 6, "z")])
+
+
+def test_a_sliding_window_that_kafka_emits_twice_is_to_come_out_once_with_its_last_result() -> None:
+    assert compared(TWICE, row("a", 0, 5, "xy"), row("b", 1, 6, "z")) == []
+    assert compared(TWICE, row("b", 1, 6, "z"), row("a", 0, 5, "xy")) == []  # later
+
+
+def test_a_result_that_is_not_the_last_one_or_missing_or_repeated_is_a_difference() -> None:
+    first, last, other = row("a", 0, 5, "x"), row("a", 0, 5, "xy"), row("b", 1, 6, "z")
+    key_a = json.dumps(last["key"], sort_keys=True)
+    shown = {k: v for k, v in other.items() if k != "after"}
+    assert compared(TWICE, first, other)[0].startswith('output to final: unexpected {"topic": "final"')
+    assert compared(TWICE, last) == [f"output to final: missing {json.dumps(shown)}"]
+    assert compared(TWICE, last, last, other) == [f"output to final: 2 results for {key_a}"]
+
+
+def test_a_window_that_kafka_emits_at_the_very_end_may_be_held() -> None:
+    at_the_end = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], last_time=8)
+    assert compared(at_the_end, row("a", 0, 5, "x")) == []
+    assert len(compared(at_the_end, row("b", 1, 6, "y"))) == 1
+
+
+def test_topics_that_are_not_behind_the_suppression_are_compared_plainly() -> None:
+    plain = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x", "raw"), row("a", 0, 5, "xy", "raw")])
+    assert compared(plain, *plain["expected"]["output"]) == []
+    assert compared(plain, row("a", 0, 5, "xy", "raw"))[0].startswith("output: row 0 is")
+
+
+def test_other_windows_behind_a_suppression_are_compared_plainly() -> None:
+    tumbling = case(TUMBLING, SUPPRESSED, [row("a", 0, 5, "x"), row("a", 0, 5, "xy")])
+    assert DECISIONS.comparison_of(tumbling) is None
+    assert compared(tumbling, *tumbling["expected"]["output"]) == []
+    assert len(compared(tumbling, row("a", 0, 5, "xy"))) == 1
+
+
+# --- emission on close -----------------------------------------------------------------------------------------------
+
+
+def on_close(retention: int | None) -> Any:
+    steps = [
+        {"id": "s3", "op": "emit_strategy", "of": "s2", "strategy": "on_window_close"},
+        {"id": "s4", "op": "count", "of": "s3", "materialized": {"store": "agg", "retention_ms": retention}},
+        {"id": "s5", "op": "to_stream", "of": "s4"},
+        {"id": "s6", "op": "to", "of": "s5", "topic": "final"},
+    ]
+    return case(TUMBLING, steps, [row("a", 0, 10, "x"), row("b", 0, 10, "y")])
+
+
+@pytest.mark.parametrize("retention", [None, 15])
+def test_with_default_retention_results_that_kafka_lost_may_come_out_too(retention: int | None) -> None:
+    a, b, lost = row("a", 0, 10, "x"), row("b", 0, 10, "y"), row("a", 20, 30, "z")
+    assert compared(on_close(retention), a, b) == []
+    assert compared(on_close(retention), a, lost, b) == []
+    assert len(compared(on_close(retention), a, b, lost, lost)) == 1  # each window once
+    assert len(compared(on_close(retention), b, a)) == 1  # in the same order
+    assert len(compared(on_close(retention), a, lost)) == 1
+
+
+def test_with_a_longer_retention_the_comparison_is_plain() -> None:
+    assert DECISIONS.comparison_of(on_close(16)) is None
+    assert len(compared(on_close(16), row("a", 0, 10, "x"), row("b", 0, 10, "y"), row("a", 20, 30, "z"))) == 1
+
+
+# --- the file itself -------------------------------------------------------------------------------------------------
+
+
+def test_every_case_that_the_file_names_has_a_comparison() -> None:
+    assert len(DECISIONS.cases) == 4
+    assert [name for name in DECISIONS.cases if DECISIONS.comparison_of(load(name)) is None] == []
+
+
+def test_a_left_join_with_grace_forwards_a_record_without_a_key() -> None:
+    named = load("stream-table-left-join-grace-null-key")
+
+    def joined(key: Any, timestamp: int) -> Any:
+        return {"after": 0, "topic": "out", "key": key, "value": "v", "timestamp": timestamp}
+
+    assert compared(named, joined(None, 5), joined("k", 1), joined("k", 20)) == []
+    assert compared(named, joined("k", 1)) == ["without a key came out [], expected [5] (timestamps)"]
+    failed = Outcome(error=ProcessingError("no key"), error_when="run", error_after=2)
+    assert DECISIONS.differences(named, failed) == ["failed (run): ProcessingError: no key"]
+
+
+def test_without_the_file_every_case_is_compared_plainly(tmp_path: Path) -> None:
+    nothing = Decisions.beside(tmp_path / "cases")
+    assert nothing == Decisions()
+    assert [name for name in DECISIONS.cases if nothing.comparison_of(load(name)) is not None] == []
+
+
+def test_a_rule_or_a_case_without_a_comparison_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "differences.json"
+    file.write_text(json.dumps({"cases": {}, "rules": [{"when": "it rains"}]}))
+    with pytest.raises(CaseError, match="rules that this runner does not know: it rains"):
+        Decisions.beside(tmp_path / "cases")
+    file.write_text(json.dumps({"cases": {"made-up": "Something else."}, "rules": []}))
+    with pytest.raises(CaseError, match="names the case made-up, and this runner does not know how to compare it"):
+        Decisions.beside(tmp_path / "cases").comparison_of(TWICE)
