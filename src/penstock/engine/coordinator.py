@@ -23,7 +23,14 @@ from penstock.engine.identity import identity
 from penstock.engine.layout import Layout, TaskId, create_sink_topics, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.work import StageWork, TaskDone, TaskWork
-from penstock.errors import CommitError, FencedError, OffsetOutOfRangeError, PenstockError, ProcessingError
+from penstock.errors import (
+    CommitError,
+    CorruptDataError,
+    FencedError,
+    OffsetOutOfRangeError,
+    PenstockError,
+    ProcessingError,
+)
 from penstock.faults import crash_point
 from penstock.log.base import Log, Segment
 from penstock.plan.physical import SubTopology
@@ -93,11 +100,22 @@ class Coordinator:
 
     def _recover(self) -> Manifest:
         """Take up where the newest manifest is, and finish what it may have left undone."""
-        newest = self.manifests.newest()
-        if newest is None:
-            return Manifest(-1, {})
+        newest = self.manifests.newest() or Manifest(-1, {})
+        for topic in self._extra_topics():
+            published = self.log.last_sequence(topic, self._producer)
+            if published > newest.commit:
+                raise CorruptDataError(
+                    f"the newest manifest in {self.storage.url} is of commit {newest.commit}, but topic {topic!r} has "
+                    f"the output of commit {published} of application {self.application_id!r}: manifests are missing. "
+                    "Restore the checkpoint from a backup"
+                )
         self._publish(newest, repeated=True)
         return newest
+
+    @property
+    def _producer(self) -> str:
+        """Under which name the application appends to topics."""
+        return f"streams:{self.application}"
 
     # --- what there is to do -------------------------------------------------------------------------------------
 
@@ -162,7 +180,7 @@ class Coordinator:
 
     def _publish(self, manifest: Manifest, repeated: bool = False) -> None:
         for topic, segments in manifest.sinks.items():
-            appended = self.log.append(topic, segments, f"streams:{self.application}", manifest.commit)
+            appended = self.log.append(topic, segments, self._producer, manifest.commit)
             if not appended and not repeated:
                 raise FencedError(
                     f"topic {topic!r} already has commit {manifest.commit} of application {self.application_id!r}: "

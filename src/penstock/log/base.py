@@ -173,6 +173,10 @@ class Log(ABC):
         """How many records a topic holds."""
         return sum(self.end_offsets(topic)) - sum(self.start_offsets(topic))
 
+    @abstractmethod
+    def last_sequence(self, topic: str, producer: str) -> int:
+        """The number of a producer's last append to a topic; -1 when there is none."""
+
 
 def is_topic_name(name: str) -> bool:
     """Whether a topic can bear this name, by Kafka's rules."""

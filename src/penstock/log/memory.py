@@ -83,6 +83,9 @@ class MemoryLog(Log):
             pieces.append(replace(records, offset=_end(pieces), arrival=arrival))
         return True
 
+    def last_sequence(self, topic: str, producer: str) -> int:
+        return self._producers.get((topic, producer), -1)
+
 
 def _end(pieces: list[Records]) -> int:
     return pieces[-1].offset + len(pieces[-1]) if pieces else 0

@@ -28,8 +28,8 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
     """Publish the database as it is on disk, which is at this commit.
 
     Args:
-        referred: the snapshot that the newest manifest names, -1 for none. After a crash that is not always the newest one, and it
-            stays until a manifest names another.
+        referred: the snapshot that the newest manifest names, -1 for none. After a crash that is not always the
+            newest one, and it stays until a manifest names another.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)

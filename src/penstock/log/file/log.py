@@ -116,6 +116,9 @@ class FileLog(Log):
             if found.entries.create(state, entry):
                 return True
 
+    def last_sequence(self, topic: str, producer: str) -> int:
+        return self._topic(topic).fresh().producers.get(producer, -1)
+
     def trim(self, topic: str, starts: dict[int, int]) -> None:
         """Remove the records of partitions before these offsets; whole segments only give their space back.
 

@@ -1,0 +1,251 @@
+"""What stands in the way of a start, one by one: a clear error, nothing lost, and on it goes after the repair."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Topology
+from penstock.engine.coordinator import Coordinator
+from penstock.engine.local import LocalApplication
+from penstock.engine.lock import ApplicationLock
+from penstock.errors import (
+    AlreadyRunningError,
+    ConfigError,
+    CorruptDataError,
+    FencedError,
+    OffsetOutOfRangeError,
+)
+from penstock.log.consume import consume
+from penstock.log.file.log import FileLog
+from penstock.log.produce import produce
+from penstock.query.committed import committed_store
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+
+SETTINGS = {"statestore_cache_max_bytes": 0, "flush_commits": 2, "flush_rows": 1000, "snapshot_commits": 4}
+
+
+def counts(store: str = "counts") -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).group_by_key().count(store).to_stream().to("out")
+    return builder.build()
+
+
+class World:
+    """One application's folders, and programs started on them one after the other."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.log = FileLog(folder / "log")
+        self.storage = LocalStorage(folder / "checkpoint")
+        self.settings = Settings.load(environment={}, folder=folder, **SETTINGS)
+
+    def start(self, topology: Topology | None = None) -> LocalApplication:
+        return LocalApplication(
+            topology or counts(), "app", self.settings, self.log, self.storage, self.folder / "tasks"
+        )
+
+    def produce(self, *keys: str) -> None:
+        produce([(key, "x", 0) for key in keys], "in", value=str, log=self.log)
+
+    def run(self, *keys: str, crash: bool = False) -> None:
+        """Produce, process in one commit, and end; or leave the state on disk as a crash would."""
+        self.produce(*keys)
+        application = self.start()
+        application.run_until()
+        if crash:
+            for task in application.host.tasks():
+                task.state.abandon()
+        else:
+            application.close()
+
+    def output(self) -> list[tuple[Any, Any]]:
+        return [(record.key, record.value) for record in consume("out", log=self.log)]
+
+    def counts(self) -> list[tuple[Any, ...]]:
+        coordinator = Coordinator(counts(), "app", self.settings, self.log, self.storage)
+        with committed_store(coordinator, "counts") as store:
+            return sorted(row[:2] for row in store.all())
+
+    def lose_local_state(self) -> None:
+        shutil.rmtree(self.folder / "tasks")
+
+    def file(self, pattern: str, number: int) -> Path:
+        return sorted(self.storage.root.glob(pattern))[number]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.kip("892-08")
+@pytest.mark.parametrize(
+    ("harm", "says"), [(flip_a_byte, "is damaged: its checksum"), (remove, "is missing: .* bytes were committed")]
+)
+def test_a_delta_file_that_is_damaged_or_missing_is_named_and_the_start_goes_on_once_it_is_back(
+    world: World, harm: Callable[[Path], None], says: str
+):
+    for _ in range(3):
+        world.run("a", "b", crash=True)
+    world.lose_local_state()
+    delta = world.file("deltas/0_0/*.arrow", 1)
+    backup = delta.read_bytes()
+    harm(delta)
+    world.produce("a")
+    with pytest.raises(CorruptDataError, match=says) as error:
+        world.start().run_until()
+    assert delta.name in str(error.value)
+    assert len(world.output()) == 6
+    delta.write_bytes(backup)
+    world.run()
+    assert world.output()[6:] == [("a", 4)]
+    assert world.counts() == [("a", 4), ("b", 3)]
+
+
+def test_a_local_database_makes_old_delta_files_unnecessary(world: World):
+    for _ in range(3):
+        world.run("a")
+    world.file("deltas/0_0/*", 0).unlink()
+    world.run("a")
+    assert world.output() == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
+
+
+@pytest.mark.parametrize(("harm", "says"), [(flip_a_byte, "damaged"), (remove, "is missing")])
+def test_a_manifest_that_is_damaged_or_missing_is_named_and_the_start_goes_on_once_it_is_back(
+    world: World, harm: Callable[[Path], None], says: str
+):
+    for _ in range(3):
+        world.run("a", crash=True)
+    world.lose_local_state()
+    manifest = world.file("manifests/*.json", 1)
+    backup = manifest.read_bytes()
+    harm(manifest)
+    world.produce("a")
+    with pytest.raises(CorruptDataError, match=says) as error:
+        world.start().run_until()
+    assert manifest.name in str(error.value)
+    manifest.write_bytes(backup)
+    world.run()
+    assert world.output() == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
+
+
+def test_a_lost_newest_manifest_is_noticed_and_nothing_is_done_twice(world: World):
+    world.run("a")
+    world.run("a")
+    newest = world.file("manifests/*.json", -1)
+    backup = newest.read_bytes()
+    newest.unlink()
+    with pytest.raises(CorruptDataError, match=r"has the output of commit 1 .* manifests are missing"):
+        world.start()
+    assert world.output() == [("a", 1), ("a", 2)]
+    newest.write_bytes(backup)
+    world.run("a")
+    assert world.output() == [("a", 1), ("a", 2), ("a", 3)]
+
+
+def test_a_damaged_identity_is_named(world: World):
+    world.run("a")
+    identity = next(path for path in world.storage.root.iterdir() if path.is_file())
+    flip_a_byte(identity)
+    with pytest.raises(CorruptDataError, match=identity.name):
+        world.start()
+
+
+def test_the_checkpoint_of_one_application_is_not_taken_up_by_another(world: World):
+    world.run("a")
+    with pytest.raises(ConfigError, match="other"):
+        LocalApplication(counts(), "other", world.settings, world.log, world.storage, world.folder / "tasks")
+
+
+def test_a_topic_that_was_made_anew_is_not_read_from_the_middle(world: World):
+    world.run("a", "b", "c")
+    world.log.delete_topic("in")
+    world.produce("a")
+    with pytest.raises(OffsetOutOfRangeError, match="3 records are processed, but the topic ends at offset 1"):
+        world.start().run_until()
+
+
+def test_of_two_programs_on_one_checkpoint_the_one_that_is_behind_stops_and_nothing_is_corrupted(world: World):
+    world.produce("a")
+    first = world.start()
+    first.run_until()
+    second = LocalApplication(  # on another machine: the same log and checkpoint, a folder of its own
+        counts(), "app", world.settings, world.log, world.storage, world.folder / "other machine"
+    )
+    world.produce("a")
+    assert second.run_until() == 1
+    world.produce("a")
+    with pytest.raises(FencedError, match="was made by another program: this one was taken over and stops"):
+        first.run_until()
+    assert second.run_until() == 1
+    assert world.output() == [("a", 1), ("a", 2), ("a", 3)]
+    assert world.counts() == [("a", 3)]
+
+
+def test_a_second_program_on_one_machine_is_refused_and_told_who_runs(tmp_path: Path):
+    lock = ApplicationLock(tmp_path, "app")
+    with pytest.raises(AlreadyRunningError, match=r"application 'app' is running already .*process \d+"):
+        ApplicationLock(tmp_path, "app")
+    lock.release()
+    ApplicationLock(tmp_path, "app").release()
+
+
+@pytest.mark.kip("892-10")
+@pytest.mark.parametrize(
+    "limit", [{"statestore_uncommitted_max_records": 10}, {"statestore_uncommitted_max_bytes": 500}]
+)
+def test_many_uncommitted_writes_force_an_early_commit(world: World, limit: dict[str, int]):
+    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS, **limit)
+    world.produce(*(f"k{i}" for i in range(30)))
+    application = world.start()
+    commits = []
+    while (done := application.coordinator.step(application.coordinator.end_offsets())) is not None:
+        commits.append(done.records)
+        held = [task.state.approximate_num_uncommitted_entries for task in application.host.tasks()]
+        assert held == [done.records]
+    application.close()
+    assert commits == [10, 10, 10]
+    assert len(world.counts()) == 30
+
+
+def test_without_limits_all_that_waits_is_one_commit(world: World):
+    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS)
+    world.produce(*(f"k{i}" for i in range(30)))
+    coordinator = world.start().coordinator
+    assert coordinator.step(coordinator.end_offsets()).records == 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["full", "read-only"])
+def test_a_full_or_read_only_disk_is_a_clear_error_and_the_program_goes_on_after_the_repair(
+    trouble: str, tmp_path: Path
+):
+    """The program runs in a mount namespace of its own, where it may mount a small file system."""
+    script = Path(__file__).with_name("disk_trouble.py")
+    command = ["unshare", "--map-root-user", "--mount", sys.executable, str(script), trouble, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    error, after = ran.stdout.splitlines()
+    expected = {"full": "No space left on device", "read-only": "Read-only file system"}[trouble]
+    assert error.startswith(("StoreError", "LogError"))
+    assert expected in error
+    assert str(tmp_path) in error
+    assert after == "outputs and state equal those without trouble"
