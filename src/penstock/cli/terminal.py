@@ -87,7 +87,7 @@ def size(nbytes: int) -> str:
 def moment(ms: int) -> str:
     """A time in ISO 8601; the number itself where no calendar reaches.
 
-    >>> moment(1357016400000), moment(1357016400250), moment(MAX_MS)
+    >>> moment(1357016400000), moment(1357016400250), moment(2**63 - 1)
     ('2013-01-01T05:00:00Z', '2013-01-01T05:00:00.250Z', '9223372036854775807')
     """
     try:

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.errors import ConfigError
 
 # The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU.
@@ -49,19 +50,22 @@ def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
 
 
 def _new_session(name: str, log_file: Path) -> Any:
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
-    builder = SparkSession.builder.master("local[*]").appName(name)
     logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
-    for key, value in {**_OPTIONS, "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {logging}"}.items():
-        builder = builder.config(key, value)
+    options = {**_OPTIONS, "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {logging}"}
+    conf = SparkConf().setMaster("local[*]").setAppName(name).setAll(list(options.items()))
+    SPARK_OUTPUT.unmute()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            return builder.getOrCreate()
+            if SparkContext._gateway is None:
+                SparkContext(conf=conf, gateway=SPARK_OUTPUT.launch(conf))
+            return SparkSession.builder.config(conf=conf).getOrCreate()
         except PySparkRuntimeError as error:
             raise ConfigError(
                 f"Spark did not start ({error}). It needs Java 17 or newer: install one (Debian and Ubuntu: "

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.durations import to_ms
 from penstock.engine.coordinator import CommitDone, Coordinator, Ends
 from penstock.engine.lock import ApplicationLock
+from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
 from penstock.engine.spark.session import session_for
 from penstock.engine.spark.slot import Program
@@ -97,8 +98,8 @@ class Streams:
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
         self._coordinator.sweep()
-        self._spark, is_ours = session_for(spark, self.application_id, state_dir / "spark.log")
-        if is_ours:
+        self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
+        if self._owns_session:
             self._resources.append(self._stop_session)
         layout = self._coordinator.layout
         program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
@@ -219,6 +220,8 @@ class Streams:
         self._stopping.set()
         with self._working:
             self._stopped = True
+            if self._owns_session:
+                SPARK_OUTPUT.mute()
             try:
                 if is_alive(self._spark.sparkContext):
                     self.query.stop()
