@@ -10,7 +10,7 @@ import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -231,7 +231,7 @@ def create_file(path: Path, data: bytes) -> bool:
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
     sync_folder(path.parent)
     return True
 
@@ -245,11 +245,17 @@ def durable_file(path: Path) -> Iterator[Any]:
             yield file
         sync_file(path)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise cannot_write(path, error) from error
     except BaseException:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise
+
+
+def _remove(path: Path) -> None:
+    """Remove a file if there is one; what went wrong before is what is to be told."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def map_file(path: Path) -> Any:

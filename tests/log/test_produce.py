@@ -262,7 +262,9 @@ def test_what_cannot_be_consumed_is_named(tmp_path: Path) -> None:
     log = FileLog(tmp_path)
     produce([("a", b"\x00" * 8, 1), ("b", b"text", 2)], "t", value=bytes, log=log)
 
-    with pytest.raises(SerdeError, match=r"topic 't', partition 0, offset 1: the serde 'int' needs 8 bytes, got 4: b'text'"):
+    with pytest.raises(
+        SerdeError, match=r"topic 't', partition 0, offset 1: the serde 'int' needs 8 bytes, got 4: b'text'"
+    ):
         list(consume("t", value=int, log=log))
     with pytest.raises(ConfigError, match="topic 't' has no partition 1; its partitions are 0 to 0"):
         consume("t", partition=1, log=log)

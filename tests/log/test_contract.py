@@ -1,0 +1,150 @@
+"""What every kind of log does: the file log and the log in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError, TopicExistsError, TopicNotFoundError
+from penstock.log.base import Log, TopicInfo
+from penstock.log.file.log import FileLog
+from penstock.log.memory import MemoryLog
+from support.logs import append, rows, write
+
+
+@pytest.fixture(params=["file", "memory"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    """A log with a topic ``t`` of two partitions."""
+    made = FileLog(tmp_path) if request.param == "file" else MemoryLog()
+    made.create_topic(TopicInfo("t", partitions=2))
+    return made
+
+
+def test_a_topic_is_what_it_was_made_as(log: Log):
+    info = TopicInfo("counts-by.hour_2", 3, "windowed[str, 3600000]", "int", retention_ms=1000, retention_bytes=10**12)
+    log.create_topic(info)
+
+    assert log.topics() == ["counts-by.hour_2", "t"]
+    assert (log.exists("t"), log.exists("u")) == (True, False)
+    assert log.topic("counts-by.hour_2") == info
+    assert (log.start_offsets("counts-by.hour_2"), log.end_offsets("counts-by.hour_2")) == ([0, 0, 0], [0, 0, 0])
+
+
+def test_a_topic_is_made_once(log: Log):
+    append(log, "t", (b"a", b"1", 10))
+    with pytest.raises(TopicExistsError, match="topic 't' exists already"):
+        log.create_topic(TopicInfo("t", partitions=5))
+    assert (log.topic("t").partitions, rows(log, "t")) == (2, [(0, b"a", b"1", 10)])
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../t", "a b", "ä", "a" * 250, "t\n", "~t"])
+def test_a_name_that_no_topic_can_bear_is_refused(log: Log, name: str):
+    with pytest.raises(ConfigError, match="cannot be a topic's name: use 1 to 249 letters, digits, dots"):
+        log.create_topic(TopicInfo(name, partitions=1))
+    assert log.topics() == ["t"]
+
+
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_a_topic_without_partitions_is_refused(log: Log, partitions: int):
+    with pytest.raises(ConfigError, match=f"topic 'u': a topic has at least 1 partition, got {partitions}"):
+        log.create_topic(TopicInfo("u", partitions))
+
+
+def test_a_topic_that_does_not_exist_is_named_by_whatever_asks_for_it(log: Log):
+    segments = write(log, "t", (0, [(b"a", b"1", 10)]))
+    for ask in (
+        lambda: log.topic("u"),
+        lambda: log.start_offsets("u"),
+        lambda: log.end_offsets("u"),
+        lambda: list(log.read("u", 0, 0, 1)),
+        lambda: log.writer("u", "name"),
+        lambda: log.append("u", segments),
+    ):
+        with pytest.raises(TopicNotFoundError, match=r"topic 'u' does not exist.*the topics are .*t"):
+            ask()
+
+
+def test_records_are_read_as_they_were_written(log: Log):
+    written = [
+        (b"a", b"1", 10),
+        (None, b"without a key", 11),
+        (b"deleted", None, 12),
+        (None, None, 13),
+        (b"", b"", 0),
+        (b"\x00\xff" * 3, b"x" * 100_000, 2**62),
+    ]
+    append(log, "t", *written, partition=1)
+
+    assert rows(log, "t", 1) == [(offset, *row) for offset, row in enumerate(written)]
+    assert rows(log, "t", 0) == []
+    assert (log.end_offsets("t"), log.size("t")) == ([0, 6], 6)
+
+
+def test_headers_keep_their_order_and_may_repeat(log: Log):
+    append(log, "t", (b"a", b"1", 10, [("n", b"1"), ("n", b""), ("ä", b"\xff")]), (b"b", b"2", 11, []))
+    append(log, "t", (b"c", b"3", 12))
+
+    assert rows(log, "t") == [
+        (0, b"a", b"1", 10, [("n", b"1"), ("n", b""), ("ä", b"\xff")]),
+        (1, b"b", b"2", 11, []),
+        (2, b"c", b"3", 12),
+    ]
+
+
+def test_records_with_and_without_headers_of_one_writer_keep_their_order(log: Log):
+    one, two, three = (b"a", b"1", 1), (b"a", b"2", 2, [("n", b"x")]), (b"a", b"3", 3)
+    assert log.append("t", write(log, "t", (0, [one]), (0, [two]), (0, [three])))
+    assert rows(log, "t") == [(0, *one), (1, *two), (2, *three)]
+
+
+def test_a_range_of_offsets_begins_and_ends_anywhere(log: Log):
+    for first in (0, 3, 6):  # three pieces
+        append(log, "t", *((b"k", b"%d" % n, n) for n in range(first, first + 3)))
+
+    every = [(n, b"k", b"%d" % n, n) for n in range(9)]
+    for start in range(10):
+        for end in range(12):
+            assert rows(log, "t", 0, start, end) == every[start:end]
+
+
+def test_what_is_written_is_invisible_until_it_is_appended(log: Log):
+    append(log, "t", (b"a", b"1", 10))
+    segments = write(log, "t", (0, [(b"a", b"2", 11)]), (1, [(b"b", b"3", 12)]))
+    assert (log.end_offsets("t"), rows(log, "t", 0, 0, 99)) == ([1, 0], [(0, b"a", b"1", 10)])
+
+    assert log.append("t", segments)
+    assert (rows(log, "t", 0), rows(log, "t", 1)) == (
+        [(0, b"a", b"1", 10), (1, b"a", b"2", 11)],
+        [(0, b"b", b"3", 12)],
+    )
+
+
+def test_a_writer_without_records_has_no_segments_and_appending_none_changes_nothing(log: Log):
+    with log.writer("t", "nothing") as writer:
+        pass
+    assert writer.segments() == []
+    assert log.append("t", [])
+    assert log.end_offsets("t") == [0, 0]
+
+
+def test_a_numbered_append_happens_once(log: Log):
+    for number, expected in [(3, True), (3, False), (2, False), (4, True)]:
+        segments = write(log, "t", (0, [(b"k", b"%d" % number, number)]))
+        assert log.append("t", segments, "streams:app", number) is expected
+    segments = write(log, "t", (0, [(b"k", b"other", 5)]))
+    assert log.append("t", segments, "streams:other", 0)
+
+    assert rows(log, "t") == [(0, b"k", b"3", 3), (1, b"k", b"4", 4), (2, b"k", b"other", 5)]
+
+
+def test_records_know_whether_the_partitioner_placed_them(log: Log):
+    column = pa.array([b"a"], pa.binary())
+    for placed in (True, False):
+        with log.writer("t", f"w{placed}") as writer:
+            writer.write(0, column, column, np.array([1]), None, placed)
+        log.append("t", writer.segments())
+
+    assert [records.placed for records in log.read("t", 0, 0, 2)] == [True, False]

@@ -1,0 +1,51 @@
+"""Records of a log, written and read as plain rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch import HEADERS
+from penstock.log.base import Log, Segment
+
+Row = tuple[Any, ...]
+"""(key, value, timestamp), all three as the log holds them, or with headers, pairs of a name and bytes, behind."""
+
+
+def write(log: Log, topic: str, *pieces: tuple[int, Iterable[Row]]) -> list[Segment]:
+    """Write rows of partitions with one writer; nobody sees them before they are appended."""
+    with log.writer(topic, f"test-{os.urandom(8).hex()}") as writer:
+        for partition, some in pieces:
+            keys, values, times, *headers = zip(*some, strict=True)
+            columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), np.array(times, np.int64)]
+            writer.write(partition, *columns, *(_headers(pairs) for pairs in headers))
+    return writer.segments()
+
+
+def append(log: Log, topic: str, *rows: Row, partition: int = 0) -> None:
+    """Append rows to a partition."""
+    assert log.append(topic, write(log, topic, (partition, rows)))
+
+
+def rows(log: Log, topic: str, partition: int = 0, start: int = 0, end: int | None = None) -> list[Row]:
+    """Offset, key, value and timestamp of the records of a partition, and their headers when there are any."""
+    found: list[Row] = []
+    end = log.end_offsets(topic)[partition] if end is None else end
+    for records in log.read(topic, partition, start, end):
+        columns = [records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist()]
+        if records.headers is not None:
+            columns.append([_pairs(headers) for headers in records.headers.to_pylist()])
+        found += [(offset, *row) for offset, row in enumerate(zip(*columns, strict=True), records.offset)]
+    return found
+
+
+def _headers(every: Iterable[Iterable[tuple[str, bytes]]]) -> Any:
+    return pa.array([[{"key": name, "value": data} for name, data in pairs] for pairs in every], HEADERS)
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes]]:
+    return [(header["key"], header["value"]) for header in headers or ()]
