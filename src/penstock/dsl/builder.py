@@ -11,7 +11,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.plan.topology import Topology
 from penstock.serdes import of
 
@@ -46,9 +46,11 @@ class StreamsBuilder:
                 the time is the one the record carries.
             name: the step's name.
         """
-        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        topics = tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics:
-            raise TopologyError(f"stream at {caller()}: give at least one topic")
+            raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
+        for one in topics:
+            check_type(one, str, "the topic of stream")
         node = nodes.StreamSource(
             name=self._graph.names.node(names.SOURCE, name),
             where=caller(),
@@ -73,6 +75,7 @@ class StreamsBuilder:
 
         The table has a store when it is given a name for one, or when a later step needs it.
         """
+        check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
         keys = DEFAULT_KEY if key is None else of(key, "key")
         values = DEFAULT_VALUE if value is None else of(value, "value")

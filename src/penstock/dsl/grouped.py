@@ -11,7 +11,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.windows import TimeWindows
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.serdes import INT, Serde
 
 REDUCER = ("aggregate", "value")
@@ -90,6 +90,7 @@ class KGroupedStream:
         ...      [("a", "x", 3), ("a", "y", 12)])
         [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 1)]
         """
+        check_type(windows, TimeWindows, "the windows of windowed_by", "for example TimeWindows.of_size_and_grace(...)")
         return TimeWindowedKStream(self, windows)
 
     # --- inside --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, item_annotatio
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.serdes import Serde, of
 
 if TYPE_CHECKING:
@@ -164,8 +164,11 @@ class KStream:
         Raises:
             TopologyError: their types differ, or they belong to different builders.
         """
+        check_type(other, KStream, "the other stream of merge", "use to_stream() on a table")
         if other._graph is not self._graph:
-            raise TopologyError(f"merge at {caller()}: the two streams come from different builders")
+            raise TopologyError(
+                f"merge at {caller()}: the two streams come from different builders; begin both with the same one"
+            )
         if (self._key, self._value) != (other._key, other._value):
             raise TopologyError(
                 f"merge at {caller()}: the streams have different types, {self._key.name} -> {self._value.name} and "
@@ -195,6 +198,7 @@ class KStream:
 
         The topic is made when it does not exist.
         """
+        check_type(topic, str, "the topic of to")
         sink = nodes.Sink(
             name=self._name(names.SINK, name),
             topic=topic,
@@ -208,6 +212,8 @@ class KStream:
         self, name: str | None = None, partitions: int | None = None, key: Any = None, value: Any = None
     ) -> KStream:
         """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out."""
+        if partitions is not None:
+            check_type(partitions, int, "the partitions of repartition")
         prefix = self._name(names.REPARTITION, None) if name is None else names.check_name(name)
         keys = self._key if key is None else of(key, "key")
         values = self._value if value is None else of(value, "value")
@@ -294,6 +300,8 @@ class BranchedKStream:
 
     def default_branch(self, name: str | None = None) -> dict[str, KStream]:
         """A branch for all other records; all branches by name (a branch without a name by its number, this one 0)."""
+        if None in self._node.predicates:
+            raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
         self._add(None, name, 0)
         return self._streams
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
+from penstock.plan.functions import check_type
 from penstock.plan.names import check_name
 from penstock.serdes import Serde, of
 
@@ -71,6 +72,10 @@ class Materialized:
 
 def materialized_of(given: Materialized | None, store: str | None) -> Materialized | None:
     """What a method was given: a ``Materialized``, or just the store's name."""
+    if given is not None:
+        check_type(given, Materialized, "materialized=", "give a store's name alone as store=")
+    if store is not None:
+        check_type(store, str, "store=", "give a Materialized as materialized=")
     if given is not None and store is not None:
         raise ConfigError(f"give either materialized= or store=, not both; got {given!r} and {store!r}")
     return Materialized(store=store) if store is not None else given

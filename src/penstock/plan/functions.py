@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from penstock.errors import TopologyError
@@ -104,14 +105,29 @@ def _accepts(call: Callable[..., Any], arity: int) -> bool:
     return True
 
 
+def check_type(given: Any, type_: type, what: str, hint: str = "") -> None:
+    """Raise ``TopologyError`` unless an argument of a DSL call has a type."""
+    if not isinstance(given, type_) or isinstance(given, bool):
+        raise TopologyError(
+            f"{what} at {caller()} must be of type {type_.__name__}; got {given!r} of type {type(given).__name__}"
+            f"{'; ' + hint if hint else ''}"
+        )
+
+
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
     frame = sys._getframe(1)
-    while frame is not None and is_own_file(frame.f_code.co_filename):
+    while frame is not None and _is_own(frame):
         if frame.f_back is None:
             break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether a frame runs this package's code; constructors that ``dataclass`` makes have no file."""
+    file = frame.f_code.co_filename
+    return is_own_file(file) or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("penstock."))
 
 
 def is_own_file(filename: str) -> bool:

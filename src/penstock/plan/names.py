@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.errors import TopologyError
+from penstock.plan.functions import caller
 
 SOURCE = "KSTREAM-SOURCE-"
 SINK = "KSTREAM-SINK-"
@@ -88,5 +89,7 @@ class RepartitionNames:
 def check_name(name: str) -> str:
     """The name, if a node or a store can bear it; raises ``TopologyError``."""
     if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
-        raise TopologyError(f"{name!r} cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens")
+        raise TopologyError(
+            f"{name!r} at {caller()} cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens"
+        )
     return name

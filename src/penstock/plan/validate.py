@@ -20,6 +20,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     _unique_stores(facts)
     _topics_read_once(subs)
     _topic_names(subs)
+    _internal_topics(declared)
     for node in dict.fromkeys(declared):
         if isinstance(node, nodes.WindowAggregate):
             _retention(node)
@@ -78,6 +79,16 @@ def _topic_names(subs: Sequence[SubTopology]) -> None:
                     check_topic_name(topic)
                 except ConfigError as error:
                     raise TopologyError(f"{part.node.where}: {error}") from None
+
+
+def _internal_topics(declared: Sequence[Node]) -> None:
+    internal = {node.topic: node for node in declared if isinstance(node, nodes.Repartition)}
+    for node in declared:
+        if isinstance(node, nodes.Sink) and node.topic in internal:
+            raise TopologyError(
+                f"the step at {node.where} writes topic {node.topic!r}, through which the step at "
+                f"{internal[node.topic].where} repartitions; write to a topic of another name"
+            )
 
 
 def _retention(node: nodes.WindowAggregate) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import msgspec
+import msgspec.inspect
 import pyarrow as pa
 
 from penstock.arrays import Binary
@@ -27,6 +28,8 @@ class JsonSerde(Serde):
             self._decode = msgspec.json.Decoder(type_).decode
         except TypeError as error:
             raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
+        if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.CustomType):
+            raise SerdeError(f"JSON cannot be read into {type_!r}: it does not say what its fields are")
         self._encode = msgspec.json.Encoder().encode
         self._immutable = _is_immutable(type_)
 

@@ -1,0 +1,264 @@
+"""What is refused while a topology is built: the message says where, what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from penstock import Materialized, StreamsBuilder, TimeWindows, Topology, TopologyError, TopologyException, columnar
+
+YES = lambda key, value: True  # noqa: E731
+ONE = lambda value: value  # noqa: E731
+WINDOWS = TimeWindows.of_size_and_grace(10, 5)
+
+
+@columnar
+def halves(value):
+    return value
+
+
+def built(build: Any) -> Topology:
+    builder = StreamsBuilder()
+    build(builder, builder.stream("in"))
+    return builder.build()
+
+
+def refusal(build: Any) -> str:
+    """The message with which ``build(builder, stream)`` is refused; this file's lines are written as ``HERE``."""
+    with pytest.raises(TopologyError) as refused:
+        built(build)
+    return re.sub(re.escape(__file__) + r":\d+", "HERE", str(refused.value))
+
+
+# --- the topology as a whole -----------------------------------------------------------------------------------------
+
+
+def test_a_topology_that_reads_nothing():
+    with pytest.raises(TopologyError) as refused:
+        StreamsBuilder().build()
+    assert str(refused.value) == ("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
+
+
+def test_the_message_has_the_lines_of_the_users_own_code():
+    builder = StreamsBuilder()
+    line = sys._getframe().f_lineno
+    builder.stream("in").filter(YES, name="mine")
+    builder.stream("other").filter(YES, name="mine")
+    with pytest.raises(TopologyError) as refused:
+        builder.build()
+    assert str(refused.value) == (
+        f"two steps have the name 'mine': at {__file__}:{line + 1} and at {__file__}:{line + 2}; "
+        "give each step a name of its own"
+    )
+
+
+def test_two_steps_of_one_name():
+    assert refusal(lambda b, s: (s.filter(YES, name="mine"), s.filter(YES, name="mine"))) == (
+        "two steps have the name 'mine': at HERE and at HERE; give each step a name of its own"
+    )
+
+
+def test_two_stores_of_one_name():
+    assert refusal(lambda b, s: (s.group_by_key().count("counts"), s.to_table("counts"))) == (
+        "two steps have a store 'counts': at HERE and at HERE; give each store a name of its own"
+    )
+
+
+def test_a_topic_read_as_a_stream_and_as_a_table():
+    assert refusal(lambda b, s: b.table("in", store="rows")) == (
+        "topic 'in' is read twice, at HERE and at HERE; read it once and derive the other: stream.to_table() or "
+        "table.to_stream()"
+    )
+
+
+def test_a_topic_read_as_two_tables():
+    assert refusal(lambda b, s: (b.table("t"), b.table("t"))).startswith("topic 't' is read twice, at HERE and at HERE")
+
+
+def test_streams_of_topics_that_overlap():
+    assert refusal(lambda b, s: b.stream(["other", "in"])) == (
+        "the streams at HERE and HERE read topics that overlap but are not the same: in and other, in; read each topic "
+        "in a stream of its own and merge them"
+    )
+
+
+def test_a_topic_read_with_two_types():
+    assert refusal(lambda b, s: b.stream("in", value=int)) == (
+        "topic 'in' is read with different types or timestamps at HERE and HERE; read it once and use the stream twice"
+    )
+
+
+def test_a_topic_read_twice_in_the_same_way_is_fine():
+    builder = StreamsBuilder()
+    for out in ("one", "two"):
+        builder.stream("in", value=int).to(out)
+    assert [sub.source_topics for sub in builder.build().sub_topologies] == [("in",)]
+
+
+def test_a_name_that_no_topic_can_have():
+    assert refusal(lambda b, s: s.to("my topic")) == (
+        "HERE: 'my topic' cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
+    )
+
+
+def test_a_topic_that_is_a_repartition_topic_too():
+    assert refusal(lambda b, s: (s.repartition("moved").to("out"), s.to("moved-repartition"))) == (
+        "the step at HERE writes topic 'moved-repartition', through which the step at HERE repartitions; write to a "
+        "topic of another name"
+    )
+
+
+@pytest.mark.kip("328-02")
+def test_a_retention_shorter_than_size_and_grace():
+    kept = Materialized.as_("counts").with_retention(14)
+    assert refusal(lambda b, s: s.group_by_key().windowed_by(WINDOWS).count(materialized=kept)) == (
+        "the store 'counts' at HERE keeps windows for 14 ms, but windows of 10 ms with 5 ms of grace need 15 ms; use "
+        "with_retention(15) or more, or a shorter grace period"
+    )
+
+
+def test_a_split_without_branches():
+    assert refusal(lambda b, s: s.split()) == "split at HERE has no branches: add some with .branch(predicate)"
+
+
+def test_a_second_default_branch():
+    def build(builder, stream):
+        split = stream.split()
+        split.default_branch("one")
+        split.default_branch("two")
+
+    assert refusal(build) == "default_branch at HERE: the split at HERE has one already"
+
+
+def test_two_branches_of_one_name():
+    assert refusal(lambda b, s: s.split("by-").branch(YES, "a").branch(YES, "a").no_default_branch()) == (
+        "two steps have the name 'by-a': at HERE and at HERE; give each step a name of its own"
+    )
+
+
+def test_a_repartition_into_no_partitions():
+    assert refusal(lambda b, s: s.repartition("moved", partitions=0)) == (
+        "repartition 'moved-repartition' at HERE: a topic has at least 1 partition, got 0"
+    )
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+WRONG_ARGUMENTS = {
+    "stream of no topics": (
+        lambda b, s: b.stream([]),
+        "stream at HERE reads at least one topic; got an empty list",
+    ),
+    "stream of something else": (
+        lambda b, s: b.stream(["a", 5]),
+        "the topic of stream at HERE must be of type str; got 5 of type int",
+    ),
+    "table of two topics": (
+        lambda b, s: b.table(["a", "b"]),
+        "the topic of table at HERE must be of type str; got ['a', 'b'] of type list; a table is made of one topic",
+    ),
+    "to nothing": (
+        lambda b, s: s.to(None),
+        "the topic of to at HERE must be of type str; got None of type NoneType",
+    ),
+    "merge with a topic": (
+        lambda b, s: s.merge("other"),
+        "the other stream of merge at HERE must be of type KStream; got 'other' of type str; use to_stream() on a "
+        "table",
+    ),
+    "merge with another builder's stream": (
+        lambda b, s: s.merge(StreamsBuilder().stream("other")),
+        "merge at HERE: the two streams come from different builders; begin both with the same one",
+    ),
+    "merge of different types": (
+        lambda b, s: s.merge(b.stream("other", key=int, value=float)),
+        "merge at HERE: the streams have different types, str -> json and int -> float; bring them to the same ones "
+        "with map or map_values",
+    ),
+    "windows that are a duration": (
+        lambda b, s: s.group_by_key().windowed_by("10 minutes"),
+        "the windows of windowed_by at HERE must be of type TimeWindows; got '10 minutes' of type str; for example "
+        "TimeWindows.of_size_and_grace(...)",
+    ),
+    "partitions as text": (
+        lambda b, s: s.repartition(partitions="4"),
+        "the partitions of repartition at HERE must be of type int; got '4' of type str",
+    ),
+    "a store's name as materialized": (
+        lambda b, s: s.group_by_key().count(materialized="counts"),
+        "materialized= at HERE must be of type Materialized; got 'counts' of type str; give a store's name alone as "
+        "store=",
+    ),
+    "a number as a store": (
+        lambda b, s: s.group_by_key().count(5),
+        "store= at HERE must be of type str; got 5 of type int; give a Materialized as materialized=",
+    ),
+    "a store's name with a space": (
+        lambda b, s: s.group_by_key().count("my counts"),
+        "'my counts' at HERE cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ),
+    "a step's name with a slash": (
+        lambda b, s: s.filter(YES, name="a/b"),
+        "'a/b' at HERE cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ),
+    "a step's name that is a folder": (
+        lambda b, s: s.filter(YES, name=".."),
+        "'..' at HERE cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ),
+    "no function": (
+        lambda b, s: s.filter(5),
+        "filter at HERE takes a function of (key, value); got 5 of type int",
+    ),
+    "a predicate of the value alone": (
+        lambda b, s: s.filter(ONE),
+        "filter at HERE takes a function of (key, value); got '<lambda>' of (value)",
+    ),
+    "a mapper of the value alone": (
+        lambda b, s: s.map(ONE),
+        "map at HERE takes a function of (key, value); got '<lambda>' of (value); did you mean map_values?",
+    ),
+    "a mapper of three": (
+        lambda b, s: s.map_values(lambda a, b, c: a),
+        "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (a, b, c); did you mean "
+        "map?",
+    ),
+    "an initial value instead of an initializer": (
+        lambda b, s: s.group_by_key().aggregate(0, lambda key, value, total: total),
+        "aggregate at HERE takes a function of (); got 0 of type int",
+    ),
+    "an aggregator of two": (
+        lambda b, s: s.group_by_key().aggregate(int, lambda value, total: total),
+        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (value, total)",
+    ),
+    "a subtractor of two": (
+        lambda b, s: s.to_table().group_by(lambda key, value: (key, value)).aggregate(int, lambda k, v, a: a, YES),
+        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (key, value)",
+    ),
+    "a reducer of one": (
+        lambda b, s: s.group_by_key().reduce(ONE),
+        "reduce at HERE takes a function of (aggregate, value); got '<lambda>' of (value)",
+    ),
+    "a timestamp": (
+        lambda b, s: b.stream("timed", timestamp=5),
+        "timestamp at HERE takes a function of (value) or (key, value); got 5 of type int",
+    ),
+    "a columnar function where records are taken one by one": (
+        lambda b, s: s.flat_map_values(halves),
+        "flat_map_values at HERE calls its function for one record after the other; got the columnar function "
+        "'halves'; take @columnar away",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ARGUMENTS)
+def test_a_wrong_argument_is_refused_at_the_call(name):
+    build, message = WRONG_ARGUMENTS[name]
+    assert refusal(build) == message
+
+
+def test_kafkas_name_for_the_error_is_an_alias():
+    with pytest.raises(TopologyException):
+        StreamsBuilder().build()
