@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
     summary.show(console, log, len(flights), metrics)
     console.print(f"The topics are in {log}: flights went in, departures and aircraft came out. To read them:")
     for topic in ("departures", "aircraft"):
-        console.print(f"  {penstock()} topics tail {topic} --keys --log-dir {log}")
+        console.print(f"  {penstock()} topics tail {topic} --log-dir {log}")
 
 
 def penstock() -> str:

@@ -1,7 +1,4 @@
-"""How often each word was said.
-
-Run it: `penstock run examples/hello/app.py:topology`
-"""
+"""How often each word was said; run it with `penstock run app.py:topology`."""
 
 from penstock import StreamsBuilder
 

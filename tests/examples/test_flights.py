@@ -20,6 +20,7 @@ from penstock.serdes import STR
 from penstock.settings import Settings
 from penstock.storage import open_storage
 from penstock.testing import TopologyTestDriver
+from support import readme
 
 FOLDER = Path(__file__).parents[2] / "examples" / "flights"
 sys.path.insert(0, str(FOLDER))  # the example is a program with modules of its own, not a package
@@ -131,7 +132,7 @@ def test_the_year_in_one_process_equals_the_plain_computation(flights, tmp_path,
 
 
 @pytest.mark.slow
-def test_the_demo_prints_what_it_found_and_leaves_it_in_topics(flights, tmp_path):
+def test_the_demo_prints_what_the_readme_shows_and_leaves_it_in_topics(flights, tmp_path):
     folder = tmp_path / "demo"
     command = [sys.executable, str(FOLDER / "main.py"), str(folder)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -141,38 +142,8 @@ def test_the_demo_prints_what_it_found_and_leaves_it_in_topics(flights, tmp_path
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     lines = [line.rstrip() for line in ran.stdout.splitlines() if not line.startswith("flights ")]
-    assert "\n".join(lines).strip() == PRINTED.strip().replace("FOLDER", str(folder))
+    (shown,) = readme.blocks("text")
+    shown = shown.replace(".venv/bin/penstock", "penstock").replace(".penstock/demo", str(folder))
+    assert "\n".join(lines).strip() == shown.strip()
     expected = Plain(flights)
     assert outputs(folder / "log") == (expected.departures, expected.aircraft)
-
-
-PRINTED = """
-336,776 flights left New York in 2013, or should have.
-9,430 were cancelled or diverted, or their time in the air is unknown: left out.
-Starting Spark ...
-The busiest hours
-┏━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┳━━━━━━━━━━━━┓
-┃ airport ┃ hour in New York       ┃ departures ┃ mean delay ┃
-┡━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━╇━━━━━━━━━━━━┩
-│ EWR     │ Wed 03 Apr 2013, 06:00 │         37 │   -4.7 min │
-│ EWR     │ Mon 08 Apr 2013, 06:00 │         37 │   -0.2 min │
-│ EWR     │ Tue 06 Aug 2013, 17:00 │         37 │   15.4 min │
-│ EWR     │ Fri 23 Aug 2013, 06:00 │         37 │   -1.4 min │
-│ EWR     │ Thu 14 Feb 2013, 06:00 │         36 │    0.9 min │
-└─────────┴────────────────────────┴────────────┴────────────┘
-The most delayed hours with 10 departures or more
-┏━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┳━━━━━━━━━━━━┓
-┃ airport ┃ hour in New York       ┃ departures ┃ mean delay ┃
-┡━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━╇━━━━━━━━━━━━┩
-│ LGA     │ Thu 12 Sep 2013, 21:00 │         12 │  265.2 min │
-│ LGA     │ Mon 29 Jul 2013, 00:00 │         11 │  249.8 min │
-│ LGA     │ Mon 02 Sep 2013, 22:00 │         19 │  244.3 min │
-│ LGA     │ Mon 22 Jul 2013, 20:00 │         11 │  237.4 min │
-│ JFK     │ Wed 10 Jul 2013, 23:00 │         17 │  227.5 min │
-└─────────┴────────────────────────┴────────────┴────────────┘
-4,037 aircraft, last seen at ATL (418), ORD (227), CLT (220), MDW (193) and elsewhere.
-701 of 327,346 flights landed after the grace period of their hour: dropped, and counted.
-The topics are in FOLDER/log: flights went in, departures and aircraft came out. To read them:
-  penstock topics tail departures --keys --log-dir FOLDER/log
-  penstock topics tail aircraft --keys --log-dir FOLDER/log
-"""

@@ -1,0 +1,84 @@
+"""The README's promises: its programs run, its commands print what it shows, its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import readme
+
+HELLO = readme.ROOT / "examples" / "hello" / "app.py"
+PROGRAM, *SNIPPETS = readme.blocks("python")
+ON_SPARK = [snippet for snippet in SNIPPETS if "spark" in snippet or ".start(" in snippet]
+WITHOUT_SPARK = [snippet for snippet in SNIPPETS if snippet not in ON_SPARK]
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The user's folder, with the program in it."""
+    shutil.copy(HELLO, tmp_path)
+    return tmp_path
+
+
+def run(command: list[str], folder: Path) -> tuple[list[str], list[str]]:
+    """The lines that a command printed, on its output and beside it; times are blanked."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(folder)}
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return lines_of(ran.stdout), lines_of(ran.stderr)
+
+
+def lines_of(text: str) -> list[str]:
+    return [TIME.sub("TIME", line).rstrip() for line in text.splitlines()]
+
+
+def test_the_program_of_the_readme_is_the_example():
+    assert HELLO.read_text() == PROGRAM
+
+
+def test_there_are_snippets_with_and_without_spark():
+    assert (len(WITHOUT_SPARK), len(ON_SPARK)) == (3, 2)
+
+
+@pytest.mark.parametrize("snippet", WITHOUT_SPARK)
+def test_a_snippet_runs(snippet: str, folder: Path):
+    assert run([sys.executable, "-c", snippet], folder) == ([], [])
+
+
+@pytest.mark.slow
+def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_on_from_there(folder: Path):
+    for step in readme.console_steps():
+        goes_on = "tail counts" in step.command
+        if goes_on:  # the README has the program running meanwhile
+            run(["penstock", "run", "app.py:topology", "--trigger", "available-now"], folder)
+        printed, beside = run(["sh", "-c", step.command], folder)
+        shown = lines_of("\n".join(step.shown))
+        assert [line for line in shown if line not in beside] == printed, step.command
+    store, dataframes = ON_SPARK
+    printed, _ = run([sys.executable, "-c", store], folder)
+    assert printed[-1].startswith("3 ")
+    run([sys.executable, "-c", WITHOUT_SPARK[2]], folder)
+    printed, _ = run([sys.executable, "-c", dataframes], folder)
+    table = [[cell.strip() for cell in line.split("|")[1:3]] for line in printed if line.startswith("|")]
+    assert sorted(table[1:]) == [
+        ["EWR", '{"airport":"EWR","delay":7}'],
+        ["JFK", '{"airport":"JFK","delay":9}'],
+        ["JFK", '{"delay":5}'],
+        ["LGA", '{"delay":2}'],
+    ]
+
+
+def test_the_links_lead_to_files():
+    targets = re.findall(r"\]\(([^)#:]+)\)", readme.README)
+    assert "ARCHITECTURE.md" in targets
+    assert [target for target in targets if not (readme.ROOT / target).exists()] == []
