@@ -50,6 +50,13 @@ def test_what_one_program_appends_another_reads_at_once(log: FileLog):
     assert rows(log, "t") == rows(other, "t") == [(0, b"a", b"1", 1), (1, b"b", b"2", 2)]
 
 
+def test_a_topic_is_there_for_every_program_from_the_moment_it_was_made(log: FileLog):
+    other = FileLog(log.root)
+    assert not other.exists("u")
+    log.create_topic(TopicInfo("u", partitions=1))
+    assert (other.exists("u"), other.topics()) == (True, ["t", "u"])
+
+
 @pytest.fixture
 def checkpoint_every_4(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries are summed up after every 4 instead of 256."""

@@ -1,0 +1,111 @@
+"""Any sequence of appends, reads and trims, by several programs, gives what plain lists would."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from penstock.errors import OffsetOutOfRangeError
+from penstock.log.base import Log, TopicInfo
+from penstock.log.file.log import FileLog
+from penstock.log.memory import MemoryLog
+from support.logs import rows, write
+
+data = st.none() | st.binary(max_size=4)
+times = st.integers(0, 2**62)
+headers = st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3)), max_size=2)
+pieces = st.lists(st.tuples(data, data, times), min_size=1, max_size=4) | st.lists(
+    st.tuples(data, data, times, headers), min_size=1, max_size=3
+)
+partitions = st.integers(0, 1)
+programs = st.integers(0, 2)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Three programs on one log, and beside them a list for each partition."""
+
+    kind: type[Log] = FileLog
+
+    @initialize()
+    def make(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        memory = MemoryLog()
+        self.logs: list[Any] = [FileLog(self.folder) if self.kind is FileLog else memory for _ in range(3)]
+        self.logs[0].create_topic(TopicInfo("t", partitions=2))
+        self.lists: list[list[Any]] = [[], []]
+        self.starts = [0, 0]
+        self.numbers: dict[str, int] = {}
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @rule(program=programs, written=st.lists(st.tuples(partitions, pieces), max_size=3))
+    def append(self, program: int, written: list[Any]) -> None:
+        assert self.logs[program].append("t", write(self.logs[program], "t", *written))
+        self._extend(written)
+
+    @rule(
+        program=programs,
+        written=st.lists(st.tuples(partitions, pieces), min_size=1, max_size=2),
+        producer=st.sampled_from(["a", "b"]),
+        number=st.integers(0, 5),
+    )
+    def append_numbered(self, program: int, written: list[Any], producer: str, number: int) -> None:
+        is_new = number > self.numbers.get(producer, -1)
+        segments = write(self.logs[program], "t", *written)
+        assert self.logs[program].append("t", segments, producer, number) is is_new
+        if is_new:
+            self.numbers[producer] = number
+            self._extend(written)
+
+    @rule(program=programs, partition=partitions, one=st.integers(0, 40), other=st.integers(0, 40))
+    def read(self, program: int, partition: int, one: int, other: int) -> None:
+        log, start, end = self.logs[program], min(one, other), max(one, other)
+        if start < self.starts[partition]:
+            with pytest.raises(OffsetOutOfRangeError):
+                rows(log, "t", partition, start, end)
+        else:
+            expected = list(enumerate(self.lists[partition]))[start:end]
+            assert rows(log, "t", partition, start, end) == [(offset, *row) for offset, row in expected]
+
+    @rule(program=programs)
+    def look_at_the_ends(self, program: int) -> None:
+        log = self.logs[program]
+        assert (log.start_offsets("t"), log.end_offsets("t")) == (self.starts, [len(part) for part in self.lists])
+
+    @rule(program=programs, partition=partitions, share=st.floats(0, 1))
+    def trim(self, program: int, partition: int, share: float) -> None:
+        if self.kind is FileLog:
+            start = round(share * len(self.lists[partition]))
+            self.logs[program].trim("t", {partition: start})
+            self.starts[partition] = max(self.starts[partition], start)
+
+    @rule(program=programs)
+    def start_anew(self, program: int) -> None:
+        if self.kind is FileLog:
+            self.logs[program] = FileLog(self.folder)
+
+    def _extend(self, written: list[Any]) -> None:
+        for partition, some in written:
+            self.lists[partition] += some
+
+
+@pytest.fixture
+def checkpoint_every_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries are summed up after every 3 instead of 256."""
+    monkeypatch.setattr("penstock.log.file.state.CHECKPOINT_EVERY", 3)
+
+
+@pytest.mark.usefixtures("checkpoint_every_3")
+@pytest.mark.parametrize("kind", [FileLog, MemoryLog])
+def test_a_log_is_a_list_for_each_partition(kind: type[Log]):
+    machine = type("Machine", (LogMachine,), {"kind": kind})
+    profile = settings.default
+    run_state_machine_as_test(machine, settings=settings(profile, max_examples=profile.max_examples // 2))

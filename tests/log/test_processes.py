@@ -1,0 +1,152 @@
+"""Several programs at once on one file log: real processes, and some of them are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.log.base import TopicInfo
+from penstock.log.file.log import FileLog
+from support.logs import append, rows
+
+START = """
+import sys, time
+from penstock.log.base import TopicInfo
+from penstock.log.file import state
+from penstock.log.file.log import FileLog
+from support.logs import append, rows, write
+
+log = FileLog(sys.argv[1])
+name = sys.argv[2].encode()
+state.CHECKPOINT_EVERY = 8
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+PRODUCE = """
+for n in range(8):
+    append(log, "t", *((name, b"%d/%d" % (n, i), n) for i in range(3)), partition=n % 2)
+"""
+
+PRODUCE_ATOMICALLY = """
+for n in range(1000):
+    pair = [(name, b"%d" % n, n)]
+    log.append("t", write(log, "t", (0, pair), (1, pair)))
+    print(n, flush=True)
+"""
+
+READ = """
+seen = []
+while len(seen) < 72:
+    seen = [rows(log, "t", partition) for partition in (0, 1)]
+    seen = seen[0] + seen[1]
+    print(len(seen), flush=True)
+"""
+
+CREATE = """
+from penstock.errors import TopicExistsError
+try:
+    log.create_topic(TopicInfo("u", int(name)))
+    print("made")
+except TopicExistsError:
+    print("exists")
+"""
+
+
+def start(folder: Path, **programs: str) -> list[subprocess.Popen[str]]:
+    """Processes that begin their programs, given by name, at the same moment."""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", START + program, str(folder), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        for name, program in programs.items()
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return processes
+
+
+def finish(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
+    """What each has printed when it has ended well."""
+    printed = [process.communicate()[0].splitlines() for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return printed
+
+
+def test_several_producers_and_readers_at_once_lose_and_repeat_nothing(tmp_path: Path):
+    log = FileLog(tmp_path)
+    log.create_topic(TopicInfo("t", partitions=2))
+    *_, counts = finish(start(tmp_path, a=PRODUCE, b=PRODUCE, c=PRODUCE, reader=READ))
+
+    for partition in (0, 1):
+        found = rows(log, "t", partition)
+        assert [offset for offset, *_ in found] == list(range(36))
+        for producer in (b"a", b"b", b"c"):
+            values = [value for _, key, value, _ in found if key == producer]
+            assert values == [b"%d/%d" % (n, i) for n in range(partition, 8, 2) for i in range(3)]
+        starts = [found[i : i + 3] for i in range(0, 36, 3)]  # an append is never torn apart by another
+        assert all(len({(key, time) for _, key, _, time in part}) == 1 for part in starts)
+    numbers = [int(count) for count in counts]
+    assert (numbers == sorted(numbers), numbers[-1], {n % 3 for n in numbers}) == (True, 72, {0})
+
+
+def test_of_programs_that_make_the_same_topic_at_once_one_wins(tmp_path: Path):
+    told = [line for (line,) in finish(start(tmp_path, **{"1": CREATE, "2": CREATE, "3": CREATE}))]
+    assert sorted(told) == ["exists", "exists", "made"]
+    assert FileLog(tmp_path).topic("u").partitions == told.index("made") + 1
+
+
+def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invisible(tmp_path: Path):
+    log = FileLog(tmp_path)
+    log.create_topic(TopicInfo("t", partitions=2))
+    producers = start(tmp_path, a=PRODUCE_ATOMICALLY, b=PRODUCE_ATOMICALLY)
+    for process, count in zip(producers, (11, 5), strict=True):
+        for _ in range(count):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    told = [process.stdout.read().split() for process in producers]
+    returned = [[*range(count), *map(int, more)] for count, more in zip((11, 5), told, strict=True)]
+
+    found = rows(log, "t", 0)
+    assert [row[1:] for row in found] == [row[1:] for row in rows(log, "t", 1)]
+    for name, done in zip((b"a", b"b"), returned, strict=True):
+        there = [int(value) for _, key, value, _ in found if key == name]
+        assert there in (done, [*done, len(done)])  # the last one may have been committed before it was told
+    append(log, "t", (b"c", b"goes on", 1))
+    assert rows(FileLog(tmp_path), "t", 0) == [*found, (len(found), b"c", b"goes on", 1)]
+
+
+def test_a_torn_file_of_a_killed_writer_is_never_read(tmp_path: Path):
+    log = FileLog(tmp_path)
+    log.create_topic(TopicInfo("t", partitions=1))
+    append(log, "t", (b"a", b"1", 1))
+    torn = """
+with log.writer("t", "app-1") as writer:
+    import numpy as np, os, pyarrow as pa, signal
+    columns = [pa.array([b"a"] * 1000, pa.binary())] * 2
+    for _ in range(100):
+        writer.write(0, *columns, np.arange(1000))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (process,) = start(tmp_path, app=torn)
+    assert process.wait() == -signal.SIGKILL
+
+    (left,) = (tmp_path / "t" / "data").glob("app-1*")
+    assert left.stat().st_size > 0
+    assert rows(FileLog(tmp_path), "t") == [(0, b"a", b"1", 1)]
+    append(log, "t", (b"a", b"2", 2))
+    assert rows(FileLog(tmp_path), "t") == [(0, b"a", b"1", 1), (1, b"a", b"2", 2)]
+    log.sweep("t", "app-")
+    assert not left.exists()
