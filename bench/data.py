@@ -29,6 +29,7 @@ from penstock.log.file.log import FileLog
 
 BASE = 1_700_000_000_000
 CHUNK = 65_536
+PARTITIONS = 2
 
 Columns = tuple[Any, Any, np.ndarray[Any, Any]]
 """Keys, values and timestamps."""
@@ -76,19 +77,18 @@ def accounts(count: int, keys: int = 50_000, seed: int = 5) -> Columns:
 SETS: dict[str, Callable[[int], Columns]] = {"events": events, "distinct": distinct, "accounts": accounts}
 
 
-def fill(log: FileLog, topic: str, columns: Columns, partition_count: int = 2) -> None:
+def fill(log: FileLog, topic: str, columns: Columns) -> None:
     """Write records into a new topic."""
-    log.create_topic(TopicInfo(topic, partition_count, "str", "json"))
+    log.create_topic(TopicInfo(topic, PARTITIONS, "str", "json"))
     produce(log, topic, columns)
 
 
 def produce(log: FileLog, topic: str, columns: Columns) -> None:
     """Write records into a topic, placed by Kafka's partitioner, in segments of some chunks."""
-    count = log.topic(topic).partitions
     key, value, timestamp = columns
-    placed = partitions(key, count, 0)
+    placed = partitions(key, PARTITIONS, 0)
     with log.writer(topic, f"bench-{os.urandom(4).hex()}") as writer:
-        for partition in range(count):
+        for partition in range(PARTITIONS):
             rows = np.flatnonzero(placed == partition)
             for start in range(0, len(rows), CHUNK):
                 some = rows[start : start + CHUNK]

@@ -20,13 +20,13 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench import data
 from bench.digest import digest
 from bench.engines import Run
 from bench.measure import RunError, process_cpu, run
 from bench.workloads import Inputs, Workload
 
 PEER = "peers/kstreams/run"
-PARTITIONS = 2
 TIMEOUT = 900
 _DEFAULT_SIZES = {"events": 1_000_000, "accounts": 500_000}
 """The sizes whose topics bear the plain name in the harness."""
@@ -76,7 +76,7 @@ class KafkaStreams:
         sink = f"out-bench-{uuid.uuid4().hex[:8]}"
         folder = self._work / f"run-{sink}"
         folder.mkdir(parents=True)
-        self._admin.create_topics([NewTopic(sink, PARTITIONS, 1, config={"retention.ms": "-1"})])[sink].result()
+        self._admin.create_topics([NewTopic(sink, data.PARTITIONS, 1, config={"retention.ms": "-1"})])[sink].result()
         command = [str(self._harness / PEER), "--workload", workload.name, "--bootstrap", self._bootstrap]
         command += ["--in-topic", ",".join(sources), "--out-topic", sink, "--records", str(sum(inputs.values()))]
         command += ["--work", str(folder), "--opt", "guarantee=eos", *([] if workload.cache else ["--opt", "cache=0"])]
@@ -87,7 +87,7 @@ class KafkaStreams:
             broker_cpu = process_cpu(broker) - before
             if not cost.said.get("ok"):
                 raise RunError(f"Kafka Streams did not finish {workload.title}: {cost.said}")
-            output = (self._read(sink, partition) for partition in range(PARTITIONS))
+            output = (self._read(sink, partition) for partition in range(data.PARTITIONS))
             return Run(cost, digest(workload.result, output), broker_cpu)
         finally:
             self._remove(sink)
@@ -158,7 +158,7 @@ class KafkaStreams:
         try:
             ends = [
                 consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-                for partition in range(PARTITIONS)
+                for partition in range(data.PARTITIONS)
             ]
         except KafkaException as error:
             raise RunError(f"topic {topic} cannot be read: {error}") from error
