@@ -36,7 +36,7 @@ def _display_options(function: Any) -> Any:
         log_option,
         json_option,
         click.option("--format", "format_", metavar="TEXT", help=f"Text with the fields {{{'}, {'.join(_FIELDS)}}}."),
-        click.option("--long", "-l", is_flag=True, help="Time, partition and offset as well."),
+        click.option("--long", "-l", is_flag=True, help="Time, partition, offset and headers as well."),
         click.option("--keys/--no-keys", default=True, help="Whether keys are shown.  [default: keys]"),
     ):
         function = option(function)
@@ -160,8 +160,10 @@ def _print(records: Iterable[ConsumerRecord], formatter: Formatter) -> None:
 def _formatter(keys: bool, long: bool, format_: str | None, as_json: bool) -> Formatter:
     if as_json:
         return lambda record: to_json(_as_object(record)) + "\n"
+    if long and format_ is None:
+        return _long_line
     if format_ is None:
-        format_ = _LONG if long else _SHORT if keys else _VALUE
+        format_ = _SHORT if keys else _VALUE
     template = format_.replace("\\t", "\t").replace("\\n", "\n") + "\n"
     try:
         template.format(**dict.fromkeys(_FIELDS, ""))
@@ -169,6 +171,12 @@ def _formatter(keys: bool, long: bool, format_: str | None, as_json: bool) -> Fo
         fields = ", ".join(f"{{{field}}}" for field in _FIELDS)
         raise click.BadParameter(f"cannot read {format_!r}; the fields are {fields}", param_hint="'--format'") from None
     return lambda record: template.format(**_as_fields(record))
+
+
+def _long_line(record: ConsumerRecord) -> str:
+    fields = _as_fields(record)
+    line = _LONG.format(**fields)
+    return f"{line}  {fields['headers']}\n" if record.headers else f"{line}\n"
 
 
 def _as_object(record: ConsumerRecord) -> dict[str, Any]:

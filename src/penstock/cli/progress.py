@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may
     from penstock.engine.spark.streams import Streams
 
 _LINE_SECONDS = 5.0
-_LAG_SECONDS = 0.5
+_LOOK_SECONDS = 0.5
 _CATCH_UP_SECONDS = 2.0
 """Records may wait that long before a bar is shown; a steady stream always has some."""
 
 
 class Backlog:
-    """How many records wait in the source topics; looks at most twice a second.
+    """How far an application is in its source topics; looks at most twice a second.
 
     It has a log of its own, since the application's belongs to the thread that makes the commits.
     """
@@ -34,17 +34,24 @@ class Backlog:
     def __init__(self, streams: Streams):
         self._streams = streams
         self._log = FileLog(streams.log.url)
-        self._looked = 0.0
-        self._lag = 0
+        self._first = self._processed()
+        self._looked = float("-inf")
+        self.done = 0
+        """Records processed since the start."""
+        self.total = 0
+        """The same, with those that wait."""
 
-    def lag(self) -> int:
+    def look(self) -> None:
         now = time.monotonic()
-        if now - self._looked >= _LAG_SECONDS:
-            self._looked = now
-            offsets = self._streams.offsets()
-            ends = {topic: self._log.end_offsets(topic) for topic in offsets}
-            self._lag = sum(e - at for topic in ends for e, at in zip(ends[topic], offsets[topic], strict=True))
-        return self._lag
+        if now - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = now
+        self.done = self._processed() - self._first
+        ends = sum(sum(self._log.end_offsets(topic)) for topic in self._streams.topology.source_topics)
+        self.total = ends - self._first
+
+    def _processed(self) -> int:
+        return sum(map(sum, self._streams.offsets().values()))
 
 
 class Display(Protocol):
@@ -121,12 +128,16 @@ class LineDisplay:
 
 
 class LiveDisplay:
-    """A bar while there is a backlog, then what was done so far; redrawn in place."""
+    """A bar while there is a backlog, then what was done so far; redrawn in place.
 
-    def __init__(self) -> None:
+    Args:
+        at_the_end: what the application does when no records wait.
+    """
+
+    def __init__(self, at_the_end: str):
+        self._at_the_end = at_the_end
         self._backlog: Backlog | None = None
         self._message: str | None = None
-        self._commits = 0
         self._records = 0
         self._last = 0.0
         self._behind_since: float | None = float("-inf")
@@ -153,20 +164,20 @@ class LiveDisplay:
         self.refresh()
 
     def committed(self, commit: Commit) -> None:
-        self._commits += 1
         self._records = commit.total_records
         self._last = time.monotonic()
 
     def refresh(self) -> None:
         if self._backlog is None:
             return
-        lag = self._backlog.lag()
-        if lag == 0:
+        self._backlog.look()
+        done, total = self._backlog.done, self._backlog.total
+        if done == total:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = time.monotonic()
             self._bar.reset(self._task, total=None)
-        self._bar.update(self._task, completed=self._records, total=self._records + lag)
+        self._bar.update(self._task, completed=done, total=total)
 
     def close(self) -> None:
         self._live.stop()
@@ -181,11 +192,11 @@ class LiveDisplay:
         return self._spinner
 
     def _waiting(self) -> str:
-        if not self._commits:
-            return "waiting for new records"
+        if not self._records:
+            return self._at_the_end
         seconds = time.monotonic() - self._last
         since = "now" if seconds < 1 else f"{seconds:,.0f} s ago"
-        return f"waiting for new records · {count(self._records, 'record')} read, the last {since}"
+        return f"{self._at_the_end} · {count(self._records, 'record')} processed, the last {since}"
 
 
 class _RecordsColumn(ProgressColumn):

@@ -7,11 +7,11 @@ import shlex
 import signal
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
 AVAILABLE_NOW = "available-now"
 _LOOK_SECONDS = 0.1
 _ABORTED = 130
-
-T = TypeVar("T")
 
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
@@ -70,7 +68,7 @@ def run(
     settings = load_settings(**options)
     with Signals() as signals:
         topology = load_program(program)
-        display: Display = JsonDisplay() if as_json else LiveDisplay() if stderr().is_terminal else LineDisplay()
+        display = _display(as_json, trigger)
         try:
             streams = _Run(signals, display).to_its_end(
                 topology,
@@ -83,6 +81,14 @@ def run(
             display.close()
         _say_how_it_ended(streams, signals.wants_stop)
         _say_where_results_are(streams)
+
+
+def _display(as_json: bool, trigger: str) -> Display:
+    if as_json:
+        return JsonDisplay()
+    if stderr().is_terminal:
+        return LiveDisplay("finishing" if trigger == AVAILABLE_NOW else "waiting for new records")
+    return LineDisplay()
 
 
 def _check_trigger(trigger: str) -> None:
@@ -129,6 +135,7 @@ class _Run:
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
+        self._is_stopping = False
         self._thread = ThreadPoolExecutor(1, "penstock-start-and-stop")
 
     def to_its_end(self, topology: Topology, **arguments: Any) -> Streams:
@@ -138,17 +145,18 @@ class _Run:
             PenstockError: it did not start, or failed.
         """
         self._display.status("starting Spark ...")
-        streams = self._wait(self._thread.submit(self._start, topology, arguments))
+        starting = self._thread.submit(self._start, topology, arguments)
+        while not starting.done():
+            self._look()
+        streams = starting.result()
         try:
-            self._display.running(streams)
+            if not self._signals.wants_stop:
+                self._display.running(streams)
             while streams.is_active and not self._signals.wants_stop:
-                time.sleep(_LOOK_SECONDS)
-                self._tell_commits()
-            if self._signals.wants_stop:
-                self._display.status("stopping: the commit under way is finished first; Ctrl-C again ends at once ...")
+                self._look()
         finally:
             self._thread.submit(streams.stop).result()
-        self._tell_commits()
+        self._look()
         streams.await_termination()  # it has ended; this tells why, if it failed
         return streams
 
@@ -157,15 +165,14 @@ class _Run:
 
         return start(topology, on_progress=self._commits.put, **arguments)
 
-    def _wait(self, future: Future[T]) -> T:
-        while not future.done():
-            time.sleep(_LOOK_SECONDS)
-            self._tell_commits()
-        return future.result()
-
-    def _tell_commits(self) -> None:
+    def _look(self) -> None:
+        """Tell what happened since the last look."""
+        time.sleep(_LOOK_SECONDS)
         while not self._commits.empty():
             self._display.committed(self._commits.get())
+        if self._signals.wants_stop and not self._is_stopping:
+            self._is_stopping = True
+            self._display.status("stopping: the commit under way is finished first; Ctrl-C again ends at once ...")
         self._display.refresh()
 
 

@@ -1,0 +1,99 @@
+"""``penstock doctor`` finds what a run needs, and says what to do where it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def java_in(folder: Path, script: str) -> None:
+    """A Java that only says its version."""
+    binary = folder / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    binary.write_text(f"#!/bin/sh\n{script}\n")
+    binary.chmod(0o755)
+
+
+def checks(ran) -> dict[str, tuple[bool, str, str]]:
+    return {row["name"]: (row["ok"], row["found"], row["remedy"]) for row in map(json.loads, ran.out)}
+
+
+GET_JAVA = (
+    "install one (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; Fedora: sudo dnf install "
+    "java-21-openjdk-headless; macOS: brew install openjdk@21) or point JAVA_HOME at the folder of one"
+)
+
+
+def test_everything_is_there(penstock, folder, monkeypatch):
+    java_in(folder / "jdk", """echo 'openjdk version "21.0.4" 2024-07-16' >&2""")
+    monkeypatch.setenv("JAVA_HOME", "jdk")
+    ran = penstock("doctor")
+    assert (ran.code, ran.err) == (0, [])
+    assert [line.split(":")[0] for line in ran.out] == [
+        f"ok       {name}"
+        for name in ("Python", "Java", "pyspark", "pyarrow", "rocksdict", "the log's folder", "the folder of state")
+    ]
+    assert ran.out[1] == "ok       Java: Java 21.0.4 (jdk/bin/java, by JAVA_HOME)"
+    assert not (folder / ".penstock").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "found", "remedy"),
+    [
+        ("""echo 'java version "1.8.0_392"' >&2""", "Java 1.8.0_392 (jdk/bin/java, by JAVA_HOME)",
+         f"Spark needs Java 17 or newer: {GET_JAVA}"),
+        ("""echo 'openjdk version "16"' >&2""", "Java 16 (jdk/bin/java, by JAVA_HOME)",
+         f"Spark needs Java 17 or newer: {GET_JAVA}"),
+        ("echo 'Error: could not find libjava.so' >&2; exit 1",
+         "jdk/bin/java, by JAVA_HOME does not say its version: Error: could not find libjava.so",
+         f"it may be broken; {GET_JAVA}"),
+    ],
+)  # fmt: skip
+def test_a_java_that_will_not_do(penstock, folder, monkeypatch, script, found, remedy):
+    java_in(folder / "jdk", script)
+    monkeypatch.setenv("JAVA_HOME", "jdk")
+    ran = penstock("doctor", "--json")
+    assert ran.code == 1
+    assert checks(ran)["Java"] == (False, found, remedy)
+
+
+def test_no_java_at_all(penstock, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "nowhere")
+    ran = penstock("doctor")
+    assert ran.code == 1
+    assert ran.out[1:3] == [
+        "MISSING  Java: none on the PATH (No such file or directory)",
+        f"         Spark needs Java 17 or newer: {GET_JAVA}",
+    ]
+
+
+def test_folders_that_cannot_be_written(penstock, folder):
+    (folder / "file").write_text("")
+    ran = penstock("doctor", "--json", "--log-dir", "file/log", "--state-dir", "file")
+    assert ran.code == 1
+    user = os.environ.get("USER") or os.environ.get("USERNAME") or "this user"
+    remedy = f"make {folder}/file writable for {user}, or choose another folder with"
+    assert checks(ran)["the log's folder"] == (
+        False, f"file/log: Not a directory in {folder}/file", f"{remedy} --log-dir",
+    )  # fmt: skip
+    assert checks(ran)["the folder of state"] == (
+        False, f"file: Not a directory in {folder}/file", f"{remedy} --state-dir",
+    )  # fmt: skip
+
+
+def test_a_package_that_does_not_import(penstock, folder, monkeypatch):
+    (folder / "rocksdict.py").write_text("raise ImportError('no wheel for this machine')")
+    monkeypatch.delitem(sys.modules, "rocksdict", raising=False)
+    monkeypatch.syspath_prepend(folder)
+    ran = penstock("doctor", "--json")
+    assert ran.code == 1
+    assert checks(ran)["rocksdict"] == (
+        False,
+        "cannot be imported: ImportError: no wheel for this machine",
+        f"install it again: {sys.executable} -m pip install --force-reinstall rocksdict",
+    )

@@ -1,0 +1,168 @@
+"""``penstock topics produce`` makes records of lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import consume
+from penstock.log.file.log import FileLog
+
+
+def records(topic: str) -> list[tuple[object, object, int]]:
+    return [(record.key, record.value, record.timestamp) for record in consume(topic)]
+
+
+def keys_and_values(topic: str) -> list[tuple[object, object]]:
+    return [(record.key, record.value) for record in consume(topic)]
+
+
+def test_a_line_is_a_value(penstock):
+    ran = penstock("topics", "produce", "lines", "--value", "str", stdin="one\n\ntwo")
+    assert ran == (0, [], ["Wrote 3 records to topic lines in .penstock/log."])
+    assert keys_and_values("lines") == [(None, "one"), (None, ""), (None, "two")]
+
+
+def test_a_separator_stands_between_key_and_value(penstock):
+    penstock("topics", "produce", "delays", "--key-separator", ":", "--value", "int", stdin="JFK:5\nLGA:-2\n")
+    assert keys_and_values("delays") == [("JFK", 5), ("LGA", -2)]
+
+
+def test_a_value_may_hold_the_separator(penstock):
+    penstock("topics", "produce", "departures", "--key-separator", ":", stdin='JFK:{"delay": 5}\n')
+    assert keys_and_values("departures") == [("JFK", {"delay": 5})]
+
+
+def test_json_lines_have_key_value_timestamp_and_headers(penstock):
+    lines = [
+        '{"key": "a", "value": {"n": 1}, "timestamp": 1000, "headers": {"source": "radar"}}',
+        '{"key": "b", "value": null, "timestamp": "1970-01-01T00:00:02Z", "headers": [["raw", {"base64": "/w=="}]]}',
+        "",
+        '{"value": [1, 2], "timestamp": 3000}',
+    ]
+    penstock("topics", "produce", "things", "--json", stdin="\n".join(lines))
+    assert [record[:4] for record in consume("things")] == [
+        ("a", {"n": 1}, 1000, (("source", b"radar"),)),
+        ("b", None, 2000, (("raw", b"\xff"),)),
+        (None, [1, 2], 3000, ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"), [("str", ["x", "y"]), ("int", [1, -2]), ("float", [0.5]), ("bytes", [b"\xff", b"b"])]
+)
+def test_what_cat_prints_as_json_can_be_produced_again(penstock, type_, values):
+    from penstock import produce
+
+    rows = [("k", value, n, (("h", b"v"),)) for n, value in enumerate([*values, None])]
+    produce(rows, "first", value=type(values[0]))
+    copied = "\n".join(penstock("topics", "cat", "first", "--json").out)
+    penstock("topics", "produce", "second", "--json", "--value", type_, stdin=copied)
+    assert [record[:4] for record in consume("second")] == rows
+
+
+def test_key_and_time_are_found_in_the_value(penstock):
+    lines = '{"from": {"airport": "JFK"}, "at": "1970-01-01T00:00:05+00:00"}\n{"from": {"airport": "LGA"}, "at": 7}\n'
+    penstock("topics", "produce", "trips", "--key-field", "from.airport", "--timestamp-field", "at", stdin=lines)
+    assert records("trips") == [
+        ("JFK", {"from": {"airport": "JFK"}, "at": "1970-01-01T00:00:05+00:00"}, 5000),
+        ("LGA", {"from": {"airport": "LGA"}, "at": 7}, 7),
+    ]
+
+
+def test_a_new_topic_gets_its_partitions_and_lines_without_a_key_go_to_all_in_turn(penstock):
+    penstock("topics", "produce", "numbers", "--partitions", "3", "--value", "int", stdin="1\n2\n3\n4\n5\n6\n7\n")
+    assert FileLog(".penstock/log").end_offsets("numbers") == [3, 2, 2]
+
+
+def test_a_file_is_read(penstock, folder):
+    (folder / "numbers.txt").write_text("1\r\n2\r\n")
+    assert penstock("topics", "produce", "numbers", "numbers.txt", "--value", "int").code == 0
+    assert keys_and_values("numbers") == [(None, 1), (None, 2)]
+
+
+def test_the_topic_knows_its_types(penstock):
+    penstock("topics", "create", "counts", "--key", "int", "--value", "float")
+    penstock("topics", "produce", "counts", "--key-separator", "=", stdin="1=0.5\n")
+    assert keys_and_values("counts") == [(1, 0.5)]
+
+
+BAD_LINES = [
+    ([], "{oops", "'{oops' is not JSON: JSON is malformed: object keys must be strings (byte 1); for plain text give "
+                  "--value str"),
+    (["--value", "int"], "many", "'many' is no int"),
+    (["--value", "str"], b"\xff", "'�' is not UTF-8: 'utf-8' codec can't decode byte 0xff in position 0: invalid start "
+                                  "byte"),
+    (["--key-separator", ":"], "5", "there is no separator ':' in '5'"),
+    (["--key-field", "a.b"], '{"a": 1}', """there is no a.b in '{"a":1}'"""),
+    (["--timestamp-field", "at"], '{"at": "noon"}', "'noon' is no time: write milliseconds since 1970 or "
+                                                    "2013-01-31T06:00:00Z"),
+    (["--json"], '{"key": 1}', """Object missing required field `value` in '{"key": 1}'; with --json a line is """
+                               '{"key": ..., "value": ...}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "line", "reason"), BAD_LINES)
+def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(penstock, options, line, reason):
+    good = b'x:{"a": {"b": "k"}, "at": 1}' if ":" in options else b'{"a": {"b": "k"}, "at": 1, "value": 1}'
+    good = b"1" if "int" in options else good
+    line = line if isinstance(line, bytes) else line.encode()
+    ran = penstock("topics", "produce", "lines", *options, stdin=good + b"\n" + line + b"\n")
+    assert ran == (
+        1,
+        [],
+        [f"Error: standard input, line 2: {reason}. Nothing was written; --skip-bad-lines leaves it out"],
+    )
+    assert FileLog(".penstock/log").topics() == []
+
+
+def test_bad_lines_are_left_out_when_asked_and_the_first_five_shown(penstock):
+    bad = "".join(f"bad{n}\n" for n in range(7))
+    ran = penstock("topics", "produce", "numbers", "--value", "int", "--skip-bad-lines", stdin=f"1\n{bad}2\n")
+    shown = [f"skipped line {n + 2}: 'bad{n}' is no int" for n in range(5)]
+    assert ran == (
+        0,
+        [],
+        [*shown, "skipped more lines", "Wrote 2 records to topic numbers in .penstock/log, skipped 7 bad lines."],
+    )
+    assert keys_and_values("numbers") == [(None, 1), (None, 2)]
+
+
+def test_options_that_do_not_fit_are_wrong_usage(penstock):
+    penstock("topics", "create", "numbers", "--value", "int", "--partitions", "2")
+
+    def refusal(*options: str) -> str:
+        ran = penstock("topics", "produce", "numbers", *options, stdin="1\n")
+        assert ran.code == 2
+        return ran.err[-1]
+
+    assert refusal("--json", "--key-field", "a") == (
+        "Error: --key-field and --json both say where keys come from; give one of them"
+    )
+    assert refusal("--key-separator", "") == "Error: Invalid value for '--key-separator': it must not be empty"
+    assert refusal("--partitions", "3") == "Error: topic numbers exists with 2 partitions"
+    assert refusal("--timestamp-field", "at") == (
+        "Error: --timestamp-field needs values of type json; those of topic numbers are int"
+    )
+    assert refusal("nowhere.txt") == ("Error: Invalid value for '[FILE]': 'nowhere.txt': No such file or directory")
+
+
+def test_another_type_than_the_topics_is_refused(penstock):
+    penstock("topics", "create", "numbers", "--value", "int")
+    ran = penstock("topics", "produce", "numbers", "--value", "str", stdin="x\n")
+    assert ran == (
+        1,
+        [],
+        ["Error: topic 'numbers' holds values of type int, not str; convert the values or write into another topic"],
+    )
+
+
+def test_windowed_keys_cannot_be_written_from_text(penstock):
+    from penstock.log.base import TopicInfo
+
+    FileLog(".penstock/log").create_topic(TopicInfo("hourly", 1, "windowed[str, 3600000]", "int"))
+    code, out, err = penstock("topics", "produce", "hourly", "--json", stdin='{"key": "a", "value": 1}')
+    assert (code, out) == (1, [])
+    assert err == [
+        "Error: keys or values of type windowed[str, 3600000] cannot be written from text; write them from Python with "
+        "penstock.produce, or as they are with --key bytes or --value bytes"
+    ]
