@@ -53,9 +53,8 @@ def result_type(given: Any, annotation: Any, default: Serde) -> Serde:
     return of(annotation)
 
 
-def pair_annotation(function: UserFunction) -> tuple[Any, Any]:
-    """The annotated types of the key and the value that a function returns; None where it does not tell."""
-    annotation = function.returns()
+def pair_annotation(annotation: Any) -> tuple[Any, Any]:
+    """The annotated types of the key and the value of a pair; None where the annotation does not tell."""
     if get_origin(annotation) is tuple and len(get_args(annotation)) == 2:
         key, value = get_args(annotation)
         return key, value

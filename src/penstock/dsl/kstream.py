@@ -75,7 +75,7 @@ class KStream:
         [('x', 'a')]
         """
         function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?")
-        keys, values = self._pair(function, key, value)
+        keys, values = _pair_types(function.returns(), key, value)
         node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
         return self._next(node, key=keys, value=values)
 
@@ -101,7 +101,7 @@ class KStream:
         [('a', 1), ('x', 2)]
         """
         function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?")
-        keys, values = self._pair(function, key, value)
+        keys, values = _pair_types(item_annotation(function), key, value)
         node = nodes.FlatMap(
             name=self._name(names.FLAT_MAP, name), mapper=function, key=keys, value=values, **self._at()
         )
@@ -276,13 +276,6 @@ class KStream:
         required = self._repartition_required or node.changes_key
         return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
 
-    def _pair(self, function: UserFunction, key: Any, value: Any) -> tuple[Serde, Serde]:
-        key_annotation, value_annotation = pair_annotation(function)
-        return (
-            result_type(key, key_annotation, DEFAULT_KEY),
-            result_type(value, value_annotation, DEFAULT_VALUE),
-        )
-
 
 class BranchedKStream:
     """A stream being split; call ``branch`` for each branch and end with a default branch or without one."""
@@ -319,6 +312,12 @@ class BranchedKStream:
         self._streams[self._prefix + own_name] = KStream(
             graph, graph.add(node), stream._key, stream._value, stream._repartition_required
         )
+
+
+def _pair_types(annotation: Any, key: Any, value: Any) -> tuple[Serde, Serde]:
+    """The types of the pairs that a step results in: as told, else as annotated, else the defaults."""
+    keys, values = pair_annotation(annotation)
+    return result_type(key, keys, DEFAULT_KEY), result_type(value, values, DEFAULT_VALUE)
 
 
 def repartition_node(

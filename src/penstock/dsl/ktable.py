@@ -103,7 +103,7 @@ class KTable:
         from penstock.dsl.grouped import KGroupedTable
 
         function = user_function(mapper, "group_by", KEY_VALUE)
-        key_annotation, value_annotation = pair_annotation(function)
+        key_annotation, value_annotation = pair_annotation(function.returns())
         keys = result_type(key, key_annotation, DEFAULT_KEY)
         values = result_type(value, value_annotation, DEFAULT_VALUE)
         node = nodes.TableGroupBy(

@@ -6,10 +6,13 @@ Kafka Streams prints sets in the order of Java's hash sets, so does this.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import cmp_to_key, partial
 
 from penstock.plan.physical import Part, SubTopology
+
+_MADE_UP = re.compile(r"(K.*)-([0-9]{10})")
 
 
 def as_text(sub_topologies: Iterable[SubTopology]) -> str:
@@ -131,9 +134,6 @@ def _id(name: str) -> str:
 
 
 def _label(part: Part) -> str:
-    return part.name.rstrip("0123456789").rstrip("-") + ("" if part.kind != "processor" else f" {_number(part.name)}")
-
-
-def _number(name: str) -> str:
-    digits = name[len(name.rstrip("0123456789")) :]
-    return str(int(digits)) if digits else ""
+    """The name; of one that was made up, what it is made of and its number, without the zeros."""
+    made_up = _MADE_UP.fullmatch(part.name)
+    return f"{made_up[1]} {int(made_up[2])}" if made_up else part.name

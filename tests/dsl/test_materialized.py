@@ -1,0 +1,94 @@
+"""How tables are kept: ``Materialized``, and the short form ``store=``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import Materialized, StreamsBuilder, TimeWindows
+from penstock.errors import ConfigError
+from penstock.plan.nodes import StoreSpec
+from penstock.serdes import FLOAT, INT, JSON, STR
+
+
+def stores(build: Any) -> list[StoreSpec]:
+    builder = StreamsBuilder()
+    build(builder.stream("in", value=str))
+    return list(builder.build().facts.stores.values())
+
+
+def test_everything_can_be_said_step_by_step_and_nothing_is_changed_in_place():
+    plain = Materialized.as_("counts")
+    full = plain.with_key(int).with_value(float).with_retention(50).with_caching_disabled().in_memory()
+    assert full == Materialized(store="counts", kind="in_memory", key=INT, value=FLOAT, retention_ms=50, caching=False)
+    assert full.with_caching_enabled().caching is True
+    assert plain == Materialized(store="counts")
+
+
+def test_types_alone():
+    assert Materialized.with_(key=str, value=int) == Materialized(key=STR, value=INT)
+    assert Materialized.with_() == Materialized()
+
+
+TABLES = {
+    "count": lambda stream, **kept: stream.group_by_key().count(**kept),
+    "reduce": lambda stream, **kept: stream.group_by_key().reduce(max, **kept),
+    "aggregate": lambda stream, **kept: stream.group_by_key().aggregate(int, lambda k, v, n: n, **kept),
+    "windowed count": lambda s, **kept: (
+        s.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(5)).count(**kept)
+    ),
+    "to_table": lambda stream, **kept: stream.to_table(**kept),
+    "filter": lambda stream, **kept: stream.to_table().filter(lambda k, v: True, **kept),
+    "filter_not": lambda stream, **kept: stream.to_table().filter_not(lambda k, v: True, **kept),
+    "map_values": lambda stream, **kept: stream.to_table().map_values(lambda v: v, **kept),
+    "count of a table": lambda s, **kept: s.to_table().group_by(lambda k, v: (k, v)).count(**kept),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_store_is_short_for_materialized_as(name):
+    short = stores(lambda stream: TABLES[name](stream, store="mine"))[-1]
+    long = stores(lambda stream: TABLES[name](stream, materialized=Materialized.as_("mine")))[-1]
+    assert (short.name, short.named_by_user) == (long.name, long.named_by_user) == ("mine", True)
+    assert (short.kind, short.retention, short.caching) == ("persistent", None, True)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_materialized_says_reaches_the_store(name):
+    kept = Materialized.as_("mine").with_retention("1 day").with_caching_disabled().in_memory()
+    spec = stores(lambda stream: TABLES[name](stream, materialized=kept))[-1]
+    assert (spec.name, spec.kind, spec.retention, spec.caching) == ("mine", "in_memory", 86_400_000, False)
+
+
+def test_the_stores_types_are_those_of_the_table_unless_materialized_says_otherwise():
+    plain = stores(lambda stream: stream.group_by_key().count("counts"))[0]
+    assert (plain.key, plain.value) == (STR, INT)
+    told = stores(lambda s: s.group_by_key().count(materialized=Materialized.as_("counts").with_value(dict | int)))[0]
+    assert told.value.name != INT.name
+
+
+def test_an_aggregates_type_is_told_or_annotated_or_that_of_its_initializer_or_json():
+    def annotated(key, value, total) -> float:
+        return total
+
+    def plain(key, value, total):
+        return total
+
+    def kept(initializer, aggregator, **told):
+        return stores(lambda stream: stream.group_by_key().aggregate(initializer, aggregator, **told))[0].value
+
+    assert kept(list, plain, value=str) == STR
+    assert kept(list, annotated) == FLOAT
+    assert kept(int, plain) == INT
+    assert kept(list, plain) == JSON
+
+
+def test_a_store_and_a_materialized_together_are_refused():
+    with pytest.raises(ConfigError, match="give either materialized= or store=, not both"):
+        stores(lambda stream: stream.to_table("mine", Materialized.as_("mine")))
+
+
+def test_another_kind_of_store_is_refused():
+    with pytest.raises(ConfigError, match="the kind of a store must be one of persistent, in_memory; got 'rocks'"):
+        Materialized(kind="rocks")
