@@ -36,7 +36,7 @@ lint: $(READY)
 	@$(BIN)/mypy
 
 bench: $(READY)
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python -m bench.run
 
 # What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.
 lock:

@@ -86,7 +86,14 @@ def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: di
 
 
 def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None:
-    """Make the output topics that do not exist yet."""
+    """Make the output topics that do not exist yet.
+
+    Raises:
+        TopicNotFoundError: a source topic does not exist; nothing was made.
+    """
+    for topic in topology.source_topics:
+        if topic not in topology.sink_topics:
+            log.topic(topic)
     for sub in topology.sub_topologies:
         for part in sub.parts:
             node = part.node
