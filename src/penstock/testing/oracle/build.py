@@ -196,6 +196,11 @@ class Build:
         return Step(table, _result_key(of), value)
 
 
+def existing_operators() -> set[str]:
+    """The operators that cases may name."""
+    return set(_OPERATORS)
+
+
 def missing_operators(case: Spec) -> set[str]:
     """The operators, windows and kinds of stores that a case names and that do not exist."""
     missing = set()

@@ -1,0 +1,96 @@
+"""Cases recorded from Kafka Streams, on Spark over a file log: with one partition, and with four where the results do
+not depend on how keys are spread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.testing.oracle.__main__ import run_case
+from penstock.testing.oracle.build import existing_operators
+from penstock.testing.oracle.decisions import Decisions
+from penstock.testing.oracle.spark import SparkRunner, order_allows_partitions
+
+CASES = Path(__file__).parent / "cases"
+DECISIONS = Decisions.beside(CASES)
+
+NAMES = [
+    "grouped-aggregate-null-initializer",
+    "grouped-aggregate-null-result",
+    "grouped-count",
+    "grouped-reduce-null-result",
+    "kip914-filter-tombstones-unversioned-to-unversioned",
+    "kip914-table-aggregate-unversioned",
+    "kip914-table-count-unversioned",
+    "kip914-table-reduce-unversioned",
+    "map-flat-map-repartition",
+    "nulls-count",
+    "nulls-group-by-value-count",
+    "nulls-repartition",
+    "nulls-table",
+    "nulls-to-table",
+    "random-hopping-append-2",
+    "random-hopping-reduce-in-memory-2",
+    "random-stateless-2",
+    "random-table-aggregations-2",
+    "random-tumbling-count-1",
+    "semantics-aggregate-of-reduce",
+    "semantics-count-filter-at-least-2",
+    "semantics-count-of-counts",
+    "semantics-through-a-topic",
+    "semantics-two-repartitions-and-a-direct-sink",
+    "split-and-merge",
+    "split-no-default",
+    "table-aggregate-remove-old-before-add-new",
+    "table-filter-not-stored",
+    "table-filter-skips-null-to-repartition",
+    "table-map-values-chain",
+    "table-reduce-sum-plain",
+    "to-table-in_memory",
+    "to-table-repartition",
+    "topology-optimization-none",
+    "window-store-retention-and-reads",
+    "word-count",
+]
+
+
+def load(name: str) -> Any:
+    return json.loads((CASES / f"{name}.json").read_text())
+
+
+SPREADABLE = [name for name in NAMES if order_allows_partitions(load(name))]
+
+
+def test_the_cases_name_every_operator_that_exists() -> None:
+    named = {step["op"] for name in NAMES for step in load(name)["topology"]}
+    assert existing_operators() - named == set()
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(NAMES) >= 30
+    assert len(SPREADABLE) >= 10
+
+
+@pytest.fixture(scope="module")
+def one_partition() -> Iterator[SparkRunner]:
+    runner = SparkRunner(1)
+    yield runner
+    runner.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_case_on_spark(name: str, one_partition: SparkRunner) -> None:
+    assert run_case(load(name), one_partition, DECISIONS) == ("passed", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPREADABLE)
+def test_a_case_on_spark_with_four_partitions(name: str, one_partition: SparkRunner) -> None:
+    four_partitions = SparkRunner(4)  # on the same session
+    assert run_case(load(name), four_partitions, DECISIONS) == ("passed", "")
+    four_partitions.close()
