@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,7 @@ class TopologyTestDriver:
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
         self.wall_clock_ms = 0
+        self._is_closed = False
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
         self._queues = TopicQueues()
@@ -83,6 +84,18 @@ class TopologyTestDriver:
                 elif part.kind == "sink":
                     self._sinks[part.name] = part
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all state; outputs and counters can still be read."""
+        self._is_closed = True
+        for _, state, _ in self._tasks:
+            state.close()
+
     # --- piping and reading --------------------------------------------------------------------------------------
 
     def pipe_input(
@@ -96,9 +109,10 @@ class TopologyTestDriver:
         """Process one record, to the end.
 
         Raises:
-            ConfigError: the topology does not read this topic.
+            ConfigError: the topology does not read this topic, or the driver is closed.
             ProcessingError: the record failed.
         """
+        self._check_open()
         if topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
@@ -141,7 +155,12 @@ class TopologyTestDriver:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigError("the driver is closed; make a new TopologyTestDriver")
+
     def _view(self, name: str) -> KeyValueView | WindowView:
+        self._check_open()
         specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
         if name not in specs:
             raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")

@@ -12,19 +12,19 @@ from pathlib import Path
 from penstock.testing.oracle import chunks, driver
 from penstock.testing.oracle.build import MissingOperator, missing_operators
 from penstock.testing.oracle.decisions import FILE, Decisions
-from penstock.testing.oracle.functions import Spec
+from penstock.testing.oracle.functions import CaseError, Spec
 from penstock.testing.oracle.outcome import Runner
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the cases; 0 when none failed."""
     options = _parser().parse_args(arguments)
+    cases = _cases(options.paths)
     run = _runner(options)
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     decided: list[str] = []
-    for path, case in _cases(options.paths):
-        decisions = Decisions.beside(path.parent)
+    for case, decisions in cases:
         result, details = run_case(case, run, decisions)
         counts[result] += 1
         if result == "passed" and decisions.comparison_of(case):
@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"FAILED {case['name']}: {details}", flush=True)
     if decided:
         print(f"differ by decision, compared as {FILE} says: {', '.join(decided)}")
-    for operator, cases in sorted(missing.items()):
-        print(f"does not exist yet: {operator} ({cases} cases)")
+    for operator, number in sorted(missing.items()):
+        print(f"does not exist yet: {operator} ({number} cases)")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
 
@@ -53,14 +53,21 @@ def run_case(case: Spec, run: Runner, decisions: Decisions) -> tuple[str, str]:
     return ("failed", "; ".join(found)) if found else ("passed", "")
 
 
-def _cases(paths: list[Path]) -> list[tuple[Path, Spec]]:
-    """The cases in files and folders; other files in a folder are left alone."""
-    files = [(path, file) for path in paths for file in (sorted(path.glob("**/*.json")) if path.is_dir() else [path])]
-    read = [(file, json.loads(file.read_text()), path == file) for path, file in files]
-    cases = [(file, case) for file, case, is_named in read if is_named or "topology" in case]
-    if not cases:
+def _cases(paths: list[Path]) -> list[tuple[Spec, Decisions]]:
+    """The cases in files and folders, and what is decided about them; other files in a folder are left alone."""
+    chosen: list[tuple[Spec, Path]] = []
+    for path in paths:
+        for file in sorted(path.glob("**/*.json")) if path.is_dir() else [path]:
+            case = json.loads(file.read_text())
+            if "topology" in case or file == path:
+                chosen.append((case, file.parent))
+    if not chosen:
         sys.exit(f"no case files in {', '.join(map(str, paths))}")
-    return cases
+    try:
+        decisions = {folder: Decisions.beside(folder) for folder in {folder for _, folder in chosen}}
+    except CaseError as error:
+        sys.exit(str(error))
+    return [(case, decisions[folder]) for case, folder in chosen]
 
 
 def _runner(options: argparse.Namespace) -> Runner:

@@ -1,0 +1,84 @@
+"""``CutDriver``: the face of the test driver over the engine, its input cut at random or where told."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import Record, StreamsBuilder
+from penstock.errors import ConfigError, ProcessingError
+from penstock.testing.cuts import CutDriver
+
+
+def counting() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().count("counts").to_stream().to("out")
+    return builder
+
+
+def test_without_a_seed_only_commit_cuts():
+    with CutDriver(counting().build()) as driver:
+        for timestamp in (1, 2):
+            driver.pipe_input("in", "a", "x", timestamp)
+        driver.commit()
+        driver.pipe_input("in", "a", "x", 3)
+        assert driver.read_output("out") == [Record("a", 2, 2), Record("a", 3, 3)]
+        assert list(driver.store("counts").all()) == [("a", 3, 3)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_a_seed_it_cuts_anywhere_and_nothing_shows(seed):
+    with CutDriver(counting().build(), seed, statestore_cache_max_bytes=0) as driver:
+        for timestamp in range(20):
+            driver.pipe_input("in", "ab"[timestamp % 2], "x", timestamp)
+        expected = [Record("ab"[n % 2], n // 2 + 1, n) for n in range(20)]
+        assert driver.read_output("out") == expected
+        assert driver.read_output("out") == []
+
+
+def test_some_seed_starts_the_engine_again():
+    starts = []
+    for seed in range(5):
+        with CutDriver(counting().build(), seed) as driver:
+            first = driver._application
+            for timestamp in range(20):
+                driver.pipe_input("in", "a", "x", timestamp)
+            starts.append(driver._application is not first)
+    assert any(starts)
+
+
+def test_before_anything_was_piped_in_everything_is_empty():
+    with CutDriver(counting().build(), 1) as driver:
+        assert driver.read_output("out") == []
+        assert list(driver.store("counts").all()) == []
+        assert driver.metrics() == {}
+
+
+def test_drops_tell_which_input_they_are_of():
+    with CutDriver(counting().build(), 3) as driver:
+        for key in ("a", None, "b", None):
+            driver.pipe_input("in", key, "x")
+        assert driver.dropped_records_total() == 2
+        assert driver.dropped_inputs() == [1, 3]
+
+
+def test_after_a_failure_what_was_committed_before_can_be_read_and_no_more_is_processed():
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).map_values(lambda value: 10 // value, value=int).to("out")
+    with CutDriver(builder.build()) as driver:
+        driver.pipe_input("in", "a", 5)
+        driver.commit()
+        driver.pipe_input("in", "a", 0)
+        with pytest.raises(ProcessingError, match="ZeroDivisionError"):
+            driver.commit()
+        driver.pipe_input("in", "a", 2)
+        assert driver.read_output("out") == [Record("a", 2, 0)]
+
+
+def test_topics_and_stores_that_are_not_there_are_refused():
+    with CutDriver(counting().build()) as driver:
+        with pytest.raises(ConfigError, match="the topology does not read a topic 'out'; it reads in"):
+            driver.pipe_input("out", "a", 1)
+        with pytest.raises(ConfigError, match="the topology does not write a topic 'in'; it writes out"):
+            driver.read_output("in")
+        with pytest.raises(ConfigError, match="there is no store 'count'; the stores are counts"):
+            driver.store("count")
