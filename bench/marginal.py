@@ -28,7 +28,11 @@ def measure(plan: Plan, workload: Workload) -> Section:
     costs = {name: _per_million(section, name, pairs, more) for name, pairs in runs.items()}
     own = costs.pop(plan.penstock.name)
     for name, cost in costs.items():
-        section.rows.append(at_least(f"{name} / Penstock", cost / max(own, 0.01), workload.at_least))
+        what = f"{name} / Penstock"
+        if own > 0:
+            section.rows.append(at_least(what, cost / own, workload.at_least))
+        else:
+            section.rows.append(Row(what, "lost in the noise: too few records or runs"))
     return section
 
 
@@ -48,7 +52,7 @@ def _per_million(section: Section, engine: str, pairs: list[tuple[Run, Run]], mo
     section.rows.append(Row(engine, f"{cost:.2f} CPU s", spread(every)))
     broker = (median(run.broker_cpu for run in many) - median(run.broker_cpu for run in few)) / more * 1e6
     if broker:
-        section.rows.append(Row(f"its broker, not in the figure of {engine}", f"{broker:.2f} CPU s"))
+        section.rows.append(Row(f"{engine}, its broker besides", f"{broker:.2f} CPU s"))
     return cost
 
 

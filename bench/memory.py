@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from bench import data
 from bench.measure import Cost, run
@@ -12,7 +14,7 @@ from penstock.settings import MIB, Settings
 
 BASE, LARGE = 100_000, 5_000_000
 FEW, MANY = 10_000, 5_000_000
-SMALLER = {"hot_max_bytes": 16 * MIB, "statestore_uncommitted_max_bytes": 16 * MIB}
+SMALLER: Mapping[str, Any] = {"hot_max_bytes": 16 * MIB, "statestore_uncommitted_max_bytes": 16 * MIB}
 WRITE_BUFFERS = 16 * MIB
 """What a task's database may keep in its write buffers."""
 
@@ -30,20 +32,20 @@ def measure(plan: Plan) -> Section:
     )
     base, _ = _private(plan, BASE, {})
     section.rows.append(Row(f"slot, {BASE:,} events", f"{base / MIB:.0f} MiB"))
-    for settings, label in (({}, "default settings"), (SMALLER, "16 MiB of rows and of uncommitted writes")):
+    for settings, label in (({}, "default settings"), (SMALLER, "16 MiB for rows, for writes")):
         slot, everything = _private(plan, large, settings)
-        bound = base + _allowed(Settings.load(environment={}, **settings), writes=True)
+        bound = base + _allowed(Settings.load(**settings), writes=True)
         section.rows.append(at_most(f"slot, {large:,} events, {label}", slot / MIB, bound / MIB, "MiB"))
         section.rows.append(Row("driver, JVM and slots together", f"{everything / MIB:.0f} MiB"))
     without, full = _resident(plan, few), _resident(plan, many)
     section.rows.append(Row(f"slot, {few:,} state entries", f"{without / MIB:.0f} MiB"))
     section.rows.append(Row(f"slot, {many:,} state entries", f"{full / MIB:.0f} MiB"))
-    limit = _allowed(Settings.load(environment={}), writes=False)
+    limit = _allowed(Settings.load(), writes=False)
     section.rows.append(at_most("slot, many less few entries", (full - without) / MIB, limit / MIB, "MiB"))
     return section
 
 
-def _private(plan: Plan, records: int, settings: dict[str, int]) -> tuple[int, int]:
+def _private(plan: Plan, records: int, settings: Mapping[str, Any]) -> tuple[int, int]:
     """Peak private bytes of the larger slot, and of everything, in a run of W1."""
     source = data.fill_once(plan.penstock.log, "events", records)
     plan.penstock.clear("out")

@@ -60,6 +60,7 @@ class Section:
 def table(sections: Sequence[Section]) -> Table:
     """All figures on one screen."""
     made = Table(*_COLUMNS)
+    made.columns[0].no_wrap = True
     for section in sections:
         made.add_row(section.title, style="bold")
         for row in section.rows:

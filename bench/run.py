@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,7 @@ def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None
 
     With PENSTOCK_BENCH_PEERS, the folder of a peers' harness, Kafka Streams is measured beside it.
     """
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     sections = []
     try:
         with kafka.beside(os.environ.get(PEERS)) as peers:
