@@ -1,8 +1,8 @@
 """What Spark and the slots print: a user's ``print``, warnings, stack traces of processes that are hung up on.
 
-It is passed on to ``sys.stderr`` line by line, so that it neither runs into a progress bar nor misses a notebook, and
-not at all while the session is being stopped: then no code of the user's runs any more, and what is left to be said
-are complaints about broken pipes.
+It is passed on to ``sys.stderr`` line by line, so that it neither runs into a progress bar nor misses a notebook. While
+the session is being stopped no code of the user's runs any more: stack traces are then complaints about broken pipes,
+and dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from threading import Thread
 from typing import Any, TextIO
 
+_TRACE = ("Traceback ", "Exception ")
 _NOISE = "WARNING: Using incubator modules"
 
 
@@ -19,7 +20,7 @@ class SparkOutput:
     """The standard error of the JVM, which is also that of the slots and takes their standard output."""
 
     def __init__(self) -> None:
-        self._is_muted = False
+        self._is_ending = False
 
     def launch(self, conf: Any) -> Any:
         """A new JVM for sessions of this process; what it prints is passed on."""
@@ -33,16 +34,19 @@ class SparkOutput:
         finally:
             os.close(write)
 
-    def unmute(self) -> None:
-        self._is_muted = False
+    def expect_session(self) -> None:
+        """A session begins: whatever is printed from now on is of interest."""
+        self._is_ending = False
 
-    def mute(self) -> None:
-        """Drop what is printed from now on, until another session is made."""
-        self._is_muted = True
+    def expect_end(self) -> None:
+        """The session is to be stopped: from the first stack trace on, what is printed is of no interest."""
+        self._is_ending = True
 
     def _pass_on(self, lines: TextIO) -> None:
+        is_dropped = False
         for line in lines:
-            if not self._is_muted and not line.startswith(_NOISE):
+            is_dropped = self._is_ending and (is_dropped or line.startswith(_TRACE))
+            if not is_dropped and not line.startswith(_NOISE):
                 sys.stderr.write(line)
                 sys.stderr.flush()
 

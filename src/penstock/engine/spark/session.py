@@ -59,7 +59,7 @@ def _new_session(name: str, log_file: Path) -> Any:
     logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
     options = {**_OPTIONS, "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {logging}"}
     conf = SparkConf().setMaster("local[*]").setAppName(name).setAll(list(options.items()))
-    SPARK_OUTPUT.unmute()
+    SPARK_OUTPUT.expect_session()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:

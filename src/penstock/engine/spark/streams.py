@@ -221,7 +221,7 @@ class Streams:
         with self._working:
             self._stopped = True
             if self._owns_session:
-                SPARK_OUTPUT.mute()
+                SPARK_OUTPUT.expect_end()
             try:
                 if is_alive(self._spark.sparkContext):
                     self.query.stop()

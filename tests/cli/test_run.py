@@ -1,0 +1,229 @@
+"""``penstock run``: real processes, from a start to a clean stop, and on from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock import consume, produce
+
+PENSTOCK = str(Path(sys.executable).with_name("penstock"))
+
+WORDS = """
+from dataclasses import dataclass
+from penstock import StreamsBuilder
+
+@dataclass
+class Said:
+    word: str
+    times: int
+
+def say(key: str, word: str) -> None:
+    print("word:", word)
+
+builder = StreamsBuilder()
+words = builder.stream("words", value=str).peek(say)
+counts = words.group_by(lambda key, word: word).count("counts").to_stream()
+counts.map_values(lambda key, times: Said(key, times)).to("said", value=Said)
+"""
+
+NUMBERS = """
+from penstock import StreamsBuilder
+
+builder = StreamsBuilder()
+builder.stream("numbers", value=int).map_values(lambda number: 10 // number, value=int).to("tenths")
+"""
+
+
+@pytest.fixture(autouse=True)
+def apps(folder: Path) -> None:
+    (folder / "words.py").write_text(WORDS)
+    (folder / "numbers_app.py").write_text(NUMBERS)
+
+
+class Running:
+    """A command in a process of its own, with the group of processes that Ctrl-C in a terminal reaches."""
+
+    def __init__(self, *arguments: str):
+        self._process = subprocess.Popen(
+            [PENSTOCK, "run", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for_line(self, begin: str) -> None:
+        """Wait for a line beside the output."""
+        assert self._process.stderr
+        lines = []
+        while not (line := self._process.stderr.readline()).startswith(begin):
+            assert line, "".join(lines)
+            lines.append(line)
+
+    def wait_for_records(self, topic: str, count: int) -> None:
+        while len(said(topic)) < count:
+            assert self._process.poll() is None, self.end()
+            time.sleep(0.1)
+
+    def ctrl_c(self) -> None:
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def end(self) -> tuple[int, list[str], list[str]]:
+        """Wait for its end: the exit code, the lines on its output and beside it."""
+        out, err = self._process.communicate(timeout=120)
+        return self._process.returncode, out.splitlines(), err.splitlines()
+
+
+def said(topic: str) -> list[tuple[object, object]]:
+    if not Path(".penstock", "log", topic).exists():
+        return []
+    return [(record.key, record.value) for record in consume(topic)]
+
+
+def printed(err: list[str]) -> list[str]:
+    """What the program printed, which passes through several processes and comes between the lines of the command."""
+    return [line for line in err if line.startswith("word: ")]
+
+
+def told(err: list[str]) -> list[str]:
+    """All lines but those that the program printed."""
+    return [line for line in err if not line.startswith("word: ")]
+
+
+def where(folder: Path, *topics: str) -> list[str]:
+    return [
+        f"The results are in topics in {folder}/.penstock/log. To read them:",
+        *(f"  penstock topics cat {topic}" for topic in topics),
+    ]
+
+
+@pytest.mark.slow
+def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(folder):
+    produce([(None, word) for word in ("a", "b", "a")], "words", value=str)
+    code, out, err = Running("words.py:builder", "--available-now").end()
+    assert printed(err) == ["word: a", "word: b", "word: a"]
+    assert (code, out, told(err)) == (
+        0,
+        [],
+        [
+            "starting Spark ...",
+            "commit 0: 3 records read",
+            "Done: 3 records processed. Started again, words goes on from here.",
+            *where(folder, "said"),
+        ],
+    )
+    assert said("said") == [("b", {"word": "b", "times": 1}), ("a", {"word": "a", "times": 2})]
+
+    produce([(None, "a")], "words")
+    code, out, err = Running("words.py:builder", "--trigger", "available-now", "--slots", "1", "--json").end()
+    [progress] = map(json.loads, out)
+    assert progress.pop("seconds") > 0
+    assert progress == {"application_id": "words", "commit": 1, "records": 1, "total_records": 1, "lag": 0}
+    assert printed(err) == ["word: a"]
+    assert (code, told(err)) == (
+        0,
+        [
+            "starting Spark ...",
+            "Done: 1 record processed. Started again, words goes on from here.",
+            *where(folder, "said"),
+        ],
+    )
+    assert said("said")[2:] == [("a", {"word": "a", "times": 3})]
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_cleanly_and_a_later_start_goes_on_with_no_record_twice(folder):
+    settings = ["--set", "statestore_cache_max_bytes=0", "--trigger", "100 ms", "--application-id", "chatter"]
+    produce([(None, word) for word in ("a", "b", "a")], "words", value=str)
+    running = Running("words.py:builder", *settings)
+    running.wait_for_records("said", 3)
+    running.ctrl_c()
+    code, out, err = running.end()
+    assert (code, out) == (0, [])
+    assert [line for line in told(err) if not line.startswith("commit 0: ")] == [
+        "starting Spark ...",
+        "stopping: the commit under way is finished first; Ctrl-C again ends at once ...",
+        "Stopped: 3 records processed. Started again, chatter goes on from here.",
+        *where(folder, "said"),
+    ]
+
+    produce([(None, word) for word in ("b", "c")], "words")
+    running = Running("words.py:builder", *settings)
+    running.wait_for_records("said", 5)
+    produce([(None, "a")], "words")
+    running.wait_for_records("said", 6)
+    running.ctrl_c()
+    code, _, err = running.end()
+    assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. Started again, chatter goes on from here.")
+    assert said("said") == [
+        (word, {"word": word, "times": times})
+        for word, times in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 1), ("a", 3)]
+    ]
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_at_once():
+    produce([(None, "a")], "words", value=str)
+    running = Running("words.py:builder")
+    running.wait_for_line("starting Spark")
+    running.ctrl_c()
+    running.wait_for_line("stopping")
+    running.ctrl_c()
+    assert running.end() == (130, [], ["", "Ended at once; everything committed is safe."])
+
+
+@pytest.mark.slow
+def test_a_record_that_fails_ends_the_run_with_one_message(folder):
+    produce([("a", 5, 1), ("b", 0, 2)], "numbers", value=int)
+    code, out, err = Running("numbers_app.py:builder", "--available-now").end()
+    assert (code, out) == (1, [])
+    assert err[0] == "starting Spark ..."
+    assert [line for line in err if line.startswith("Error: ")] == [err[1]]
+    assert "topic 'numbers', partition 0, offset 1" in err[1]
+    assert "ZeroDivisionError" in "".join(err)
+    assert not [line for line in err if "Traceback" in line]
+    assert said("tenths") == []
+
+
+# --- without Spark ------------------------------------------------------------------------------------------------
+
+
+def test_a_program_whose_source_does_not_exist_is_refused_before_spark_starts(penstock, folder):
+    assert penstock("run", "words.py:builder") == (
+        1,
+        [],
+        [
+            "starting Spark ...",
+            f"Error: topic 'words' does not exist in {folder}/.penstock/log: there are no topics yet; make it with "
+            "`penstock topics create words` or by producing into it",
+        ],
+    )
+
+
+def test_a_trigger_that_is_no_duration_is_wrong_usage(penstock):
+    code, out, err = penstock("run", "words.py:builder", "--trigger", "often")
+    assert (code, out) == (2, [])
+    assert err[-1].startswith("Error: Invalid value for '--trigger': ")
+    assert err[-1].endswith(', or "available-now"')
+
+
+def test_a_program_that_is_not_there_is_wrong_usage(penstock, folder):
+    code, out, err = penstock("run", "nothing.py")
+    assert (code, out) == (2, [])
+    assert err[-1] == f"Error: Invalid value for PROGRAM: there is no file nothing.py in {folder}"
+
+
+def test_a_wrong_application_id_is_refused(penstock):
+    produce([(None, "a")], "words", value=str)
+    code, out, err = penstock("run", "words.py:builder", "--application-id", "two words")
+    assert (code, out, len(err)) == (1, [], 2)
+    assert err[1].startswith("Error: ")
+    assert "'two words'" in err[1]
