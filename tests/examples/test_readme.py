@@ -60,7 +60,7 @@ def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_o
     for step in readme.console_steps():
         goes_on = "tail counts" in step.command
         if goes_on:  # the README has the program running meanwhile
-            run(["penstock", "run", "app.py:topology", "--trigger", "available-now"], folder)
+            run(["penstock", "run", "app.py:topology", "--available-now"], folder)
         printed, beside = run(["sh", "-c", step.command], folder)
         shown = lines_of("\n".join(step.shown))
         assert [line for line in shown if line not in beside] == printed, step.command
