@@ -30,14 +30,14 @@ class ProcessCost:
     """What one process used.
 
     Attributes:
-        slot: the slot that it is; empty for all other processes.
+        is_slot: whether it is one of Penstock's slots.
         cpu: CPU seconds so far.
         peak_rss: the most resident memory, in bytes.
         peak_private: the same without pages of files, which the system can take back.
     """
 
     name: str
-    slot: str = ""
+    is_slot: bool = False
     cpu: float = 0.0
     peak_rss: int = 0
     peak_private: int = 0
@@ -49,23 +49,16 @@ class Cost:
 
     Attributes:
         cpu: CPU seconds of all processes, start-up and shut-down included.
-        wall: seconds from start to exit.
-        peak_rss: the largest sum of resident memory at one time, in bytes.
-        peak_private: the same without pages of files, which the system can take back.
-        processes: all processes that were seen.
+        peak_private: the largest sum of private memory at one time, in bytes: without pages of files, which the system
+            can take back.
+        slots: what Penstock's slots used; one that was replaced is there with its successor.
         said: the last line of standard output that is JSON.
     """
 
     cpu: float
-    wall: float
-    peak_rss: int
     peak_private: int
-    processes: list[ProcessCost]
+    slots: list[ProcessCost]
     said: dict[str, Any]
-
-    def slots(self) -> list[ProcessCost]:
-        """The slots' processes, by slot; one that was replaced is there with its successor."""
-        return sorted((process for process in self.processes if process.slot), key=lambda process: process.slot)
 
 
 class _Seen(NamedTuple):
@@ -86,7 +79,7 @@ class Sampler(threading.Thread):
         self.session = session
         self.every = every
         self.processes: dict[int, ProcessCost] = {}
-        self.peak_rss = self.peak_private = 0
+        self.peak_private = 0
         self._on = True
 
     def run(self) -> None:
@@ -99,17 +92,15 @@ class Sampler(threading.Thread):
         self.join()
 
     def sample(self) -> None:
-        rss = private = 0
+        private = 0
         for pid, seen in _processes(self.session):
             process = self.processes.get(pid)
             if process is None or process.name != seen.name:  # new, or a fork that became what it is
-                process = self.processes[pid] = ProcessCost(seen.name, _slot(pid, seen.parent))
+                process = self.processes[pid] = ProcessCost(seen.name, _is_slot(pid, seen.parent))
             process.cpu = seen.cpu
             process.peak_rss = max(process.peak_rss, seen.rss)
             process.peak_private = max(process.peak_private, seen.private)
-            rss += seen.rss
             private += seen.private
-        self.peak_rss = max(self.peak_rss, rss)
         self.peak_private = max(self.peak_private, private)
 
     @property
@@ -123,7 +114,6 @@ def run(command: Sequence[str], timeout: float = 900) -> Cost:
     Raises:
         RunError: it failed or took too long; nothing of it is left running.
     """
-    began = time.monotonic()
     process = start(command)
     sampler = Sampler(process.pid)
     sampler.start()
@@ -134,15 +124,14 @@ def run(command: Sequence[str], timeout: float = 900) -> Cost:
         _, err = process.communicate()
         raise RunError(f"{_short(command)} took more than {timeout:g} s:\n{err[-3000:]}") from None
     finally:
-        wall = time.monotonic() - began
         sampler.stop()
         kill_session(process.pid)
     if process.returncode != 0:
         raise RunError(f"{_short(command)} ended with {process.returncode}:\n{err[-3000:]}")
     lines = [line for line in out.splitlines() if line.startswith("{")]
     said = json.loads(lines[-1]) if lines else {}
-    processes = list(sampler.processes.values())
-    return Cost(sampler.cpu, wall, sampler.peak_rss, sampler.peak_private, processes, said)
+    slots = [process for process in sampler.processes.values() if process.is_slot]
+    return Cost(sampler.cpu, sampler.peak_private, slots, said)
 
 
 def start(command: Sequence[str], with_input: bool = False) -> subprocess.Popen[str]:
@@ -184,13 +173,6 @@ def kill_session(session: int, patience: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-def process_age() -> float:
-    """Seconds since this process was started."""
-    fields = _stat(os.getpid())
-    assert fields is not None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[1][19]) / _TICK
-
-
 def _processes(session: int) -> Iterator[tuple[int, _Seen]]:
     """The living processes of a session."""
     for entry in os.listdir("/proc"):
@@ -223,17 +205,12 @@ def _stat(pid: int) -> tuple[str, list[str]] | None:
     return head.partition(" (")[2], rest.split()
 
 
-def _slot(pid: int, parent: int) -> str:
-    """The slot that a process is: a child of the process that Spark forks Python workers from."""
-    mark = b"PENSTOCK_SLOT="
+def _is_slot(pid: int, parent: int) -> bool:
+    """Whether a process is a slot: one of those that Spark's worker daemon forked under a slot's environment."""
     try:
-        own = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        above = Path(f"/proc/{parent}/environ").read_bytes()
+        return all(b"PENSTOCK_SLOT=" in Path(f"/proc/{one}/environ").read_bytes() for one in (pid, parent))
     except OSError:
-        return ""
-    if mark not in above:
-        return ""
-    return next((entry[len(mark) :].decode() for entry in own if entry.startswith(mark)), "")
+        return False
 
 
 def _short(command: Sequence[str]) -> str:

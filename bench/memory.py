@@ -52,7 +52,7 @@ def _private(plan: Plan, records: int, settings: Mapping[str, Any]) -> tuple[int
     options = [option for name, value in settings.items() for option in ("--set", f"{name}={value}")]
     cost = _run(plan, plan.penstock.job("W1", [source], options))
     plan.penstock.clear("out")
-    return max(slot.peak_private for slot in cost.slots()), cost.peak_private
+    return max(slot.peak_private for slot in cost.slots), cost.peak_private
 
 
 def _resident(plan: Plan, entries: int) -> int:
@@ -65,12 +65,12 @@ def _resident(plan: Plan, entries: int) -> int:
     data.produce(log, "in", data.events(BASE))
     cost = _run(plan, job)
     plan.penstock.clear("in", "out")
-    return max(slot.peak_rss for slot in cost.slots())
+    return max(slot.peak_rss for slot in cost.slots)
 
 
 def _run(plan: Plan, job: list[str]) -> Cost:
     cost = run(job)
-    plan.say(f"memory: {' '.join(job[3:])}: {[slot.peak_private // MIB for slot in cost.slots()]} MiB")
+    plan.say(f"memory: {' '.join(job[3:])}: {[slot.peak_private // MIB for slot in cost.slots]} MiB")
     return cost
 
 

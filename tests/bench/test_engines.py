@@ -1,0 +1,31 @@
+"""A workload as the benchmark runs it: a process of its own, on Spark, over topics that it makes."""
+
+import pytest
+from bench.digest import Digest
+from bench.engines import Penstock
+from bench.measure import RunError
+from bench.workloads import WORKLOADS
+
+WORKLOAD = next(workload for workload in WORKLOADS if workload.name == "W1" and workload.cache)
+
+
+@pytest.mark.slow
+def test_a_run_puts_out_the_expected_table_and_leaves_only_its_input(tmp_path):
+    penstock = Penstock(tmp_path)
+
+    run = penstock.run(WORKLOAD, {"events": 100_000})
+
+    assert run.digest._replace(records=0) == Digest(records=0, result_keys=37_400, result_sum=99_489)
+    assert run.digest.records < 99_489  # caching: fewer than every update
+    assert run.cost.cpu > 1
+    assert 1 <= len(run.cost.slots) <= 2
+    assert penstock.log.topics() == ["events-100000"]
+
+
+def test_a_work_folder_is_for_one_benchmark_at_a_time(tmp_path):
+    first = Penstock(tmp_path)
+
+    with pytest.raises(RunError, match="another benchmark works in"):
+        Penstock(tmp_path)
+
+    assert first.log.topics() == []
