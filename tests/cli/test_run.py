@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock import consume, produce
+from penstock.engine.spark.output import SparkOutput
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 
@@ -227,3 +228,16 @@ def test_a_wrong_application_id_is_refused(penstock):
     assert (code, out, len(err)) == (1, [], 2)
     assert err[1].startswith("Error: ")
     assert "'two words'" in err[1]
+
+
+def test_only_stack_traces_of_a_session_that_is_being_stopped_are_dropped(capsys):
+    lines = ["WARNING: Using incubator modules: x\n", "word: a\n", "Traceback (most recent\n", '  File "x"\n', "Oops\n"]
+    output = SparkOutput()
+    output.pass_on(lines)
+    assert capsys.readouterr() == ("", "".join(lines[1:]))
+    output.expect_end()
+    output.pass_on(lines)
+    assert capsys.readouterr() == ("", "word: a\n")
+    output.expect_session()
+    output.pass_on(lines)
+    assert capsys.readouterr() == ("", "".join(lines[1:]))

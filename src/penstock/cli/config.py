@@ -24,7 +24,7 @@ _MASK = "****"
 @settings_options
 @json_option
 def config(as_json: bool, **options: Any) -> None:
-    """Show every setting with its value and where it comes from.
+    """Show every setting and where it comes from.
 
     A setting is taken from the command line, else from the environment (PENSTOCK_ON_ERROR for on_error), else from
     penstock.toml, else from [tool.penstock] in pyproject.toml, else it has its default. Secrets are masked.

@@ -48,7 +48,9 @@ class Check(NamedTuple):
 @json_option
 @click.pass_context
 def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None, as_json: bool) -> None:
-    """Check that Python, Java, Spark and the folders are fit for a run; ends with 1 when something is missing.
+    """Check what a run needs, and say what to do.
+
+    Looks at Python, Java, the packages and the folders; ends with exit code 1 when something is missing.
 
     \b
     Examples:

@@ -50,7 +50,9 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a program on Spark until Ctrl-C, or with --available-now until everything there is is done.
+    """Run a program on Spark.
+
+    It runs until Ctrl-C, or with --available-now until everything that is there is done.
 
     Ctrl-C or SIGTERM finish the commit under way and stop; a later start goes on from there. A second Ctrl-C ends at
     once, which loses nothing either: the commit under way is made again.

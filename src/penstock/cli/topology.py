@@ -16,7 +16,7 @@ from penstock.cli.terminal import print_json
 @click.option("--mermaid", is_flag=True, help="The same as --format mermaid.")
 @json_option
 def topology(program: str, format_: str, mermaid: bool, as_json: bool) -> None:
-    """Show the sub-topologies, steps, stores and topics of a program.
+    """Show the steps, stores and topics of a program.
 
     The text is the one that Kafka Streams prints, for viewers of
     it; Mermaid is drawn by GitHub and by notebooks.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from threading import Thread
-from typing import Any, TextIO
+from typing import Any
 
 _TRACE = ("Traceback ", "Exception ")
 _NOISE = "WARNING: Using incubator modules"
@@ -28,7 +29,7 @@ class SparkOutput:
 
         read, write = os.pipe()
         lines = open(read, encoding="utf-8", errors="replace")  # noqa: SIM115 - read until the JVM ends
-        Thread(target=self._pass_on, args=(lines,), name="penstock-spark-output", daemon=True).start()
+        Thread(target=self.pass_on, args=(lines,), name="penstock-spark-output", daemon=True).start()
         try:
             return launch_gateway(conf, {"stderr": write})
         finally:
@@ -42,7 +43,8 @@ class SparkOutput:
         """The session is to be stopped: from the first stack trace on, what is printed is of no interest."""
         self._is_ending = True
 
-    def _pass_on(self, lines: TextIO) -> None:
+    def pass_on(self, lines: Iterable[str]) -> None:
+        """Print lines as they come."""
         is_dropped = False
         for line in lines:
             is_dropped = self._is_ending and (is_dropped or line.startswith(_TRACE))
