@@ -4,11 +4,12 @@
 BIN := .venv/bin
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
+JOBS := 2
 
 help:
 	@echo 'make setup   a virtual environment with everything needed, in .venv'
 	@echo 'make demo    a year of flights, as a stream, on Spark'
-	@echo 'make test    all tests'
+	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=4 for more'
 	@echo 'make quick   the tests that need neither Spark nor much time'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks'
@@ -24,8 +25,9 @@ $(READY): scripts/setup requirements.lock pyproject.toml
 demo: $(READY)
 	@$(BIN)/python examples/flights/main.py
 
+# Most of the time goes into starting Spark and programs that are killed, and waiting for them.
 test: $(READY)
-	@$(PYTEST)
+	@$(PYTEST) -n $(JOBS) --dist loadfile
 
 quick: $(READY)
 	@$(PYTEST) -m 'not slow'
