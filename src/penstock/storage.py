@@ -132,19 +132,21 @@ class ObjectStorage(Storage):
     """Files in an object store, through ``obstore``; creating at most once is the store's conditional put."""
 
     def __init__(self, url: str):
+        shown = url.partition("://")[0] + "://..."  # the rest may hold keys
         try:
             import obstore
             from obstore.store import from_url
         except ImportError:
-            raise ConfigError(f"the checkpoint storage {url} needs obstore: pip install 'penstock[obstore]'") from None
+            raise ConfigError(
+                f"the checkpoint storage {shown} needs obstore: pip install 'penstock[obstore]'"
+            ) from None
         self._url = url
         self._obstore = obstore
         try:
             self._store = from_url(url)
-        except obstore.exceptions.BaseError:  # its message shows the whole URL, which may hold keys
-            kind = url.partition("://")[0]
+        except obstore.exceptions.BaseError:  # its message shows the whole URL
             raise ConfigError(
-                f"the checkpoint storage {kind}://... is no URL that obstore can open; write it like "
+                f"the checkpoint storage {shown} is no URL that obstore can open; write it like "
                 "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"
             ) from None
 
@@ -225,9 +227,10 @@ def create_file(path: Path, data: bytes) -> bool:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:

