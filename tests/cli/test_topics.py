@@ -106,10 +106,14 @@ def test_retention_is_written_as_a_duration_and_a_size(penstock):
     assert (row["retention_ms"], row["retention_bytes"]) == (604_800_000, 1_610_612_736)
     wrong_time = penstock("topics", "create", "more", "--retention", "soon")
     wrong_size = penstock("topics", "create", "more", "--retention-bytes", "much")
-    assert (wrong_time.code, wrong_size.code) == (2, 2)
+    negative = penstock("topics", "create", "more", "--retention-bytes", "-5")
+    assert (wrong_time.code, wrong_size.code, negative.code) == (2, 2, 2)
+    assert wrong_time.err[-1].startswith("Error: Invalid value for '--retention': ")
     assert wrong_size.err[-1] == (
-        "Error: Invalid value for '--retention-bytes': cannot read 'much' as a size; write it like '500 MB'"
+        "Error: Invalid value for '--retention-bytes': size must be a number of bytes or text such as '64 MB', "
+        "got 'much'"
     )
+    assert negative.err[-1] == "Error: Invalid value for '--retention-bytes': it must not be negative, got '-5'"
 
 
 def test_another_log_is_chosen_by_option_environment_or_file(penstock, folder, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
@@ -86,26 +84,18 @@ def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) 
     return [name for name in names if name.startswith(incomplete)]
 
 
-class DurationType(click.ParamType[int]):
-    """Milliseconds, written like ``7 days``."""
+def read_by(read: Callable[[str], int]) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """An option's callback that reads a duration or a size, by ``to_ms`` or ``to_bytes``."""
 
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
+    def callback(_: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+        if value is None:
+            return None
         try:
-            return to_ms(value)
+            amount = read(value)
         except ConfigError as error:
-            self.fail(str(error), param, context)
+            raise click.BadParameter(str(error)) from None
+        if amount < 0:
+            raise click.BadParameter(f"it must not be negative, got {value!r}")
+        return amount
 
-
-class SizeType(click.ParamType[int]):
-    """Bytes, written like ``500 MB``."""
-
-    name = "size"
-    _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(|B|KB|MB|GB|TB)", str(value).strip().upper())
-        if match is None:
-            self.fail(f"cannot read {value!r} as a size; write it like '500 MB'", param, context)
-        return int(float(match[1]) * self._UNITS[match[2]])
+    return callback

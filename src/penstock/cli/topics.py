@@ -11,18 +11,19 @@ from penstock.cli.cat import cat, tail
 from penstock.cli.command import Group
 from penstock.cli.options import (
     TYPES,
-    DurationType,
-    SizeType,
     complete_topic,
     json_option,
     log_option,
     open_file_log,
+    read_by,
 )
 from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
+from penstock.durations import to_ms
 from penstock.errors import PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.sizes import to_bytes
 
 
 @click.group(cls=Group)
@@ -113,8 +114,8 @@ def _cells(row: _Row) -> tuple[str, ...]:
 @click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--key", type=TYPES, default="str", show_default=True, help="The type of the keys.")
 @click.option("--value", type=TYPES, default="json", show_default=True, help="The type of the values.")
-@click.option("--retention", type=DurationType(), default=None, metavar="DURATION", help="How long records are kept.")
-@click.option("--retention-bytes", type=SizeType(), default=None, metavar="SIZE", help="How much a partition may hold.")
+@click.option("--retention", callback=read_by(to_ms), metavar="DURATION", help="How long records are kept.")
+@click.option("--retention-bytes", callback=read_by(to_bytes), metavar="SIZE", help="How much a partition may hold.")
 @log_option
 def create(
     name: str,
