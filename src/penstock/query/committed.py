@@ -31,7 +31,13 @@ def committed_store(coordinator: Coordinator, name: str) -> KeyValueView | Windo
     sub = next(sub for sub in subs if any(name in part.stores for part in sub.parts))
     folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
     tasks = [task for task in coordinator.manifest.tasks if TaskId.parse(task).sub == sub.id]
-    states = [_restored(coordinator, task, folder / task) for task in tasks]
+    states: list[TaskState] = []
+    try:
+        for task in tasks:
+            states.append(_restored(coordinator, task, folder / task))
+    except BaseException:
+        _remove(states, folder)
+        raise
     stores: list[StateStore] = [state.stores[name] for state in states]
     if not stores:
         stores = [store for store in stores_of(sub, facts) if store.name == name]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
 from penstock.durations import MAX_MS
+from penstock.errors import StoreError
 from penstock.plan.nodes import StoreSpec
 from penstock.record import Windowed
 from penstock.serdes import Serde
@@ -26,11 +27,23 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
-class View:
+S = TypeVar("S", bound=StateStore)
+
+
+class View(Generic[S]):
     """What all views can: be closed, or used in a ``with`` block."""
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: list[S]) -> None:
+        self._pieces = pieces
+        self._is_closed = False
         self._closing: list[Callable[[], object]] = []
+
+    @property
+    def _stores(self) -> list[S]:
+        """What the store is in each of its tasks."""
+        if self._is_closed:
+            raise StoreError(f"this view of the store {self._pieces[0].name!r} is closed; ask for the store again")
+        return self._pieces
 
     def on_close(self, action: Callable[[], object]) -> None:
         """Have something done when the view is closed."""
@@ -38,6 +51,7 @@ class View:
 
     def close(self) -> None:
         """Let go of what the view stands on; it cannot be read any more."""
+        self._is_closed = True
         while self._closing:
             self._closing.pop()()
 
@@ -48,12 +62,11 @@ class View:
         self.close()
 
 
-class KeyValueView(View):
+class KeyValueView(View[KeyValueStore]):
     """A key-value store, read only."""
 
     def __init__(self, stores: list[KeyValueStore], key: Serde, value: Serde):
-        super().__init__()
-        self._stores = stores
+        super().__init__(stores)
         self._key = key
         self._value = value
 
@@ -87,12 +100,11 @@ class KeyValueView(View):
         return sum(1 for _ in self.all())
 
 
-class WindowView(View):
+class WindowView(View[WindowStore]):
     """A window store, read only."""
 
     def __init__(self, stores: list[WindowStore], key: Serde, value: Serde, size: int):
-        super().__init__()
-        self._stores = stores
+        super().__init__(stores)
         self._key = key
         self._value = value
         self._size = size

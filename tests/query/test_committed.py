@@ -1,0 +1,178 @@
+"""Stores as of the last commit, put together from snapshots and delta files of all tasks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, TimeWindows, Windowed, produce
+from penstock.engine.local import LocalApplication
+from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.log.file.log import FileLog
+from penstock.plan.topology import Topology
+from penstock.query.committed import committed_store
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+
+AIRPORTS = ["ATL", "BOS", "EWR", "JFK", "LAX", "LGA", "ORD", "SFO"]
+
+
+def topology() -> Topology:
+    """Departures by airport, at all and in windows of 10 ms."""
+    builder = StreamsBuilder()
+    flights = builder.stream("flights", key=str, value=str)
+    flights.group_by_key().count("counts")
+    flights.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 1000)).count("windows")
+    return builder.build()
+
+
+class Application:
+    """An application of three partitions over a file log, which commits when it is told to."""
+
+    def __init__(self, folder: Path, **settings: Any):
+        self.folder = folder
+        self.log = FileLog(folder / "log")
+        self.settings = Settings.load(environment={}, **settings)
+        self.produce()
+        self.running = self.start()
+
+    def start(self) -> LocalApplication:
+        storage = LocalStorage(self.folder / "checkpoint")
+        return LocalApplication(topology(), "app", self.settings, self.log, storage, self.folder / "state")
+
+    def produce(self, *flights: tuple[str, int]) -> None:
+        """Airports and timestamps into the topic."""
+        produce([(airport, "UA", at) for airport, at in flights], "flights", str, str, self.log, partitions=3)
+
+    def commit(self) -> None:
+        self.running.run_until()
+
+    def store(self, name: str) -> Any:
+        return committed_store(self.running.coordinator, name)
+
+
+@pytest.fixture
+def temporary(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, at first empty."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return temporary
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: the applications here commit often, and no machine fails."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture(params=[{}, {"flush_rows": 1}, {"flush_commits": 1, "snapshot_commits": 2}])
+def application(request: pytest.FixtureRequest, folder: Path, temporary: Path) -> Iterator[Application]:
+    """An application whose state lies in delta files, on disk as well, or mostly in a snapshot."""
+    application = Application(folder, **request.param)
+    yield application
+    application.running.close()
+
+
+def test_before_the_first_commit_stores_are_empty(application: Application):
+    application.produce(("JFK", 1))
+    with application.store("counts") as counts, application.store("windows") as windows:
+        assert (counts.get("JFK"), list(counts.all()), list(windows.all())) == (None, [], [])
+
+
+@pytest.mark.kip("892-12")
+def test_a_view_shows_what_all_tasks_have_committed_and_nothing_more(application: Application):
+    for turn in range(4):
+        application.produce(*((airport, turn * 10 + number) for number, airport in enumerate(AIRPORTS)))
+        with application.store("counts") as counts:
+            assert [count for _, count, _ in counts.all()] == [turn] * (8 if turn else 0)
+        application.commit()
+
+    with application.store("counts") as counts:
+        assert counts.get("JFK") == 4
+        assert list(counts.all()) == [(airport, 4, 30 + number) for number, airport in enumerate(AIRPORTS)]
+        assert [key for key, _, _ in counts.range("BOS", "LAX")] == ["BOS", "EWR", "JFK", "LAX"]
+        assert [key for key, _, _ in counts.range("BOS", "LAX", reverse=True)] == ["LAX", "JFK", "EWR", "BOS"]
+    with application.store("windows") as windows:
+        assert list(windows.fetch("LGA", 10, 30)) == [(10, 1, 15), (20, 1, 25), (30, 1, 35)]
+        assert sorted(windows.all()) == [
+            (Windowed(airport, start, start + 10), 1, start + number)
+            for number, airport in enumerate(AIRPORTS)
+            for start in range(0, 40, 10)
+        ]
+
+
+@pytest.mark.kip("892-12")
+def test_a_view_stays_as_it_was_while_the_application_goes_on(application: Application):
+    application.produce(("JFK", 1), ("LGA", 2))
+    application.commit()
+    view = application.store("counts")
+    for at in range(5):
+        application.produce(("JFK", at), ("SFO", at))
+        application.commit()
+
+    assert list(view.all()) == [("JFK", 1, 1), ("LGA", 1, 2)]
+    assert list(application.store("counts").all()) == [("JFK", 6, 4), ("LGA", 1, 2), ("SFO", 5, 4)]
+
+
+def test_a_program_that_started_anew_shows_what_the_last_one_committed(application: Application):
+    for at in range(3):
+        application.produce(("JFK", at), ("SFO", at))
+        application.commit()
+    application.running.close()
+    application.running = application.start()
+    assert list(application.store("counts").all()) == [("JFK", 3, 2), ("SFO", 3, 2)]
+
+
+# --- closing, and what is wrong ------------------------------------------------------------------------------------
+
+
+def views(temporary: Path) -> int:
+    """How many views have files."""
+    return len(list(temporary.glob("penstock-store-*")))
+
+
+def test_a_closed_view_leaves_no_files_and_cannot_be_read(application: Application, temporary: Path):
+    application.produce(("JFK", 1))
+    application.commit()
+    view = application.store("counts")
+    assert (view.get("JFK"), views(temporary)) == (1, 1)
+    view.close()
+    assert views(temporary) == 0
+    with pytest.raises(StoreError, match="this view of the store 'counts' is closed; ask for the store again"):
+        view.get("JFK")
+
+
+def test_a_view_that_nobody_refers_to_any_more_leaves_no_files(application: Application, temporary: Path):
+    application.produce(("JFK", 1))
+    application.commit()
+    view = application.store("counts")
+    assert (view.get("JFK"), views(temporary)) == (1, 1)
+    del view
+    assert views(temporary) == 0
+
+
+def test_a_store_that_does_not_exist_is_named_with_those_that_do(application: Application, temporary: Path):
+    with pytest.raises(ConfigError, match="there is no store 'count'; the stores are counts, windows"):
+        application.store("count")
+    assert views(temporary) == 0
+
+
+def test_a_damaged_delta_file_is_named_and_leaves_no_files(folder: Path, temporary: Path):
+    application = Application(folder)
+    application.produce(*((airport, 1) for airport in AIRPORTS))
+    application.commit()
+    *_, delta = sorted(path for path in (folder / "checkpoint" / "deltas").rglob("*") if path.is_file())
+    data = bytearray(delta.read_bytes())
+    data[len(data) // 2] ^= 1
+    delta.write_bytes(data)
+
+    with pytest.raises(CorruptDataError, match=f"{delta} is damaged: its checksum is not the one it was written with"):
+        application.store("counts")
+    assert views(temporary) == 0
+    application.running.close()
