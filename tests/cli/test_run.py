@@ -79,7 +79,7 @@ class Running:
 
     def end(self) -> tuple[int, list[str], list[str]]:
         """Wait for its end: the exit code, the lines on its output and beside it."""
-        out, err = self._process.communicate(timeout=120)
+        out, err = self._process.communicate(timeout=300)
         return self._process.returncode, out.splitlines(), err.splitlines()
 
 
