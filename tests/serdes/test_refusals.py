@@ -107,6 +107,13 @@ def test_bytes_that_do_not_decode_are_shown(serde: Serde, data: bytes, message: 
             decode()
 
 
+@pytest.mark.parametrize("serde", [INT, FLOAT])
+def test_numbers_of_wrong_lengths_are_found_also_where_their_bytes_add_up(serde: Serde):
+    for data, wrong in [((b"1234567", b"123456789"), b"1234567"), ((b"12345678", b"", b"1234567812345678"), b"")]:
+        with pytest.raises(SerdeError, match=f"needs 8 bytes, got {len(wrong)}: {wrong!r}"):
+            serde.decode_all(BYTES.encode_all(list(data)))
+
+
 @pytest.mark.parametrize("serde", [INT, FLOAT, WINDOWED])
 def test_a_columnar_function_gets_no_garbage_for_bytes_that_are_too_short(serde: Serde):
     with pytest.raises(SerdeError, match="8 bytes, got 3: b'abc'"):
