@@ -178,6 +178,10 @@ class RowTable:
         """The times of all rows."""
         return self._times[: len(self)]
 
+    def timestamps(self) -> IntArray:
+        """The timestamps of all rows; anything goes where a row has no value."""
+        return self._timestamps[: len(self)]
+
     def compact(self) -> None:
         """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more."""
         live = np.flatnonzero(self.present())

@@ -58,6 +58,8 @@ class TransactionalKeyValueStore:
 
     def __init__(self, base: Base | None = None):
         self.base = base
+        self.is_all_here = base is None or base.is_empty
+        """Whether all rows are in memory, so that nothing has to be looked up on disk."""
         self._table = RowTable()
         self._dirty: BoolArray = np.zeros(0, np.bool_)
         self._touched: BoolArray = np.zeros(0, np.bool_)
@@ -114,23 +116,40 @@ class TransactionalKeyValueStore:
 
     def _load(self, keys: Keys) -> IntArray:
         """Rows for keys that are not in memory, with what the disk has for them."""
+        rows = self._add(keys)
+        if self.base is not None and not self.is_all_here:
+            found = pa.array(self.base.get_many(self._physical(rows)), pa.binary())
+            if found.null_count < len(found):
+                self._table.assign(rows, *unpack_all(found))
+        return rows
+
+    def _load_known(self, keys: Keys) -> IntArray:
+        """Rows for those keys that the disk knows, -1 for the others; none of them is in memory."""
+        assert self.base is not None
+        rows = np.full(len(keys), -1, np.int64)
+        found = pa.array(self.base.get_many(physical_keys(keys).to_pylist()), pa.binary())
+        known = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        if known.size:
+            rows[known] = self._add(keys.take(known))
+            self._table.assign(rows[known], *unpack_all(found.drop_null()))
+        return rows
+
+    def _add(self, keys: Keys) -> IntArray:
+        """New rows, without values."""
         first = len(self._table)
         rows = self._table.add(keys)
         size = len(self._table)
         if size > len(self._dirty):
             self._dirty, self._touched = (_grown(flags, first, size) for flags in (self._dirty, self._touched))
         self._dirty[rows] = False
-        if self.base is not None and not self.base.is_empty:
-            found = pa.array(self.base.get_many(self._physical(rows)), pa.binary())
-            if found.null_count < len(found):
-                self._table.assign(rows, *unpack_all(found))
         return rows
 
     def load_all(self) -> None:
         """Bring all rows of the disk into memory."""
-        if self.base is not None and not self.base.is_empty:
+        if self.base is not None and not self.is_all_here:
             keys = [key for key, _ in self.base.scan(None, None)]
             self.find(self._logical(pa.array(keys, pa.binary())))
+            self.is_all_here = True
 
     def _logical(self, keys: Binary) -> Keys:
         """Keys from how they are on disk."""
@@ -195,6 +214,7 @@ class TransactionalKeyValueStore:
         """Forget the rows in memory that were not used since the last call; only after a flush."""
         size = len(self._table)
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
+        self.is_all_here = self.is_all_here and len(rows) == size
         self._table.keep(rows)
         self._dirty = np.zeros(len(rows), np.bool_)
         self._touched = np.zeros(len(rows), np.bool_)

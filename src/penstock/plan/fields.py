@@ -1,0 +1,44 @@
+"""Fields of values, named instead of written as functions: ``"event_id"``, ``"payload.id"``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.plan.functions import caller
+from penstock.serdes import Serde
+from penstock.serdes.json import JsonSerde
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the value, or a field of a field of it; what is not there is None."""
+
+    path: tuple[str, ...]
+    where: str
+    """The user's file and line of the DSL call it was given to."""
+
+    def of(self, value: Any) -> Any:
+        """The field of one value."""
+        for name in self.path:
+            value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+        return value
+
+
+def field(path: str, method: str, value: Serde) -> Field:
+    """The field that a text names, for values of this type.
+
+    Raises:
+        TopologyError: the text names no field, or values of this type have none.
+    """
+    where = caller()
+    names = tuple(path.split("."))
+    if not all(names):
+        raise TopologyError(f'{method} at {where}: {path!r} names no field; write it like "id" or "payload.id"')
+    if not isinstance(value, JsonSerde):
+        raise TopologyError(
+            f"{method} at {where}: values of type {value.name} have no field {path!r}; give a function of (key, value), "
+            "or read the values as JSON"
+        )
+    return Field(names, where)

@@ -1,0 +1,148 @@
+"""The deduplication store: which ids were forwarded, when, and from which offset (KIP-655)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray, fixed_binary, last_numbers
+from penstock.state.database import Database
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.rows import Keys, Values
+from penstock.state.store import Located, Part
+from penstock.state.transactional import ChangeSet, Row, TransactionalKeyValueStore
+
+SEGMENTS = 4
+"""An interval is cut into so many segments; what is held beyond the interval is at most one of them."""
+
+NEVER = -1
+"""The timestamp, and the offset, of an id that has no entry."""
+
+
+class Entries(NamedTuple):
+    """The newest entry of each id that was looked up: its timestamp and its offset."""
+
+    timestamps: IntArray
+    offsets: IntArray
+
+
+class DeduplicationSegment(TransactionalKeyValueStore):
+    """The entries of one stretch of time, by id."""
+
+    def seek(self, ids: Keys) -> IntArray:
+        """The rows of ids, -1 for those without one; none are made."""
+        rows = self._table.find(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size and not self.is_all_here:
+            rows[unknown] = self._load_known(ids.take(unknown))
+        self._touched[rows[rows >= 0]] = True
+        return rows
+
+    def count(self, low: int, high: int) -> int:
+        """How many entries have a timestamp with ``low <= timestamp < high``."""
+        self.load_all()
+        timestamps = self._table.timestamps()[self._table.present()]
+        return int(np.count_nonzero((timestamps >= low) & (timestamps < high)))
+
+
+class DeduplicationStore(SegmentedStore):
+    """Ids with the timestamp and the offset of the record that was forwarded for them.
+
+    The entries are indexed by time: they lie in segments by their timestamps. An entry older than the interval, by the
+    store's stream time, counts as purged: nobody sees it any more. Its bytes go with its segment, in the transaction
+    that moves stream time beyond the segment's end; entry and index are one row, so they cannot part.
+
+    >>> store = DeduplicationStore("ids", interval=10)
+    >>> store.write(Keys(pa.array([b"a", b"b"], pa.binary())), np.array([5, 7]), np.array([0, 1]))
+    >>> store.advance(16)
+    >>> store.find(Keys(pa.array([b"b", b"c"], pa.binary()))).timestamps.tolist()
+    [7, -1]
+    >>> [(id, timestamp) for id, offset, timestamp in store.rows()]
+    [(b'b', 7)]
+
+    Args:
+        name: the store's name.
+        interval: milliseconds for which an entry is kept; one that is exactly as old is still there.
+    """
+
+    def __init__(self, name: str, interval: int):
+        retention = min(interval, 2**62) + 1
+        super().__init__(name, retention, segment_interval=max(retention // SEGMENTS, 1))
+
+    def open(self, database: Database | None) -> None:
+        if database is not None:
+            prefix = f"{self.name}/"
+            for family in database.families():
+                if family.startswith(prefix):
+                    self._segments[int(family[len(prefix) :])] = DeduplicationSegment(database.family(family))
+
+    # --- reading and writing -------------------------------------------------------------------------------------
+
+    def find(self, ids: Keys) -> Entries:
+        """The newest entries of distinct ids, also of those that are purged by now."""
+        timestamps, offsets = np.full(len(ids), NEVER, np.int64), np.full(len(ids), NEVER, np.int64)
+        for id_ in sorted(self._segments):
+            segment = self._at(id_)
+            rows = segment.seek(ids)
+            found = np.flatnonzero(rows >= 0)
+            values = segment.get(rows[found])
+            if values.data.null_count:
+                there = values.data.is_valid().to_numpy(zero_copy_only=False)
+                found, values = found[there], Values(values.data.drop_null(), values.timestamps[there])
+            timestamps[found] = values.timestamps
+            offsets[found] = last_numbers(values.data)
+        return Entries(timestamps, offsets)
+
+    def write(self, ids: Keys, timestamps: IntArray, offsets: IntArray) -> None:
+        """Keep entries that are not older than the interval; the ids are distinct, or their timestamps far apart."""
+        self.put(self.locate(Keys(ids.data, timestamps, ids.hashes)), _values(timestamps, offsets))
+
+    def locate(self, keys: Keys) -> Located:
+        """Where the entries of ids belong whose timestamps are the keys' times."""
+        assert keys.times is not None
+        numbers = keys.times // self.segment_interval
+        parts = []
+        for id_ in np.unique(numbers).tolist():
+            if id_ >= self.oldest_live_segment():
+                places = np.flatnonzero(numbers == id_)
+                part = keys.take(places)
+                segment = self._at(id_)
+                parts.append(Part(segment, segment.find(Keys(part.data, None, part.hashes)), places))
+        return Located(keys, parts)
+
+    def apply(self, changes: ChangeSet) -> None:
+        ids, values = changes
+        self.put(self.locate(Keys(ids.data, values.timestamps)), values)
+        self.commit()
+
+    def count(self, low: int, high: int) -> int:
+        """How many entries have a timestamp with ``low <= timestamp < high``."""
+        ids = [id_ for id_ in self._segments if low < (id_ + 1) * self.segment_interval and id_ * self.segment_interval < high]
+        return sum(self._at(id_).count(low, high) for id_ in ids)
+
+    def get(self, ids: Keys) -> Values:
+        """The offsets of distinct ids as 8 bytes, and their timestamps; null for those without an entry."""
+        timestamps, offsets = self.find(ids)
+        gone = ~self.visible(timestamps) | (timestamps == NEVER)
+        return Values(fixed_binary(offsets.astype(">i8"), ~gone), np.where(gone, NEVER, timestamps))
+
+    def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
+        """The entries of ids with ``low <= id < high``, in order of the ids' bytes."""
+        rows = (row for segment in self.pieces() for row in segment.scan(low, high) if row[2] >= self.earliest_visible)
+        return iter(sorted(rows, reverse=reverse))
+
+    def rows(self) -> Iterator[Row]:
+        return self.range()
+
+    def _at(self, id_: int) -> DeduplicationSegment:
+        """A segment by its number, made when it is not there."""
+        segment = self._segments.setdefault(id_, DeduplicationSegment())
+        assert isinstance(segment, DeduplicationSegment)
+        return segment
+
+
+def _values(timestamps: IntArray, offsets: IntArray) -> Values:
+    return Values(fixed_binary(offsets.astype(">i8")), timestamps)

@@ -1,0 +1,154 @@
+"""Stores by key and time: rows in segments of time, which expire as a whole."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.arrays import Binary, BoolArray, IntArray, last_numbers, without_last
+from penstock.state.database import Database
+from penstock.state.rows import Keys, Values
+from penstock.state.store import Located, Part, StateStore
+from penstock.state.transactional import TransactionalKeyValueStore
+
+MIN_SEGMENT_INTERVAL = 60_000
+
+
+class TransactionalSegment(TransactionalKeyValueStore):
+    """The rows of one stretch of time; it meets the disk only if it lives to see a flush."""
+
+    def _logical(self, keys: Binary) -> Keys:
+        return Keys(without_last(keys, 8), last_numbers(keys))
+
+
+class SegmentedStore(StateStore):
+    """What stores by key and time have in common.
+
+    Rows of times at or before the store's stream time minus the retention are not visible any more. They go away with
+    their segment, at the cost of dropping it, however many rows it has.
+
+    Args:
+        name: the store's name.
+        retention: milliseconds for which rows are kept.
+        in_memory: keep all rows in memory.
+        segment_interval: milliseconds that one segment covers; by default half the retention, and at least a minute.
+    """
+
+    def __init__(self, name: str, retention: int, in_memory: bool = False, segment_interval: int | None = None):
+        self.name = name
+        self.retention = retention
+        self.in_memory = in_memory
+        self.segment_interval = segment_interval or segment_interval_of(retention)
+        self.observed_stream_time = -1
+        self._committed_stream_time = -1
+        self._segments: dict[int, TransactionalSegment] = {}
+        self._expired: dict[int, TransactionalSegment] = {}
+        self._dropped: list[str] = []
+
+    def pieces(self) -> list[TransactionalKeyValueStore]:
+        return list(self._segments.values())
+
+    def open(self, database: Database | None) -> None:
+        if database is not None:
+            prefix = f"{self.name}/"
+            for family in database.families():
+                if family.startswith(prefix):
+                    segment = TransactionalSegment(database.family(family))
+                    self._segments[int(family[len(prefix) :])] = segment
+                    if self.in_memory:
+                        segment.load_all()
+
+    # --- segments ------------------------------------------------------------------------------------------------
+
+    def _segment_ids(self, times: IntArray) -> IntArray:
+        """The segments that the second parts of keys belong to."""
+        return times // self.segment_interval
+
+    def locate(self, keys: Keys) -> Located:
+        """Look up distinct pairs of key and time; those of segments that are gone stay without a row."""
+        assert keys.times is not None
+        ids = self._segment_ids(keys.times)
+        oldest = self.oldest_live_segment()
+        if len(ids) and ids[0] == ids[-1] and (ids == ids[0]).all():
+            groups = [(int(ids[0]), np.arange(len(ids)))]
+        else:
+            groups = [(int(i), np.flatnonzero(ids == i)) for i in np.unique(ids)]
+        parts = []
+        for id_, places in groups:
+            if id_ >= oldest:
+                segment = self._segments.get(id_) or self._segments.setdefault(id_, TransactionalSegment())
+                part = keys if len(places) == len(keys) else keys.take(places)
+                parts.append(Part(segment, segment.find(part), places))
+        return Located(keys, parts)
+
+    def put(self, located: Located, values: Values) -> None:
+        located.put(values)
+
+    def advance(self, stream_time: int) -> None:
+        """Move the store's stream time and let go of the segments that lie wholly in the past."""
+        if stream_time > self.observed_stream_time:
+            self.observed_stream_time = stream_time
+            oldest = self.oldest_live_segment()
+            for id_ in [id_ for id_ in self._segments if id_ < oldest]:
+                self._expired[id_] = self._segments.pop(id_)
+
+    @property
+    def earliest_visible(self) -> int:
+        """The earliest time that can still be seen."""
+        return self.observed_stream_time - self.retention + 1
+
+    def visible(self, times: IntArray) -> BoolArray:
+        """Which times can still be seen."""
+        return times >= self.earliest_visible
+
+    def oldest_live_segment(self) -> int:
+        return self.earliest_visible // self.segment_interval
+
+    # --- transactions and the disk -------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        super().commit()
+        self._committed_stream_time = self.observed_stream_time
+        self._dropped += [self._family(id_) for id_, segment in self._expired.items() if segment.base is not None]
+        self._expired.clear()
+
+    def rollback(self) -> None:
+        self._segments.update(self._expired)
+        self._expired.clear()
+        super().rollback()
+        self.observed_stream_time = self._committed_stream_time
+
+    def families(self) -> dict[str, TransactionalKeyValueStore]:
+        return {self._family(id_): segment for id_, segment in self._segments.items()}
+
+    def flushed(self, database: Database) -> None:
+        super().flushed(database)
+        there = set(database.families())
+        for id_, segment in self._segments.items():  # one without rows, as a rollback leaves them, gets no family
+            if segment.base is None and self._family(id_) in there:
+                segment.base = database.family(self._family(id_))
+        for family in self._dropped:
+            database.drop(family)
+        self._dropped.clear()
+
+    def evict(self, everything: bool = False) -> None:
+        if not self.in_memory:
+            super().evict(everything)
+
+    def state(self) -> dict[str, int]:
+        return {"observed_stream_time": self.observed_stream_time}
+
+    def restore_state(self, numbers: dict[str, int]) -> None:
+        self.advance(numbers["observed_stream_time"])
+        self._committed_stream_time = self.observed_stream_time
+
+    def _family(self, id_: int) -> str:
+        return f"{self.name}/{id_}"
+
+
+def segment_interval_of(retention: int, segments: int = 3) -> int:
+    """What one of so many segments covers, but at least a minute (KIP-94).
+
+    >>> segment_interval_of(600_000), segment_interval_of(1000)
+    (300000, 60000)
+    """
+    return max(retention // (segments - 1), MIN_SEGMENT_INTERVAL)
