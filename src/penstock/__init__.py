@@ -2,6 +2,7 @@
 
 from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
+from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.windows import TimeWindows
 from penstock.errors import PenstockError, TopologyError, TopologyException
@@ -13,6 +14,7 @@ from penstock.record import Record, Windowed
 
 __all__ = [
     "ConsumerRecord",
+    "Deduplicated",
     "Materialized",
     "PenstockError",
     "Record",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, item_annotation, pair_annotation, result_type
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, user_function
@@ -264,6 +266,80 @@ class KStream:
         values = self._value if value is None else of(value, "value")
         return KGroupedStream(self._graph, node, node.key, values, name, True)
 
+    # --- deduplication -------------------------------------------------------------------------------------------
+
+    def deduplicate_by_key(
+        self, interval: Duration, deduplicated: Deduplicated | None = None, dropped_to: str | None = None
+    ) -> KStream:
+        """The records without those whose key was forwarded within an interval, before or after in time (KIP-655).
+
+        Both ends of the interval count. A duplicate does not prolong it. A record that comes late by more than the
+        interval is forwarded unless its key is remembered, and is not remembered itself. Records without a key are
+        always forwarded. Keys are the same if their bytes are.
+
+        Args:
+            interval: how far apart in time two records of a key must be for both to be forwarded.
+            deduplicated: the name of the step, its store and its types.
+            dropped_to: a topic for the records that are left out.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.deduplicate_by_key("10 s"), [("a", 1, 5000), ("a", 2, 15000), ("a", 3, 16000)])
+        [('a', 1), ('a', 3)]
+        """
+        from penstock.dsl.deduplicate import deduplicate_by_key
+
+        return deduplicate_by_key(self, interval, deduplicated, dropped_to)
+
+    def deduplicate_by_key_value(
+        self,
+        id_selector: Callable[[Any, Any], Any] | str,
+        interval: Duration,
+        deduplicated: Deduplicated | None = None,
+        dropped_to: str | None = None,
+    ) -> KStream:
+        """The same for records of one key with the same id (KIP-655); without key or id they are always forwarded.
+
+        Args:
+            id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.
+            interval: how far apart in time two records of a key and an id must be for both to be forwarded.
+            deduplicated: the name of the step, its store and its types; ``key_serde`` is the type of the ids.
+            dropped_to: a topic for the records that are left out.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.deduplicate_by_key_value("id", "10 s"),
+        ...      [("a", {"id": 1}), ("a", {"id": 2}), ("b", {"id": 1}), ("a", {"id": 1})])
+        [('a', {'id': 1}), ('a', {'id': 2}), ('b', {'id': 1})]
+        """
+        from penstock.dsl.deduplicate import deduplicate_by_key_value
+
+        return deduplicate_by_key_value(self, id_selector, interval, deduplicated, dropped_to)
+
+    def deduplicate(
+        self,
+        id_selector: Callable[[Any, Any], Any] | str,
+        interval: Duration,
+        deduplicated: Deduplicated | None = None,
+        dropped_to: str | None = None,
+    ) -> KStream:
+        """The same for records with the same id under any key, in all partitions (KIP-655).
+
+        The records go through a repartition topic by their ids and keep their keys; what groups by key afterwards
+        repartitions again. Records without an id are always forwarded.
+
+        Args:
+            id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.
+            interval: how far apart in time two records of an id must be for both to be forwarded.
+            deduplicated: the name of the step, its store and its types; ``key_serde`` is the type of the ids.
+            dropped_to: a topic for the records that are left out.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.deduplicate("id", "10 s"), [("a", {"id": 1}), ("b", {"id": 1}), ("b", {})])
+        [('a', {'id': 1}), ('b', {})]
+        """
+        from penstock.dsl.deduplicate import deduplicate
+
+        return deduplicate(self, id_selector, interval, deduplicated, dropped_to)
+
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _name(self, prefix: str, given: str | None) -> str:
@@ -321,7 +397,13 @@ def _pair_types(annotation: Any, key: Any, value: Any) -> tuple[Serde, Serde]:
 
 
 def repartition_node(
-    graph: Graph, parent: nodes.Node, prefix: str, key: Serde, value: Serde, partitions: int | None = None
+    graph: Graph,
+    parent: nodes.Node,
+    prefix: str,
+    key: Serde,
+    value: Serde,
+    partitions: int | None = None,
+    keeps_null_keys: bool = False,
 ) -> nodes.Repartition:
     """A repartition topic below a stream, named from a prefix."""
     around = graph.names.repartition(prefix)
@@ -332,8 +414,9 @@ def repartition_node(
         topic=around.topic,
         sink_name=around.sink,
         source_name=around.source,
-        filter_name=around.filter,
+        filter_name=None if keeps_null_keys else around.filter,
         key=key,
         value=value,
         partitions=partitions,
+        keeps_null_keys=keeps_null_keys,
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggregate
 from penstock.ops.base import Operator, PassThrough
 from penstock.ops.context import Context
+from penstock.ops.deduplicate import Deduplicate, KeyById, RestoreKey, Selector
+from penstock.ops.fields import FieldReader
 from penstock.ops.filter import Filter
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.fold import fold_of
@@ -21,11 +23,13 @@ from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, ToStream
 from penstock.plan import nodes
+from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
-from penstock.serdes import TimeWindowedSerde
+from penstock.serdes import Serde, TimeWindowedSerde
+from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -96,7 +100,15 @@ def _window_store(node: Node, spec: StoreSpec) -> StateStore:
     return WindowStore(spec.name, spec.retention or needed, spec.in_memory)
 
 
-_STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {nodes.WindowAggregate: _window_store}
+def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.Deduplicate)
+    return DeduplicationStore(spec.name, node.interval)
+
+
+_STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
+    nodes.WindowAggregate: _window_store,
+    nodes.Deduplicate: _deduplication_store,
+}
 
 
 def _filter(node: nodes.Filter, at: Lowering) -> Operator:
@@ -195,6 +207,33 @@ def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
     return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node.store))
 
 
+def _selector(function: UserFunction | Field, id_: Serde, at: Lowering) -> Selector:
+    if isinstance(function, Field):
+        return Selector(at.name, at.context, FieldReader(at.name, function, at.context).column, id_)
+    return Selector(at.name, at.context, at.caller(function).column, id_)
+
+
+def _deduplicate(node: nodes.Deduplicate, at: Lowering) -> Operator:
+    store = at.store(node.store)
+    assert isinstance(store, DeduplicationStore)
+    selector = None
+    if node.id_selector is not None:
+        assert node.id is not None
+        selector = _selector(node.id_selector, node.id, at)
+    clock = at.state.clock(at.name)
+    return Deduplicate(
+        at.name, at.context, node.key, selector, node.interval, store, clock, replays=False, splits=node.splits
+    )
+
+
+def _key_by_id(node: nodes.KeyById, at: Lowering) -> Operator:
+    return KeyById(at.name, at.context, _selector(node.id_selector, node.id, at), node.key, node.value)
+
+
+def _restore_key(node: nodes.RestoreKey, at: Lowering) -> Operator:
+    return RestoreKey(at.name, at.context, node.key, node.value, at.decodes)
+
+
 LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Filter: _filter,
     nodes.Map: _map,
@@ -215,5 +254,8 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.TableGroupBy: _table_group_by,
     nodes.StreamAggregate: _stream_aggregate,
     nodes.WindowAggregate: _window_aggregate,
+    nodes.Deduplicate: _deduplicate,
+    nodes.KeyById: _key_by_id,
+    nodes.RestoreKey: _restore_key,
     nodes.TableAggregate: _table_aggregate,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray, concat
+from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import HEADERS, Batch, Changes, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.log.base import Records
@@ -168,6 +168,16 @@ class Reader:
                     return piece.origin(row)
         return Origin("unknown", -1, -1, None, None, -1)
 
+    def offsets(self, positions: IntArray) -> IntArray:
+        """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
+        offsets = np.full(len(positions), -1, np.int64)
+        for piece in self._origins:
+            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
+            if first < end:
+                rows, found = piece.rows(positions[first:end])
+                offsets[first:end][found] = piece.records.offset + rows
+        return offsets
+
 
 class _Piece:
     """Records that were read, by their positions; a run of positions is kept as its ends."""
@@ -185,6 +195,14 @@ class _Piece:
             return position - self.first
         row = int(np.searchsorted(self._positions, position))
         return row if row < len(self._positions) and self._positions[row] == position else None
+
+    def rows(self, positions: IntArray) -> tuple[IntArray, BoolArray]:
+        """The rows of those positions that are of this piece, and which these are."""
+        if self._positions is None:
+            return positions - self.first, np.ones(len(positions), np.bool_)
+        rows = np.minimum(np.searchsorted(self._positions, positions), len(self._positions) - 1)
+        found = self._positions[rows] == positions
+        return rows[found], found
 
     def origin(self, row: int) -> Origin:
         key, value = self.records.key[row].as_py(), self.records.value[row].as_py()

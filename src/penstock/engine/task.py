@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.arrays import IntArray
 from penstock.engine.exchange import left_over, read_exchange
 from penstock.engine.flow import Flow
 from penstock.engine.layout import Layout, TaskId
@@ -51,7 +52,7 @@ class Task:
         self._by_arrival = by_arrival
         self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
         self._reader = Reader([], settings.chunk_records)
-        self.context = Context(str(id_), settings.on_error.partition(":")[0], self._origin)
+        self.context = Context(str(id_), settings.on_error.partition(":")[0], self._origin, self._offsets)
         caching = settings.statestore_cache_max_bytes > 0
         self._flow = Flow(topology, self.sub, self.state, self.context, caching)
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
@@ -60,6 +61,9 @@ class Task:
 
     def _origin(self, position: int) -> Origin:
         return self._reader.origin(position)
+
+    def _offsets(self, positions: IntArray) -> IntArray:
+        return self._reader.offsets(positions)
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
@@ -129,7 +133,7 @@ class Task:
     def _input(self, part: Part, topic: str, pieces: Iterator[Records]) -> Input:
         node = part.node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
-        changes = isinstance(node, nodes.Repartition) and node.filter_name is None
+        changes = isinstance(node, nodes.Repartition) and node.carries_changes
         count = self._partitions[topic]
         return Input(part.name, topic, self.id.partition, count, node.key, node.value, pieces, changes)
 

@@ -55,14 +55,22 @@ class Context:
         task: the task's name, such as ``0_1``.
         on_error: ``fail``, ``skip`` or ``dead_letter``.
         origin: finds where the record at a position came from.
+        offsets: the offsets of the records at some positions, -1 for those that come from no topic.
     """
 
-    def __init__(self, task: str, on_error: str, origin: Callable[[int], Origin]):
+    def __init__(
+        self,
+        task: str,
+        on_error: str,
+        origin: Callable[[int], Origin],
+        offsets: Callable[[IntArray], IntArray] | None = None,
+    ):
         self.task = task
         self.metrics: Counter[Metric] = Counter()
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
+        self.offsets = offsets or (lambda positions: np.full(len(positions), -1, np.int64))
         self._on_error = on_error
         self._origin = origin
 

@@ -21,11 +21,12 @@ class Sink(Operator):
         self._value = value
 
     def step(self, batch: Batch) -> Batch:
-        batch = replace(batch, key=_as(batch.key, self._key), value=_as(batch.value, self._value))
+        batch = replace(batch, key=as_type(batch.key, self._key), value=as_type(batch.value, self._value))
         if isinstance(batch, Changes) and batch.old is not None:
-            batch = replace(batch, old=_as(batch.old, self._value))
+            batch = replace(batch, old=as_type(batch.old, self._value))
         return self._context.encoded(self._node, batch, "key", "value", "old")
 
 
-def _as(column: Column, serde: Serde) -> Column:
+def as_type(column: Column, serde: Serde) -> Column:
+    """The same values, to be written in a type."""
     return column if column.serde == serde else ValuesColumn(column.decoded(), serde)

@@ -10,6 +10,9 @@ from penstock.plan.functions import caller
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
 
+JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
+"""What plain JSON decodes to; the attributes of these are not fields."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -22,7 +25,10 @@ class Field:
     def of(self, value: Any) -> Any:
         """The field of one value."""
         for name in self.path:
-            value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+            if type(value) is dict:
+                value = value.get(name)
+            else:
+                value = None if type(value) in JSON_TYPES else getattr(value, name, None)
         return value
 
 
@@ -38,7 +44,7 @@ def field(path: str, method: str, value: Serde) -> Field:
         raise TopologyError(f'{method} at {where}: {path!r} names no field; write it like "id" or "payload.id"')
     if not isinstance(value, JsonSerde):
         raise TopologyError(
-            f"{method} at {where}: values of type {value.name} have no field {path!r}; give a function of (key, value), "
-            "or read the values as JSON"
+            f"{method} at {where}: values of type {value.name} have no field {path!r}; give a function of "
+            "(key, value), or read the values as JSON"
         )
     return Field(names, where)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
+from penstock.serdes.pair import PairSerde
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,7 +152,7 @@ class Sink(Node):
 class Repartition(Node):
     """Sends records through an internal topic, so that equal keys meet in one task.
 
-    ``filter_name`` is None for tables, whose changes always have keys.
+    ``filter_name`` is None for tables, whose changes always have keys, and where null keys are kept.
     """
 
     topic: str
@@ -160,6 +162,49 @@ class Repartition(Node):
     key: Serde
     value: Serde
     partitions: int | None = None
+    keeps_null_keys: bool = False
+
+    @property
+    def carries_changes(self) -> bool:
+        """Whether what goes through it are changes of a table."""
+        return self.filter_name is None and not self.keeps_null_keys
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Deduplicate(Node):
+    """Leaves out the records whose id was forwarded within the interval: the key, or the key with a selected id.
+
+    ``splits`` means that the duplicates go down a second branch.
+    """
+
+    interval: int
+    id_selector: UserFunction | Field | None
+    key: Serde
+    id: Serde | None
+    store: StoreSpec
+    splits: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeyById(Node):
+    """Puts records under their ids, for a repartition; keys and values travel together as values."""
+
+    id_selector: UserFunction | Field
+    key: Serde
+    id: Serde
+    value: PairSerde
+
+    changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RestoreKey(Node):
+    """Takes keys and values out of the pairs that ``KeyById`` made."""
+
+    key: Serde
+    value: Serde
+
+    changes_key: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,6 +14,7 @@ from penstock.errors import StoreError
 from penstock.plan.nodes import StoreSpec
 from penstock.record import Windowed
 from penstock.serdes import Serde
+from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys
@@ -62,10 +63,10 @@ class View(Generic[S]):
         self.close()
 
 
-class KeyValueView(View[KeyValueStore]):
+class KeyValueView(View[KeyValueStore | DeduplicationStore]):
     """A key-value store, read only."""
 
-    def __init__(self, stores: list[KeyValueStore], key: Serde, value: Serde):
+    def __init__(self, stores: list[KeyValueStore | DeduplicationStore], key: Serde, value: Serde):
         super().__init__(stores)
         self._key = key
         self._value = value
@@ -135,7 +136,8 @@ def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> 
         return WindowView(
             [store for store in stores if isinstance(store, WindowStore)], spec.key, spec.value, window_size
         )
-    return KeyValueView([store for store in stores if isinstance(store, KeyValueStore)], spec.key, spec.value)
+    plain = [store for store in stores if isinstance(store, KeyValueStore | DeduplicationStore)]
+    return KeyValueView(plain, spec.key, spec.value)
 
 
 __all__ = ["KeyValueView", "ValueAndTimestamp", "WindowView", "view_of"]

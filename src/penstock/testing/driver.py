@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import IntArray
 from penstock.batch import HEADERS, Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
@@ -75,7 +76,7 @@ class TopologyTestDriver:
         caching = self.settings.statestore_cache_max_bytes > 0
         for i, sub in enumerate(topology.sub_topologies):
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
-            context = Context(f"{sub.id}_0", kind, lambda position: self._current)
+            context = Context(f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets)
             context.dropped_positions = []
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
             for part in sub.parts:
@@ -169,6 +170,9 @@ class TopologyTestDriver:
         size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
         return view_of(stores, spec, size)
 
+    def _current_offsets(self, positions: IntArray) -> IntArray:
+        return np.full(len(positions), self._current.offset, np.int64)
+
     def _enqueue(
         self, topic: str, key: Column, value: Column, old: Column | None, timestamp: int, headers: Any
     ) -> None:
@@ -242,4 +246,4 @@ def _order_of(batch: Batch, row: int) -> tuple[int, ...]:
 
 
 def _carries_changes(part: Part) -> bool:
-    return isinstance(part.node, nodes.Repartition) and part.node.filter_name is None
+    return isinstance(part.node, nodes.Repartition) and part.node.carries_changes

@@ -7,6 +7,7 @@ decoded at all.
 from __future__ import annotations
 
 from penstock.plan import nodes
+from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node
 from penstock.plan.physical import Part, SubTopology
@@ -19,15 +20,19 @@ NEITHER: Columns = frozenset()
 
 
 def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
-    """For each source of a sub-topology, by name, the columns that somebody downstream decodes."""
+    """For each source of a sub-topology, by name, the columns that somebody downstream decodes; and for each part that
+    takes keys and values out of others."""
+    decoded: dict[str, tuple[str, ...]] = {}
     needed: dict[str, Columns] = {part.name: NEITHER for part in sub.parts}
     for part in reversed(sub.parts):
         uses, keeps = _looks_into(part)
+        if part.kind == "source" or isinstance(part.node, nodes.RestoreKey):
+            decoded[part.name] = tuple(sorted(uses | needed[part.name]))
         needs = uses | (needed[part.name] & keeps)
         for name in part.predecessors:
             needed[name] |= needs
         needed[part.name] = needs
-    return {part.name: tuple(sorted(needed[part.name])) for part in sub.parts if part.kind == "source"}
+    return decoded
 
 
 def _looks_into(part: Part) -> tuple[Columns, Columns]:
@@ -44,13 +49,13 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
     function = _function(node)
     if function is None:
-        return NEITHER, BOTH
-    uses = NEITHER if function.columnar else VALUE if function.arity == 1 else BOTH
+        return NEITHER, _KEEPS.get(type(node), BOTH)
+    uses = NEITHER if isinstance(function, Field) or function.columnar else VALUE if function.arity == 1 else BOTH
     return uses, _KEEPS.get(type(node), BOTH)
 
 
-def _function(node: Node) -> UserFunction | None:
-    names = ("predicate", "mapper", "action")
+def _function(node: Node) -> UserFunction | Field | None:
+    names = ("predicate", "mapper", "action", "id_selector")
     return next((getattr(node, name) for name in names if hasattr(node, name)), None)
 
 
@@ -62,4 +67,6 @@ _KEEPS: dict[type[Node], Columns] = {
     nodes.SelectKey: VALUE,
     nodes.TableMapValues: KEY,
     nodes.TableGroupBy: NEITHER,
+    nodes.KeyById: NEITHER,
+    nodes.RestoreKey: NEITHER,
 }

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.arrays import IntArray, fixed_binary, last_numbers
+from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers
 from penstock.state.database import Database
-from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part
-from penstock.state.transactional import ChangeSet, Row, TransactionalKeyValueStore
+from penstock.state.transactional import ChangeSet, Row
 
 SEGMENTS = 4
 """An interval is cut into so many segments; what is held beyond the interval is at most one of them."""
@@ -29,8 +28,11 @@ class Entries(NamedTuple):
     offsets: IntArray
 
 
-class DeduplicationSegment(TransactionalKeyValueStore):
-    """The entries of one stretch of time, by id."""
+class DeduplicationSegment(TransactionalSegment):
+    """The entries of one stretch of time, by id alone."""
+
+    def _logical(self, keys: Binary) -> Keys:
+        return Keys(keys)
 
     def seek(self, ids: Keys) -> IntArray:
         """The rows of ids, -1 for those without one; none are made."""
@@ -55,6 +57,7 @@ class DeduplicationStore(SegmentedStore):
     store's stream time, counts as purged: nobody sees it any more. Its bytes go with its segment, in the transaction
     that moves stream time beyond the segment's end; entry and index are one row, so they cannot part.
 
+    >>> import pyarrow as pa
     >>> store = DeduplicationStore("ids", interval=10)
     >>> store.write(Keys(pa.array([b"a", b"b"], pa.binary())), np.array([5, 7]), np.array([0, 1]))
     >>> store.advance(16)
@@ -120,7 +123,11 @@ class DeduplicationStore(SegmentedStore):
 
     def count(self, low: int, high: int) -> int:
         """How many entries have a timestamp with ``low <= timestamp < high``."""
-        ids = [id_ for id_ in self._segments if low < (id_ + 1) * self.segment_interval and id_ * self.segment_interval < high]
+        ids = [
+            id_
+            for id_ in self._segments
+            if low < (id_ + 1) * self.segment_interval and id_ * self.segment_interval < high
+        ]
         return sum(self._at(id_).count(low, high) for id_ in ids)
 
     def get(self, ids: Keys) -> Values:

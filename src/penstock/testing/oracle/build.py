@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import Materialized, StreamsBuilder, TimeWindows, Topology
+from penstock import Deduplicated, Materialized, StreamsBuilder, TimeWindows, Topology
 from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
 from penstock.testing.oracle import functions as fn
 from penstock.testing.oracle.functions import CaseError, Spec
@@ -147,6 +147,14 @@ class Build:
         if self.outputs.setdefault(spec["topic"], (of.key, of.value)) != (of.key, of.value):
             raise CaseError(f"two types in topic {spec['topic']}")
 
+    def deduplicate(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        arguments: list[Any] = [spec["interval_ms"]]
+        if "id_selector" in spec:
+            call, id_ = fn.mapper(spec["id_selector"], of.key, of.value)
+            arguments = [call, *arguments, Deduplicated.key_serde(id_)]
+        return Step(getattr(of.it, spec["op"])(*arguments), of.key, of.value)
+
     def to_table(self, spec: Spec) -> Step:
         of = self._of(spec)
         return Step(of.it.to_table(materialized=self._materialized(spec, always=True)), of.key, of.value)
@@ -247,6 +255,9 @@ _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "merge": Build.merge,
     "split": Build.split,
     "repartition": Build.repartition,
+    "deduplicate_by_key": Build.deduplicate,
+    "deduplicate_by_key_value": Build.deduplicate,
+    "deduplicate": Build.deduplicate,
     "to": Build.to,
     "to_table": Build.to_table,
     "to_stream": Build.to_stream,

@@ -1,0 +1,148 @@
+"""The three deduplications of a stream (KIP-655): by key, by key and id, by id over all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.dsl.deduplicated import Deduplicated
+from penstock.dsl.graph import result_type
+from penstock.dsl.kstream import KEY_VALUE, KStream, repartition_node
+from penstock.durations import Duration, to_ms
+from penstock.errors import ConfigError
+from penstock.plan import names, nodes
+from penstock.plan.fields import Field, field
+from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.serdes import INT, JSON, Serde
+from penstock.serdes.pair import PairSerde
+
+Selector = Callable[[Any, Any], Any] | str
+
+
+def deduplicate_by_key(
+    stream: KStream, interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
+) -> KStream:
+    """What ``KStream.deduplicate_by_key`` adds."""
+    step = _Step(stream, "deduplicate_by_key", interval, deduplicated, dropped_to)
+    key, value = step.given.key or stream._key, step.given.value or stream._value
+    node = step.node(step.co_partitioned(key, value), key)
+    return step.results(node, key, value, False)
+
+
+def deduplicate_by_key_value(
+    stream: KStream,
+    id_selector: Selector,
+    interval: Duration,
+    deduplicated: Deduplicated | None,
+    dropped_to: str | None,
+) -> KStream:
+    """What ``KStream.deduplicate_by_key_value`` adds."""
+    step = _Step(stream, "deduplicate_by_key_value", interval, deduplicated, dropped_to)
+    selector, id_type = step.selector(id_selector)
+    key, value = stream._key, step.given.value or stream._value
+    node = step.node(step.co_partitioned(key, value), key, selector, id_type)
+    return step.results(node, key, value, False)
+
+
+def deduplicate(
+    stream: KStream,
+    id_selector: Selector,
+    interval: Duration,
+    deduplicated: Deduplicated | None,
+    dropped_to: str | None,
+) -> KStream:
+    """What ``KStream.deduplicate`` adds: the records under their ids, a repartition, and their own keys again."""
+    step = _Step(stream, "deduplicate", interval, deduplicated, dropped_to)
+    selector, id_type = step.selector(id_selector)
+    key, value = stream._key, step.given.value or stream._value
+    pairs = PairSerde(key, value)
+    by_id = nodes.KeyById(
+        name=step.graph.names.suffixed(step.given.name, "-by-id", names.SELECT_KEY),
+        parents=(stream._node,),
+        where=caller(),
+        id_selector=selector,
+        key=key,
+        id=id_type,
+        value=pairs,
+    )
+    repartition = repartition_node(step.graph, step.graph.add(by_id), step.name, id_type, pairs, keeps_null_keys=True)
+    node = step.node(step.graph.add(repartition), id_type)
+    return step.results(node, key, value, True)
+
+
+class _Step:
+    """One deduplication in the making: its arguments, checked, and its names."""
+
+    def __init__(
+        self,
+        stream: KStream,
+        method: str,
+        interval: Duration,
+        deduplicated: Deduplicated | None,
+        dropped_to: str | None,
+    ):
+        if deduplicated is not None and not isinstance(deduplicated, Deduplicated):
+            raise ConfigError(f"{method} at {caller()}: deduplicated must be a Deduplicated, got {deduplicated!r}")
+        self.stream = stream
+        self.graph = stream._graph
+        self.method = method
+        self.interval = to_ms(interval, f"the interval of {method} at {caller()}")
+        self.given = deduplicated or Deduplicated()
+        self.dropped_to = dropped_to
+        self.name = self.graph.names.node(names.DEDUPLICATE, self.given.name)
+
+    def selector(self, given: Selector) -> tuple[UserFunction | Field, Serde]:
+        """The selector, and the type of its ids: as told, else as annotated, else whatever JSON can say."""
+        if isinstance(given, str):
+            return field(given, self.method, self.stream._value), self.given.key or JSON
+        function = user_function(given, self.method, KEY_VALUE, hint='a field of the value is given as text: "id"')
+        return function, result_type(self.given.key, function.returns(), JSON)
+
+    def co_partitioned(self, key: Serde, value: Serde) -> nodes.Node:
+        """The stream, repartitioned by key if its keys were changed."""
+        if not self.stream._repartition_required:
+            return self.stream._node
+        return self.graph.add(repartition_node(self.graph, self.stream._node, self.name, key, value))
+
+    def node(
+        self, parent: nodes.Node, key: Serde, selector: UserFunction | Field | None = None, id_: Serde | None = None
+    ) -> nodes.Deduplicate:
+        """The deduplication itself, by key or by key and id."""
+        store = nodes.StoreSpec(
+            name=self.given.store_name or self.graph.names.store(names.DEDUPLICATE),
+            named_by_user=self.given.store_name is not None,
+            caching=False,
+            key=key if id_ is None else PairSerde(key, id_),
+            value=INT,
+        )
+        return self.graph.add(
+            nodes.Deduplicate(
+                name=self.name,
+                parents=(parent,),
+                where=caller(),
+                interval=self.interval,
+                id_selector=selector,
+                key=key,
+                id=id_,
+                store=store,
+                splits=self.dropped_to is not None,
+            )
+        )
+
+    def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> KStream:
+        """What goes on; duplicates go to their topic if one is given."""
+        if self.dropped_to is None:
+            return self._restored(node, key, value, is_global)
+        kept, dropped = (
+            self.graph.add(nodes.Branch(name=f"{node.name}-{result}", parents=(node,), where=caller(), index=index))
+            for index, result in enumerate(("kept", "dropped"))
+        )
+        self._restored(dropped, key, value, is_global).to(self.dropped_to)
+        return self._restored(kept, key, value, is_global)
+
+    def _restored(self, node: nodes.Node, key: Serde, value: Serde, is_global: bool) -> KStream:
+        """A stream of the node's records under their own keys; by these keys a global one is not partitioned."""
+        if is_global:
+            name = self.graph.names.node(names.RESTORE_KEY)
+            node = self.graph.add(nodes.RestoreKey(name=name, parents=(node,), where=caller(), key=key, value=value))
+        return KStream(self.graph, node, key, value, is_global)
