@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Materialized, StreamsBuilder, TimeWindows, Topology, columnar
+from penstock import Deduplicated, Materialized, StreamsBuilder, TimeWindows, Topology, columnar
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.engine.lower import LOWER
@@ -152,6 +152,41 @@ def time_from_the_value(builder: StreamsBuilder) -> None:
     numbers = builder.stream("in", value=int, timestamp=lambda value: 0 if value is None else 20 * value)
     windows = TimeWindows.of_size_and_grace(20, 10)
     numbers.group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+# --- deduplication ---------------------------------------------------------------------------------------------------
+
+
+@example
+def deduplicate_by_key(builder: StreamsBuilder) -> None:
+    stream(builder).deduplicate_by_key(10, Deduplicated.with_("store", str, int), dropped_to="dropped").to("out")
+
+
+@example
+def deduplicate_by_key_in_one_instant(builder: StreamsBuilder) -> None:
+    stream(builder).deduplicate_by_key(0, Deduplicated.with_("store", str, int)).to("out")
+
+
+@example
+def deduplicate_behind_a_new_key(builder: StreamsBuilder) -> None:
+    stream(builder).select_key(letter).deduplicate_by_key(3, Deduplicated.with_("store", str, int)).to("out")
+
+
+@example
+def deduplicate_by_key_value(builder: StreamsBuilder) -> None:
+    stream(builder).deduplicate_by_key_value(letter, 10, Deduplicated.with_("store", str, int)).to("out")
+
+
+@example
+def deduplicate(builder: StreamsBuilder) -> None:
+    kept = stream(builder).deduplicate(letter, 10, Deduplicated.with_("store", str, int), dropped_to="dropped")
+    kept.group_by_key().count("counts").to_stream().to("out")
+
+
+@example
+def deduplicate_what_came_of_one_record(builder: StreamsBuilder) -> None:
+    numbers = stream(builder).flat_map_values(lambda value: [n // 2 for n in range(value or 0)], value=int)
+    numbers.deduplicate_by_key_value(lambda key, value: value, 5, Deduplicated.with_("store", int, int)).to("out")
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -89,17 +89,19 @@ class ExchangeWriter:
         ]
 
 
-def read_exchange(storage: Storage, refs: list[ExchangeRef]) -> Iterator[Records]:
-    """The records behind some references, in order."""
+def read_exchange(storage: Storage, refs: list[ExchangeRef], start: int = 0) -> Iterator[Records]:
+    """The records behind some references, in order, with offsets that go on from ``start``."""
     for ref in refs:
         reader = ipc.open_file(storage.read_verified(ref.file))
-        offset = 0
+        start -= ref.skip
+        end = start
         for number in ref.batches:
             batch = reader.get_batch(number)
-            if offset + batch.num_rows > ref.skip:
-                records = _records(batch, offset)
-                yield records.slice(max(ref.skip - offset, 0), len(records))
-            offset += batch.num_rows
+            begin, end = end, end + batch.num_rows
+            skipped = max(start + ref.skip - begin, 0)
+            if skipped < batch.num_rows:
+                yield _records(batch, begin).slice(skipped, batch.num_rows)
+        start = end
 
 
 def left_over(refs: list[ExchangeRef], taken: int) -> list[ExchangeRef]:

@@ -19,7 +19,7 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where one task is after a commit; carried over unchanged by commits in which it had nothing to do."""
 
     offsets: dict[str, int] = {}
-    """For each topic the offset of the next record of the task's partition."""
+    """For each topic, repartition topics too, the offset of the next record of the task's partition."""
     numbers: Numbers = {}
     """Stream times."""
     delta: FileRef | None = None

@@ -84,8 +84,7 @@ class Task:
             if one.topic in work.exchange:
                 if rest := left_over(work.exchange[one.topic], one.taken):
                     left[one.topic] = rest
-            else:
-                offsets[one.topic] = offsets.get(one.topic, 0) + one.taken
+            offsets[one.topic] = offsets.get(one.topic, 0) + one.taken
         return TaskDone(
             task=str(self.id),
             offsets=offsets,
@@ -123,10 +122,10 @@ class Task:
     def _inputs(self, work: TaskWork) -> Iterator[Input]:
         for part in self.sub.parts:
             for topic in part.topics if part.kind == "source" else ():
+                start = work.entry.offsets.get(topic, 0)
                 if topic in work.exchange:
-                    yield self._input(part, topic, read_exchange(self._storage, work.exchange[topic]))
+                    yield self._input(part, topic, read_exchange(self._storage, work.exchange[topic], start))
                 elif topic in work.ends:
-                    start = work.entry.offsets.get(topic, 0)
                     pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
                     yield self._input(part, topic, pieces)
 
