@@ -15,14 +15,20 @@ from penstock.testing.oracle.build import existing_operators
 from penstock.testing.oracle.decisions import Decisions
 from penstock.testing.oracle.spark import SparkRunner, order_allows_partitions
 
-CASES = Path(__file__).parent / "cases"
-DECISIONS = Decisions.beside(CASES)
+HERE = Path(__file__).parent
+DECISIONS = Decisions.beside(HERE / "cases")
 
 NAMES = [
     "grouped-aggregate-null-initializer",
     "grouped-aggregate-null-result",
     "grouped-count",
     "grouped-reduce-null-result",
+    "kip655-by-id-over-all-partitions",
+    "kip655-by-key-and-id",
+    "kip655-late-example-1",
+    "kip655-random-1-0",
+    "kip655-random-1-4",
+    "kip655-random-1-7",
     "kip914-filter-tombstones-unversioned-to-unversioned",
     "kip914-table-aggregate-unversioned",
     "kip914-table-count-unversioned",
@@ -59,7 +65,8 @@ NAMES = [
 
 
 def load(name: str) -> Any:
-    return json.loads((CASES / f"{name}.json").read_text())
+    folder = "kip655" if name.startswith("kip655-") else "cases"
+    return json.loads((HERE / folder / f"{name}.json").read_text())
 
 
 SPREADABLE = [name for name in NAMES if order_allows_partitions(load(name))]

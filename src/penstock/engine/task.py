@@ -81,9 +81,8 @@ class Task:
         offsets = dict(work.entry.offsets)
         left = {}
         for one in self._reader.inputs:
-            if one.topic in work.exchange:
-                if rest := left_over(work.exchange[one.topic], one.taken):
-                    left[one.topic] = rest
+            if one.topic in work.exchange and (rest := left_over(work.exchange[one.topic], one.taken)):
+                left[one.topic] = rest
             offsets[one.topic] = offsets.get(one.topic, 0) + one.taken
         return TaskDone(
             task=str(self.id),

@@ -142,13 +142,14 @@ def _needs_one_by_one(topology: Topology) -> bool:
 def order_allows_partitions(case: Spec) -> bool:
     """Whether a case's results do not depend on how its keys are spread over partitions.
 
-    Time that runs across keys does (windows), and a change of key makes several tasks send to one. Records without a
+    Time that runs across keys does (windows, deduplication), and a change of key makes several tasks send to one. Records without a
     key all go into one partition here.
     """
     try:
         topology = Build(case).topology()
     except PenstockError:
         return False
-    timed = any(isinstance(node, nodes.WindowAggregate | nodes.Repartition) for node in topology.nodes)
+    kinds = nodes.WindowAggregate | nodes.Deduplicate | nodes.Repartition
+    timed = any(isinstance(node, kinds) for node in topology.nodes)
     changes_key = any(node.changes_key for node in topology.nodes)
     return not (timed or changes_key)
