@@ -142,8 +142,8 @@ def _needs_one_by_one(topology: Topology) -> bool:
 def order_allows_partitions(case: Spec) -> bool:
     """Whether a case's results do not depend on how its keys are spread over partitions.
 
-    Time that runs across keys does (windows, deduplication), and a change of key makes several tasks send to one. Records without a
-    key all go into one partition here.
+    Time that runs across keys does (windows, deduplication), and a change of key makes several tasks send to one.
+    Records without a key all go into one partition here.
     """
     try:
         topology = Build(case).topology()
