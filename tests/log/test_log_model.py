@@ -16,6 +16,7 @@ from penstock.errors import OffsetOutOfRangeError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
+from support.folders import MEMORY
 from support.logs import rows, write
 
 data = st.none() | st.binary(max_size=4)
@@ -35,7 +36,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         memory = MemoryLog()
         self.logs: list[Any] = [FileLog(self.folder) if self.kind is FileLog else memory for _ in range(3)]
         self.logs[0].create_topic(TopicInfo("t", partitions=2))

@@ -6,10 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from support.folders import MEMORY
 from support.logs import append, rows
 
 START = """
@@ -44,6 +49,7 @@ while len(seen) < 72:
     seen = [rows(log, "t", partition) for partition in (0, 1)]
     seen = seen[0] + seen[1]
     print(len(seen), flush=True)
+    time.sleep(0.01)
 """
 
 CREATE = """
@@ -54,6 +60,13 @@ try:
 except TopicExistsError:
     print("exists")
 """
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for logs that are appended to often."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+        yield Path(name)
 
 
 def start(folder: Path, **programs: str) -> list[subprocess.Popen[str]]:
@@ -84,10 +97,10 @@ def finish(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
     return printed
 
 
-def test_several_producers_and_readers_at_once_lose_and_repeat_nothing(tmp_path: Path):
-    log = FileLog(tmp_path)
+def test_several_producers_and_readers_at_once_lose_and_repeat_nothing(folder: Path):
+    log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=2))
-    *_, counts = finish(start(tmp_path, a=PRODUCE, b=PRODUCE, c=PRODUCE, reader=READ))
+    *_, counts = finish(start(folder, a=PRODUCE, b=PRODUCE, c=PRODUCE, reader=READ))
 
     for partition in (0, 1):
         found = rows(log, "t", partition)
@@ -101,16 +114,16 @@ def test_several_producers_and_readers_at_once_lose_and_repeat_nothing(tmp_path:
     assert (numbers == sorted(numbers), numbers[-1], {n % 3 for n in numbers}) == (True, 72, {0})
 
 
-def test_of_programs_that_make_the_same_topic_at_once_one_wins(tmp_path: Path):
-    told = [line for (line,) in finish(start(tmp_path, **{"1": CREATE, "2": CREATE, "3": CREATE}))]
+def test_of_programs_that_make_the_same_topic_at_once_one_wins(folder: Path):
+    told = [line for (line,) in finish(start(folder, **{"1": CREATE, "2": CREATE, "3": CREATE}))]
     assert sorted(told) == ["exists", "exists", "made"]
-    assert FileLog(tmp_path).topic("u").partitions == told.index("made") + 1
+    assert FileLog(folder).topic("u").partitions == told.index("made") + 1
 
 
-def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invisible(tmp_path: Path):
-    log = FileLog(tmp_path)
+def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invisible(folder: Path):
+    log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=2))
-    producers = start(tmp_path, a=PRODUCE_ATOMICALLY, b=PRODUCE_ATOMICALLY)
+    producers = start(folder, a=PRODUCE_ATOMICALLY, b=PRODUCE_ATOMICALLY)
     for process, count in zip(producers, (11, 5), strict=True):
         for _ in range(count):
             process.stdout.readline()
@@ -125,11 +138,11 @@ def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invi
         there = [int(value) for _, key, value, _ in found if key == name]
         assert there in (done, [*done, len(done)])  # the last one may have been committed before it was told
     append(log, "t", (b"c", b"goes on", 1))
-    assert rows(FileLog(tmp_path), "t", 0) == [*found, (len(found), b"c", b"goes on", 1)]
+    assert rows(FileLog(folder), "t", 0) == [*found, (len(found), b"c", b"goes on", 1)]
 
 
-def test_a_torn_file_of_a_killed_writer_is_never_read(tmp_path: Path):
-    log = FileLog(tmp_path)
+def test_a_torn_file_of_a_killed_writer_is_never_read(folder: Path):
+    log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=1))
     append(log, "t", (b"a", b"1", 1))
     torn = """
@@ -140,13 +153,13 @@ with log.writer("t", "app-1") as writer:
         writer.write(0, *columns, np.arange(1000))
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    (process,) = start(tmp_path, app=torn)
+    (process,) = start(folder, app=torn)
     assert process.wait() == -signal.SIGKILL
 
-    (left,) = (tmp_path / "t" / "data").glob("app-1*")
+    (left,) = (folder / "t" / "data").glob("app-1*")
     assert left.stat().st_size > 0
-    assert rows(FileLog(tmp_path), "t") == [(0, b"a", b"1", 1)]
+    assert rows(FileLog(folder), "t") == [(0, b"a", b"1", 1)]
     append(log, "t", (b"a", b"2", 2))
-    assert rows(FileLog(tmp_path), "t") == [(0, b"a", b"1", 1), (1, b"a", b"2", 2)]
+    assert rows(FileLog(folder), "t") == [(0, b"a", b"1", 1), (1, b"a", b"2", 2)]
     log.sweep("t", "app-")
     assert not left.exists()

@@ -17,6 +17,7 @@ from penstock.plan.topology import Topology
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from support.folders import MEMORY
 
 AIRPORTS = ["ATL", "BOS", "EWR", "JFK", "LAX", "LGA", "ORD", "SFO"]
 
@@ -66,8 +67,8 @@ def temporary(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder in memory where there is one: the applications here commit often, and no machine fails."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+    """A folder for applications that commit often."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         yield Path(name)
 
 
