@@ -4,6 +4,7 @@ from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.materialized import Materialized
+from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.dsl.windows import TimeWindows
 from penstock.errors import PenstockError, TopologyError, TopologyException
 from penstock.log.consume import ConsumerRecord, consume
@@ -13,12 +14,14 @@ from penstock.plan.topology import Topology
 from penstock.record import Record, Windowed
 
 __all__ = [
+    "BufferConfig",
     "ConsumerRecord",
     "Deduplicated",
     "Materialized",
     "PenstockError",
     "Record",
     "StreamsBuilder",
+    "Suppressed",
     "TimeWindows",
     "Topology",
     "TopologyError",

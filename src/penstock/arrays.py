@@ -98,6 +98,22 @@ def last_numbers(values: Binary) -> IntArray:
     return numbers
 
 
+def slices(data: NDArray[np.uint8], start: IntArray, length: IntArray, valid: BoolArray | None = None) -> Binary:
+    """The bytes that lie in these places, as a binary array; null where not ``valid``.
+
+    >>> data = np.frombuffer(b"onetwothree", np.uint8)
+    >>> slices(data, np.array([6, 0]), np.array([5, 3])).to_pylist()
+    [b'three', b'one']
+    """
+    offsets = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(length, out=offsets[1:])
+    total = int(offsets[-1])
+    taken = data[np.repeat(start - offsets[:-1], length) + np.arange(total)]
+    validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
+    buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(start), buffers)
+
+
 _BEYOND = 2**31 - 1
 
 

@@ -5,6 +5,7 @@ PenstockError
 ├── TopologyError          the topology cannot be built (Kafka's name ``TopologyException`` is an alias)
 ├── SerdeError             a value does not fit its serde
 ├── ProcessingError        a record failed: it did not decode, or a user's function raised
+│   └── BufferFullError    a suppression holds more than it may
 ├── LogError               a topic cannot be created, read or written
 │   ├── TopicNotFoundError
 │   ├── TopicExistsError
@@ -41,6 +42,10 @@ class SerdeError(PenstockError):
 
 class ProcessingError(PenstockError):
     """A record failed while it was processed; nothing of its batch was committed."""
+
+
+class BufferFullError(ProcessingError):
+    """A suppression would hold more than it may (``shut_down_when_full``); nothing is lost."""
 
 
 class LogError(PenstockError):

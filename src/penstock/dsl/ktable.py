@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, pair_annotation, result_type
 from penstock.dsl.kstream import KEY_VALUE, VALUE, KStream
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.suppressed import Suppressed
+from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
+from penstock.plan.names import check_name
+from penstock.plan.passes.closing import window_wait
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
@@ -88,6 +92,34 @@ class KTable:
         node = nodes.ToStream(name=self._name(names.TO_STREAM, name), **self._at())
         stream = KStream(self._graph, self._graph.add(node), self._key, self._value)
         return stream if mapper is None else stream.select_key(mapper, key=key)
+
+    def suppress(self, suppressed: Suppressed) -> KTable:
+        """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).
+
+        Args:
+            suppressed: what to hold back, see :class:`penstock.Suppressed`.
+
+        Raises:
+            TopologyError: final results are asked for of a table that has no windows.
+
+        >>> from penstock import BufferConfig, TimeWindows
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
+        ...      .suppress(Suppressed.until_window_closes(BufferConfig.unbounded())),
+        ...      [("a", "x", 3), ("a", "y", 4), ("a", "z", 12)])
+        [(Windowed(key='a', start=0, end=10), 2)]
+        """
+        if not isinstance(suppressed, Suppressed):
+            raise ConfigError(
+                "suppress takes a Suppressed, such as Suppressed.until_window_closes(BufferConfig.unbounded()); "
+                f"got {suppressed!r}"
+            )
+        own_name = self._graph.names.node(names.SUPPRESS) if suppressed.name is None else check_name(suppressed.name)
+        wait = window_wait(self._node) if suppressed.time_ms is None else suppressed.time_ms
+        store = self._graph.names.store(names.SUPPRESS) if suppressed.name is None else f"{own_name}-store"
+        spec = nodes.StoreSpec(name=store, named_by_user=False, key=self._key, value=self._value)
+        node = nodes.Suppress(name=own_name, suppressed=suppressed, wait_ms=wait, store=spec, **self._at())
+        return KTable(self._graph, self._graph.add(node), self._key, self._value)
 
     def group_by(
         self,

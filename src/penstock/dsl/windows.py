@@ -24,6 +24,11 @@ class TimeWindows:
     advance_ms: int
     grace_period_ms: int
 
+    @property
+    def final_after_ms(self) -> int:
+        """How long after its end a window takes no record any more."""
+        return self.grace_period_ms
+
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> Self:
         """Windows that take no record that comes after their end."""

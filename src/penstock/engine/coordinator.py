@@ -88,7 +88,7 @@ class Coordinator:
         self.manifests = Manifests(storage)
         self.runner = runner
         create_sink_topics(topology, log, settings)
-        self.layout: Layout = layout_of(topology, log)
+        self.layout: Layout = layout_of(topology, log, application_id)
         for topic in self._extra_topics():
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
         self.application = identity(storage, application_id, topology, self.layout)

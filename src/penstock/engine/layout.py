@@ -41,6 +41,7 @@ class Layout:
     partitions: dict[str, int]
     tasks: dict[int, int]
     stages: tuple[tuple[SubTopology, ...], ...]
+    application_id: str = ""
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
@@ -50,7 +51,7 @@ class Layout:
         return [topic for topic in sub.source_topics if task.partition < self.partitions[topic]]
 
 
-def layout_of(topology: Topology, log: Log) -> Layout:
+def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     """Lay a topology out over the topics of a log.
 
     Raises:
@@ -78,7 +79,7 @@ def layout_of(topology: Topology, log: Log) -> Layout:
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions
-    return Layout(partitions, tasks, tuple(stages))
+    return Layout(partitions, tasks, tuple(stages), application_id)
 
 
 def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:
@@ -108,3 +109,10 @@ def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None
 def _widest_source(topology: Topology, log: Log) -> int:
     counts = [log.topic(topic).partitions for topic in topology.source_topics if log.exists(topic)]
     return max(counts, default=1)
+
+
+def topic_sizes(topology: Topology, application_id: str) -> dict[str, int]:
+    """How long the names are of the topics that a topology reads, as Kafka Streams would name them."""
+    topics = {topic for sub in topology.sub_topologies for topic in sub.source_topics}
+    prefix = len(application_id) + 1
+    return {topic: len(topic) + prefix * (topic in topology.internal_topics) for topic in topics}

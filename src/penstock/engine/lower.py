@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.dsl.suppressed import SHUT_DOWN, SPILL_TO_DISK
 from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggregate
 from penstock.ops.base import Operator, PassThrough
 from penstock.ops.context import Context
 from penstock.ops.deduplicate import Deduplicate, KeyById, RestoreKey, Selector
+from penstock.ops.episodes import UNLIMITED, Limits
 from penstock.ops.fields import FieldReader
 from penstock.ops.filter import Filter
 from penstock.ops.flat_map import FlatMap
@@ -21,6 +23,7 @@ from penstock.ops.repartition import KeyFilter
 from penstock.ops.sink import Sink
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
+from penstock.ops.suppress import Suppress
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, ToStream
 from penstock.plan import nodes
 from penstock.plan.fields import Field
@@ -29,6 +32,7 @@ from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, TimeWindowedSerde
+from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
@@ -105,9 +109,17 @@ def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
     return DeduplicationStore(spec.name, node.interval)
 
 
+def _buffer(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.Suppress)
+    config = node.suppressed.buffer
+    memory = config.byte_limit if config.when_full == SPILL_TO_DISK else None
+    return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, memory)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.WindowAggregate: _window_store,
     nodes.Deduplicate: _deduplication_store,
+    nodes.Suppress: _buffer,
 }
 
 
@@ -234,6 +246,20 @@ def _restore_key(node: nodes.RestoreKey, at: Lowering) -> Operator:
     return RestoreKey(at.name, at.context, node.key, node.value, at.decodes)
 
 
+def _suppress(node: nodes.Suppress, at: Lowering) -> Operator:
+    config = node.suppressed.buffer
+    limits = Limits()
+    if config.when_full != SPILL_TO_DISK:
+        records, nbytes = config.record_limit, config.byte_limit
+        limits = Limits(UNLIMITED if records is None else records, UNLIMITED if nbytes is None else nbytes)
+    buffer = at.store(node.store)
+    assert isinstance(buffer, TimeOrderedBuffer)
+    final = node.suppressed.time_ms is None
+    shuts_down = config.when_full == SHUT_DOWN
+    clock = at.state.clock(at.name)
+    return Suppress(at.name, at.context, buffer, clock, final, limits, shuts_down, at.sends_old)
+
+
 LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Filter: _filter,
     nodes.Map: _map,
@@ -258,4 +284,5 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.KeyById: _key_by_id,
     nodes.RestoreKey: _restore_key,
     nodes.TableAggregate: _table_aggregate,
+    nodes.Suppress: _suppress,
 }

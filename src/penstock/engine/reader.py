@@ -159,6 +159,14 @@ class Reader:
             self._origins.append(_Piece(one.topic, one.partition, position[offset : offset + len(piece)], piece))
             offset += len(piece)
 
+    def by_topic(self, positions: IntArray, numbers: dict[str, int]) -> IntArray:
+        """For records at these positions, ascending, the number of each one's topic."""
+        found = np.zeros(len(positions), np.int64)
+        for piece in self._origins:
+            if piece.last >= positions[0] and piece.first <= positions[-1]:
+                found[piece.holds(positions)] = numbers[piece.topic]
+        return found
+
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
         for piece in reversed(self._origins):
@@ -189,6 +197,12 @@ class _Piece:
         self.last = int(positions[-1])
         self.records = records
         self._positions = None if (np.diff(positions) == 1).all() else positions
+
+    def holds(self, positions: IntArray) -> BoolArray:
+        """Which of these positions are in this piece."""
+        if self._positions is None:
+            return (positions >= self.first) & (positions <= self.last)
+        return np.isin(positions, self._positions)
 
     def row(self, position: int) -> int | None:
         if self._positions is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.arrays import IntArray
 from penstock.engine.exchange import left_over, read_exchange
 from penstock.engine.flow import Flow
-from penstock.engine.layout import Layout, TaskId
+from penstock.engine.layout import Layout, TaskId, topic_sizes
 from penstock.engine.lower import stores_of
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
@@ -52,11 +52,13 @@ class Task:
         self._by_arrival = by_arrival
         self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
         self._reader = Reader([], settings.chunk_records)
-        self.context = Context(str(id_), settings.on_error.partition(":")[0], self._origin, self._offsets)
+        on_error = settings.on_error.partition(":")[0]
+        self.context = Context(str(id_), on_error, self._origin, self._offsets, self._topic_bytes)
         caching = settings.statestore_cache_max_bytes > 0
         self._flow = Flow(topology, self.sub, self.state, self.context, caching)
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
         internal = topology.internal_topics
+        self._topic_sizes = topic_sizes(topology, layout.application_id)
         self._places = Places(log, storage, layout.partitions, internal, id_, settings.on_error.partition(":")[2])
 
     def _origin(self, position: int) -> Origin:
@@ -64,6 +66,9 @@ class Task:
 
     def _offsets(self, positions: IntArray) -> IntArray:
         return self._reader.offsets(positions)
+
+    def _topic_bytes(self, positions: IntArray) -> IntArray:
+        return self._reader.by_topic(positions, self._topic_sizes)
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""

@@ -64,8 +64,11 @@ class Context:
         on_error: str,
         origin: Callable[[int], Origin],
         offsets: Callable[[IntArray], IntArray] | None = None,
+        topic_bytes: Callable[[IntArray], IntArray] | None = None,
     ):
         self.task = task
+        self.topic_bytes = topic_bytes or (lambda positions: np.zeros(len(positions), np.int64))
+        """How long the topics' names are that records at some positions, ascending, came from."""
         self.metrics: Counter[Metric] = Counter()
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None

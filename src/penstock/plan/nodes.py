@@ -285,3 +285,16 @@ class TableAggregate(Node):
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Suppress(Node):
+    """Holds updates of a table back (KIP-328)."""
+
+    suppressed: Any
+    """What to hold back: a ``Suppressed``."""
+    wait_ms: int
+    """How long entries stay behind their time: that of the time limit, or the grace period of the windows."""
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True

@@ -12,12 +12,12 @@ from penstock.engine.layout import TaskId
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
 from penstock.plan import nodes
-from penstock.query.stores import KeyValueView, WindowView, view_of
+from penstock.query.stores import AnyView, view_of
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 
-def committed_store(coordinator: Coordinator, name: str) -> KeyValueView | WindowView:
+def committed_store(coordinator: Coordinator, name: str) -> AnyView:
     """A store of an application, put together from the snapshots and delta files of all its tasks.
 
     It stays as it is however the application goes on, until it is closed or nobody refers to it any more.

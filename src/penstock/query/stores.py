@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
+from penstock.ops.held import unpack
 from penstock.plan.nodes import StoreSpec
 from penstock.record import Windowed
 from penstock.serdes import Serde
+from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
@@ -128,10 +130,36 @@ class WindowView(View[WindowStore]):
                 yield windowed, self._value.decode(value), timestamp
 
 
-def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> KeyValueView | WindowView:
+class BufferView(View[TimeOrderedBuffer]):
+    """What a suppression holds back, read only."""
+
+    def __init__(self, stores: list[TimeOrderedBuffer], key: Serde, value: Serde):
+        super().__init__(stores)
+        self._key = key
+        self._value = value
+
+    def all(self) -> Iterator[tuple[Any, Any, int]]:
+        """Key, new value and timestamp of all updates that are held, in the order in which they will go."""
+        for store in self._stores:
+            for entries in store.oldest_first(MAX_MS):
+                new = unpack(entries.values.data).new
+                columns = self._key.decode_all(entries.keys), self._value.decode_all(new)
+                yield from zip(*columns, entries.values.timestamps.tolist(), strict=True)
+
+    def approximate_num_entries(self) -> int:
+        """How many updates are held."""
+        return sum(store.numbers.get("records", 0) for store in self._stores)
+
+
+AnyView = KeyValueView | WindowView | BufferView
+
+
+def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> AnyView:
     """The view of the pieces that a store has in different tasks."""
     assert spec.key is not None
     assert spec.value is not None
+    if isinstance(stores[0], TimeOrderedBuffer):
+        return BufferView([store for store in stores if isinstance(store, TimeOrderedBuffer)], spec.key, spec.value)
     if isinstance(stores[0], WindowStore):
         return WindowView(
             [store for store in stores if isinstance(store, WindowStore)], spec.key, spec.value, window_size
@@ -140,4 +168,4 @@ def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> 
     return KeyValueView(plain, spec.key, spec.value)
 
 
-__all__ = ["KeyValueView", "ValueAndTimestamp", "WindowView", "view_of"]
+__all__ = ["AnyView", "BufferView", "KeyValueView", "ValueAndTimestamp", "WindowView", "view_of"]

@@ -105,7 +105,7 @@ class TransactionalKeyValueStore:
         inside.sort(key=live_keys.__getitem__, reverse=reverse)
         values = self._table.values(live[inside])
         ours = zip([live_keys[i] for i in inside], values.data.to_pylist(), values.timestamps.tolist(), strict=True)
-        if self.base is None or self.base.is_empty:
+        if self.base is None or self.is_all_here:
             return iter(ours)
         theirs = ((key, *unpack(row)) for key, row in self.base.scan(low, high, reverse) if key not in known)
         return heapq.merge(ours, theirs, key=lambda row: row[0], reverse=reverse)
@@ -143,6 +143,18 @@ class TransactionalKeyValueStore:
             self._dirty, self._touched = (_grown(flags, first, size) for flags in (self._dirty, self._touched))
         self._dirty[rows] = False
         return rows
+
+    def present(self) -> BoolArray:
+        """Which rows in memory have a value."""
+        return self._table.present()
+
+    def times(self) -> IntArray:
+        """The times of the rows in memory."""
+        return self._table.times()
+
+    def keys(self, rows: IntArray) -> Keys:
+        """The keys of rows."""
+        return self._table.keys(rows)
 
     def load_all(self) -> None:
         """Bring all rows of the disk into memory."""

@@ -21,7 +21,7 @@ from penstock.log.memory import MemoryLog
 from penstock.ops.context import DROPPED, Metric
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
-from penstock.query.stores import KeyValueView, WindowView, view_of
+from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
 from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
@@ -73,14 +73,22 @@ class CutDriver:
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         seed: what the cuts follow from, or a ``random.Random``; None to cut only where ``commit`` is called.
+        application_id: part of the names of internal topics.
         settings: settings as keywords; those given here are not chosen at random.
     """
 
-    def __init__(self, topology: Topology, seed: int | str | random.Random | None = None, **settings: Any):
+    def __init__(
+        self,
+        topology: Topology,
+        seed: int | str | random.Random | None = None,
+        application_id: str = "cuts",
+        **settings: Any,
+    ):
         self.topology = topology
         self._random = seed if seed is None or isinstance(seed, random.Random) else random.Random(seed)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-", dir=_MEMORY if _MEMORY.is_dir() else None)
         self._given = settings
+        self._application_id = application_id
         self._log = MemoryLog()
         self._inputs, self._outputs = _types(topology)
         self._input_of_arrival: dict[int, int] = {}
@@ -164,7 +172,7 @@ class CutDriver:
         self._read[topic] = end
         return list(self._records(topic, start, end))
 
-    def store(self, name: str) -> KeyValueView | WindowView:
+    def store(self, name: str) -> AnyView:
         """A state store as of the last commit, for reading."""
         self.commit()
         specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
@@ -204,7 +212,7 @@ class CutDriver:
             self._outputs[dead_letter_topic] = Types(BYTES, BYTES)
         application = LocalApplication(
             self.topology,
-            "cuts",
+            self._application_id,
             settings,
             self._log,
             LocalStorage(folder / "checkpoint"),

@@ -13,13 +13,14 @@ from penstock.batch import HEADERS, Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
+from penstock.engine.layout import topic_sizes
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
 from penstock.ops.context import Context, Metric, Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
-from penstock.query.stores import KeyValueView, WindowView, view_of
+from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
@@ -56,14 +57,16 @@ class TopologyTestDriver:
 
     Args:
         topology: what ``StreamsBuilder.build`` returned.
+        application_id: part of the names of internal topics, which count where buffers are limited by bytes.
         settings: settings as keywords, such as ``on_error="skip"``.
     """
 
-    def __init__(self, topology: Topology, **settings: Any):
+    def __init__(self, topology: Topology, application_id: str = "test", **settings: Any):
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
         self.wall_clock_ms = 0
         self._is_closed = False
+        self._topic_sizes = topic_sizes(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
         self._queues = TopicQueues()
@@ -76,7 +79,9 @@ class TopologyTestDriver:
         caching = self.settings.statestore_cache_max_bytes > 0
         for i, sub in enumerate(topology.sub_topologies):
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
-            context = Context(f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets)
+            context = Context(
+                f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets, self._topic_bytes
+            )
             context.dropped_positions = []
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
             for part in sub.parts:
@@ -160,7 +165,7 @@ class TopologyTestDriver:
         if self._is_closed:
             raise ConfigError("the driver is closed; make a new TopologyTestDriver")
 
-    def _view(self, name: str) -> KeyValueView | WindowView:
+    def _view(self, name: str) -> AnyView:
         self._check_open()
         specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
         if name not in specs:
@@ -181,6 +186,9 @@ class TopologyTestDriver:
     def _drain(self) -> None:
         while (queued := self._queues.next()) is not None:
             self._process(*queued)
+
+    def _topic_bytes(self, positions: IntArray) -> IntArray:
+        return np.full(len(positions), self._topic_sizes[self._current.topic])
 
     def _process(self, topic: str, record: _Queued) -> None:
         number, part = self._sources[topic]

@@ -30,7 +30,7 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             facts.stores[node] = store
         if isinstance(node, nodes.TableFilter):
             _ask_for_old(facts, node.parent, force=False, asker=node)
-        elif isinstance(node, nodes.TableGroupBy):
+        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress):
             _ask_for_old(facts, node.parent, force=True)
     return facts
 
@@ -50,7 +50,7 @@ def _enable(facts: TableFacts, table: Node, force: bool) -> bool:
         if table not in facts.stores and not force:
             return False
         facts.stores[table] = table.store  # type: ignore[attr-defined]
-    elif table not in facts.stores and not _enable(facts, table.parent, force):
+    elif (table not in facts.stores or isinstance(table, nodes.Suppress)) and not _enable(facts, table.parent, force):
         return table in facts.sends_old
     facts.sends_old.add(table)
     return True

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import Deduplicated, Materialized, StreamsBuilder, TimeWindows, Topology
+from penstock import BufferConfig, Deduplicated, Materialized, StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
 from penstock.testing.oracle import functions as fn
 from penstock.testing.oracle.functions import CaseError, Spec
@@ -183,6 +183,17 @@ class Build:
         windows = _WINDOWS[spec["windows"]["type"]](spec["windows"])
         return Step(of.it.windowed_by(windows), of.key, of.value, windows)
 
+    def suppress(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        buffer = _buffer_config(spec.get("buffer_config") or {})
+        if spec["until"] == "window_closes":
+            suppressed = Suppressed.until_window_closes(buffer)  # type: ignore[arg-type]
+        else:
+            suppressed = Suppressed.until_time_limit(spec["time_ms"], buffer)
+        if "name" in spec:
+            suppressed = suppressed.with_name(spec["name"])
+        return Step(of.it.suppress(suppressed), of.key, of.value)
+
     def count(self, spec: Spec) -> Step:
         of = self._of(spec)
         return Step(of.it.count(materialized=self._materialized(spec, always=True)), _result_key(of), INT)
@@ -240,6 +251,17 @@ def _time_windows(spec: Spec) -> TimeWindows:
     return windows.advance_by(spec["advance_ms"]) if "advance_ms" in spec else windows
 
 
+def _buffer_config(spec: Spec) -> BufferConfig:
+    config = BufferConfig.unbounded() if not {"max_records", "max_bytes"} & set(spec) else BufferConfig()
+    if "max_records" in spec:
+        config = config.with_max_records(spec["max_records"])
+    if "max_bytes" in spec:
+        config = config.with_max_bytes(spec["max_bytes"])
+    if "when_full" in spec:
+        return config.shut_down_when_full() if spec["when_full"] == "shut_down" else config.emit_early_when_full()
+    return config if config == BufferConfig.unbounded() else config.emit_early_when_full()
+
+
 _WINDOWS: dict[str, Callable[[Spec], Any]] = {"TimeWindows": _time_windows}
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
@@ -264,6 +286,7 @@ _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "group_by_key": Build.group_by_key,
     "group_by": Build.group_by,
     "windowed_by": Build.windowed_by,
+    "suppress": Build.suppress,
     "count": Build.count,
     "reduce": Build.reduce,
     "aggregate": Build.aggregate,

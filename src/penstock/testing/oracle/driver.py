@@ -40,7 +40,10 @@ def run(case: Spec) -> Outcome:
 def settings_of(case: Spec) -> dict[str, Any]:
     """The settings that a case's configuration asks for; every update is emitted unless it says otherwise."""
     config = case.get("config", {})
-    return {"statestore_cache_max_bytes": int(config.get("statestore.cache.max.bytes", 0))}
+    return {
+        "application_id": config.get("application.id", "oracle"),
+        "statestore_cache_max_bytes": int(config.get("statestore.cache.max.bytes", 0)),
+    }
 
 
 def _feed(driver: TopologyTestDriver, entry: Spec, index: int, outcome: Outcome) -> None:

@@ -1,0 +1,327 @@
+"""When a suppression lets go of what it holds: worked out for a whole chunk of updates at once.
+
+An *episode* of a key begins with an update that finds the key not held, and ends when the key is let go of: at the
+first record at which stream time has come so far. Updates in between take the place of the ones before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.ops.groups import Groups
+from penstock.state.kinds.buffer import Entries, in_order, join_entries
+
+UNLIMITED = 2**63 - 1
+NOT_HELD = -1
+
+
+class Limits(NamedTuple):
+    """What a buffer may hold."""
+
+    records: int = UNLIMITED
+    nbytes: int = UNLIMITED
+
+
+class Chunk(NamedTuple):
+    """Some updates, by key."""
+
+    keys: Binary
+    """The distinct keys."""
+    groups: Groups
+    """The updates of each key."""
+    times: IntArray
+    """For each update the time of an entry that it begins."""
+    expiry: IntArray
+    """For each update the time up to which entries are let go of."""
+    held: IntArray
+    """For each key the time of its entry from before the chunk, NOT_HELD where there is none."""
+
+    @property
+    def size(self) -> int:
+        return len(self.times)
+
+
+class Emissions(NamedTuple):
+    """What is let go of, in order."""
+
+    at: IntArray
+    """The row of the chunk at which it happens."""
+    update: IntArray
+    """Which update: a row of the chunk, or, numbered on from these, an entry from before."""
+
+
+class Plan(NamedTuple):
+    """What becomes of a chunk and of the entries from before."""
+
+    emissions: Emissions
+    kept: IntArray
+    """The keys that have an entry after the chunk which the chunk wrote."""
+    row: IntArray
+    """The update that stays, for each of these."""
+    time: IntArray
+    """The time of each of these entries."""
+    begin: IntArray
+    """For each row of the chunk the first row of its episode; NOT_HELD if that began before the chunk."""
+
+
+def plan_of(chunk: Chunk, due: Entries, due_key: IntArray) -> Plan:
+    """What becomes of a chunk if there is room for all.
+
+    Args:
+        due: the entries from before whose time comes in this chunk.
+        due_key: which of the chunk's keys each of them has, -1 for none.
+    """
+    count, groups = chunk.size, chunk.groups
+    place = groups.group * count + groups.order  # ascending: where the rows of each key stand
+    ends = groups.starts + groups.sizes
+    due_of = np.full(len(groups), -1, np.int64)
+    due_of[due_key[due_key >= 0]] = np.flatnonzero(due_key >= 0)
+    begin = np.empty(count, np.int64)
+    other = np.flatnonzero(due_key < 0)
+    at = [np.searchsorted(chunk.expiry, due.times[other])]
+    update, time = [count + other], [due.times[other]]
+    kept, row, entry = [], [], []
+    active, position = np.arange(len(groups)), groups.starts.copy()
+    is_held = chunk.held != NOT_HELD
+    while active.size:
+        first = groups.order[np.minimum(position, count - 1)]
+        held = is_held[active]
+        since = np.where(held, chunk.held[active], chunk.times[first])
+        until = np.searchsorted(chunk.expiry, since)
+        until = np.where(held, until, np.maximum(until, first))
+        after = np.searchsorted(place, active * count + np.minimum(until, count - 1), "right")
+        after = np.maximum(np.minimum(after, ends[active]), position)
+        has_rows = after > position
+        last = groups.order[np.maximum(after, 1) - 1]
+        source = np.where(has_rows, last, count + due_of[active])
+        _fill(begin, groups.order, position, after, np.where(held, NOT_HELD, first))
+        ended = until < count
+        at.append(until[ended])
+        update.append(source[ended])
+        time.append(since[ended])
+        kept.append(active[~ended])
+        row.append(last[~ended])
+        entry.append(since[~ended])
+        is_held[active] = False
+        goes_on = ended & (after < ends[active])
+        active, position = active[goes_on], after[goes_on]
+    emissions = _in_order(chunk, due, np.concatenate(at), np.concatenate(update), np.concatenate(time))
+    return Plan(emissions, np.concatenate(kept), np.concatenate(row), np.concatenate(entry), begin)
+
+
+def _fill(begin: IntArray, order: IntArray, start: IntArray, stop: IntArray, values: IntArray) -> None:
+    """Give the rows of each run of ``order`` a value."""
+    length = stop - start
+    offsets = np.cumsum(length) - length
+    places = np.repeat(start - offsets, length) + np.arange(int(length.sum()))
+    begin[order[places]] = np.repeat(values, length)
+
+
+def _in_order(chunk: Chunk, due: Entries, at: IntArray, update: IntArray, time: IntArray) -> Emissions:
+    """Emissions in the order in which they happen: by row, then by the entries' times and the bytes of their keys."""
+    group_of = chunk.groups.unsort(chunk.groups.group)
+    every = pa.concat_arrays([chunk.keys, due.keys])
+    number = np.concatenate([group_of, len(chunk.keys) + np.arange(len(due.times))])
+    by_time = in_order(time, every.take(pa.array(number[update])))
+    order = by_time[np.argsort(at[by_time], kind="stable")]
+    return Emissions(at[order], update[order])
+
+
+class Ledger(NamedTuple):
+    """How much is held along a chunk: after each update, and after what it let go of."""
+
+    put_records: IntArray
+    put_bytes: IntArray
+    records: IntArray
+    nbytes: IntArray
+    evicts: BoolArray
+
+    def first_over(self, limits: Limits) -> int | None:
+        """The first row at which there is more than there may be."""
+        over = np.flatnonzero((self.records > limits.records) | (self.nbytes > limits.nbytes))
+        return int(over[0]) if over.size else None
+
+    def count_into(self, numbers: dict[str, int]) -> None:
+        """Move a buffer's numbers on: what is held now, and for averages a recording at every update, and one more
+        where entries were let go of, as Kafka Streams has it."""
+        numbers["records"], numbers["bytes"] = int(self.records[-1]), int(self.nbytes[-1])
+        numbers["recordings"] = numbers.get("recordings", 1) + len(self.records) + int(self.evicts.sum())
+        for name, put, after in (("records", self.put_records, self.records), ("bytes", self.put_bytes, self.nbytes)):
+            total = int(put.sum()) + int(after[self.evicts].sum())
+            numbers[f"{name}-sum"] = numbers.get(f"{name}-sum", 0) + total
+            numbers[f"{name}-max"] = max(numbers.get(f"{name}-max", 0), int(put.max()))
+
+
+def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, records: int, nbytes: int) -> Ledger:
+    """The ledger of a plan.
+
+    Args:
+        sizes: of all updates: the chunk's rows, then the entries that are due.
+        held_sizes: of each key's entry from before.
+        records, nbytes: what is held before the chunk.
+    """
+    count, groups = chunk.size, chunk.groups
+    begins = plan.begin == np.arange(count)
+    before = np.zeros(count, np.int64)
+    before[groups.order[1:]] = sizes[groups.order[:-1]]
+    first = groups.order[groups.starts]
+    before[first] = held_sizes
+    added = sizes[:count] - np.where(begins, 0, before)
+    gone_records = np.bincount(plan.emissions.at, minlength=count)
+    gone_bytes = np.bincount(plan.emissions.at, sizes[plan.emissions.update], minlength=count).astype(np.int64)
+    after_records = records + np.cumsum(begins - gone_records)
+    after_bytes = nbytes + np.cumsum(added - gone_bytes)
+    return Ledger(after_records + gone_records, after_bytes + gone_bytes, after_records, after_bytes, gone_records > 0)
+
+
+class OneByOne:
+    """Takes updates one by one into a buffer that is full, and lets the oldest go when there is no more room.
+
+    Args:
+        chunk: the updates.
+        size: the size of an update, by its row and the row at which its episode began.
+        held_sizes: of each key's entry from before.
+        before: all entries from before with their sizes, in the order in which they go, in pieces.
+        limits: what may be held.
+        records, nbytes: what is held before the chunk.
+    """
+
+    def __init__(
+        self,
+        chunk: Chunk,
+        size: Callable[[int, int], int],
+        held_sizes: IntArray,
+        before: Iterator[tuple[Entries, IntArray]],
+        limits: Limits,
+        records: int,
+        nbytes: int,
+    ):
+        self._count = chunk.size
+        self._size = size
+        self._held_sizes = held_sizes.tolist()
+        self._held = chunk.held.tolist()
+        self._limits = limits
+        self._records, self._nbytes = records, nbytes
+        self._keys = chunk.keys.to_pylist()
+        self._number = {key: number for number, key in enumerate(self._keys)}
+        self._written: dict[int, _Written] = {}
+        self._queue: list[tuple[int, bytes, int]] = []
+        self._pieces: list[Entries] = []
+        self._gone: list[tuple[int, int]] = []
+        self._before = self._in_order(before)
+        self._next = next(self._before, None)
+        self._at: list[int] = []
+        self._update: list[int] = []
+        self.replaced: list[int] = []
+        """The keys whose entries from before the chunk replaced and then let go of."""
+
+    def run(self, chunk: Chunk) -> tuple[Plan, Ledger]:
+        """Take all updates."""
+        key_of = chunk.groups.unsort(chunk.groups.group).tolist()
+        begin, marks = [], []
+        for row, (key, time, expiry) in enumerate(
+            zip(key_of, chunk.times.tolist(), chunk.expiry.tolist(), strict=True)
+        ):
+            begin.append(self._put(row, key, time))
+            put, before = (self._records, self._nbytes), len(self._at)
+            while (oldest := self._oldest()) is not None and (oldest <= expiry or self._is_full()):
+                self._let_go(row)
+            marks.append((*put, self._records, self._nbytes, len(self._at) > before))
+        ledger = Ledger(*(np.array(column) for column in zip(*marks, strict=True)))
+        kept = sorted(self._written)
+        written = [self._written[key] for key in kept]
+        return Plan(
+            Emissions(np.array(self._at, np.int64), np.array(self._update, np.int64)),
+            np.array(kept, np.int64),
+            np.array([entry.row for entry in written], np.int64),
+            np.array([entry.time for entry in written], np.int64),
+            np.array(begin, np.int64),
+        ), ledger
+
+    def let_go(self) -> Entries:
+        """The entries from before that were let go of, in the order of their numbers in the plan."""
+        rows = [np.array([r for p, r in self._gone if p == piece], np.int64) for piece in range(len(self._pieces))]
+        return join_entries([entries.take(some) for entries, some in zip(self._pieces, rows, strict=True)])
+
+    def _put(self, row: int, key: int, time: int) -> int:
+        """Put an update into the buffer; the row at which its episode began."""
+        written = self._written.get(key)
+        if written is not None:
+            time, begin = written.time, written.begin
+            self._nbytes -= written.size
+        elif self._held[key] != NOT_HELD:
+            time, begin = self._held[key], NOT_HELD
+            self._nbytes -= self._held_sizes[key]
+        else:
+            begin = row
+            self._records += 1
+        if written is None:
+            heapq.heappush(self._queue, (time, self._keys[key], key))
+        size = self._size(row, begin)
+        self._nbytes += size
+        self._written[key] = _Written(time, row, begin, size)
+        return begin
+
+    def _in_order(self, before: Iterator[tuple[Entries, IntArray]]) -> Iterator[_Before]:
+        for piece, (entries, sizes) in enumerate(before):
+            self._pieces.append(entries)
+            columns = zip(entries.times.tolist(), entries.keys.to_pylist(), sizes.tolist(), strict=True)
+            for row, (time, key, size) in enumerate(columns):
+                yield _Before(time, key, size, (piece, row))
+
+    def _oldest(self) -> int | None:
+        """The time of the oldest entry."""
+        while self._next is not None:
+            key = self._number.get(self._next.key)
+            if key is None or (key not in self._written and self._held[key] != NOT_HELD):
+                break
+            self._next = next(self._before, None)  # the chunk has replaced it
+        times = [entry[0] for entry in (*self._queue[:1], self._next) if entry is not None]
+        return min(times, default=None)
+
+    def _let_go(self, row: int) -> None:
+        """Let go of the oldest entry."""
+        self._at.append(row)
+        self._records -= 1
+        if self._next is not None and (not self._queue or self._next[:2] < self._queue[0][:2]):
+            self._update.append(self._count + len(self._gone))
+            self._gone.append(self._next.place)
+            self._nbytes -= self._next.size
+            key = self._number.get(self._next.key)
+            self._next = next(self._before, None)
+        else:
+            key = heapq.heappop(self._queue)[2]
+            written = self._written.pop(key)
+            self._update.append(written.row)
+            self._nbytes -= written.size
+            if written.begin == NOT_HELD:
+                self.replaced.append(key)
+        if key is not None:
+            self._held[key] = NOT_HELD
+
+    def _is_full(self) -> bool:
+        return self._records > self._limits.records or self._nbytes > self._limits.nbytes
+
+
+class _Written(NamedTuple):
+    """An entry that the chunk wrote."""
+
+    time: int
+    row: int
+    begin: int
+    size: int
+
+
+class _Before(NamedTuple):
+    """An entry from before the chunk."""
+
+    time: int
+    key: bytes
+    size: int
+    place: tuple[int, int]

@@ -1,0 +1,248 @@
+"""``suppress``: holds updates of a table back until their time has come, or until there is no more room (KIP-328)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, IntArray, concat, nulls, spans
+from penstock.batch import Batch, Changes, take_order
+from penstock.columns import BytesColumn, WindowedColumn
+from penstock.errors import BufferFullError
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.episodes import NOT_HELD, Chunk, Ledger, Limits, OneByOne, Plan, ledger_of, plan_of
+from penstock.ops.groups import Groups, group_keys
+from penstock.ops.held import Updates, no_updates, unpack
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer
+from penstock.state.rows import Keys, Values
+
+EMITTED = "suppression-emit-total"
+
+_CONTEXT_BYTES = 8 + 8 + 8 + 4
+"""What Kafka Streams counts for an entry besides its data: the buffer's time, the record's time, offset, partition."""
+
+
+class Suppress(Operator):
+    """Holds updates back in a buffer.
+
+    Args:
+        until_close: send final results of windows: the time of an entry is the end of its window, and deletions are
+            not sent on, since nothing was sent before. Otherwise the time is that of the update that began it.
+        limits: what the buffer may hold.
+        shuts_down: fail when it would hold more; otherwise the oldest entries go on early.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        buffer: TimeOrderedBuffer,
+        clock: StreamTime,
+        until_close: bool,
+        limits: Limits,
+        shuts_down: bool,
+        sends_old: bool,
+    ):
+        self._node = node
+        self._context = context
+        self._buffer = buffer
+        self._clock = clock
+        self._until_close = until_close
+        self._limits = limits
+        self._shuts_down = shuts_down
+        self._sends_old = sends_old
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        assert isinstance(batch, Changes)
+        if not len(batch):
+            return None
+        expiry = self._clock.advance(batch.timestamp) - self._buffer.retention
+        work = self._work(batch, expiry)
+        due = self._buffer.due(self._clock.now)
+        done = self._with_room(work, due)
+        full = done.ledger.first_over(self._limits)
+        if full is not None:
+            if self._shuts_down:
+                raise self._full(batch, full, done.ledger)
+            done = self._without_room(work, int(expiry[-1]))
+        self._write(work, done)
+        return self._emit(work, done)
+
+    # --- deciding ------------------------------------------------------------------------------------------------
+
+    def _work(self, batch: Changes, expiry: IntArray) -> _Work:
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        times = self._times(batch)
+        held, values = self._buffer.held(keys, times[groups.order[groups.starts]])
+        chunk = Chunk(keys.data, groups, times, expiry, held)
+        old = nulls(len(batch)) if batch.old is None else batch.old.encoded()
+        new = batch.value.encoded()
+        sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + self._context_bytes(batch)
+        return _Work(batch, keys, codes, chunk, new, old, sizes, _unpack_present(values.data))
+
+    def _times(self, batch: Changes) -> IntArray:
+        if not self._until_close:
+            return batch.timestamp
+        if isinstance(batch.key, WindowedColumn):
+            return batch.key.end
+        return np.array([window.end for window in batch.key.decoded()], np.int64)
+
+    def _context_bytes(self, batch: Changes) -> IntArray:
+        sizes = self._context.topic_bytes(batch.position) + _CONTEXT_BYTES
+        if batch.headers is not None:
+            rows = [sum(len(h["key"]) + len(h["value"] or b"") for h in row or ()) for row in batch.headers.to_pylist()]
+            sizes = sizes + np.array(rows, np.int64)
+        return sizes
+
+    def _with_room(self, work: _Work, due: Entries) -> _Done:
+        """What happens if there is room for all."""
+        in_chunk = pc.index_in(due.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
+        plan = plan_of(work.chunk, due, in_chunk)
+        updates, before = work.updates(plan), _unpack_present(due.values.data)
+        sizes = np.concatenate([updates.sizes, before.sizes])
+        records, nbytes = self._held_now()
+        ledger = ledger_of(work.chunk, plan, sizes, work.held.sizes, records, nbytes)
+        return _Done(plan, ledger, updates, due, before)
+
+    def _without_room(self, work: _Work, expiry: int) -> _Done:
+        """What happens when the oldest entries have to go early; these are taken out of the buffer."""
+        one_by_one = OneByOne(
+            work.chunk, work.sizer(), work.held.sizes, self._oldest_first(work), self._limits, *self._held_now()
+        )
+        plan, ledger = one_by_one.run(work.chunk)
+        gone = one_by_one.let_go()
+        early = np.flatnonzero(gone.times > expiry)
+        replaced = np.array(one_by_one.replaced, np.int64)
+        replaced = replaced[work.chunk.held[replaced] > expiry]
+        keys = concat([gone.keys.take(pa.array(early)), work.keys.data.take(pa.array(replaced))])
+        if len(keys):
+            self._buffer.delete(Keys(keys, np.concatenate([gone.times[early], work.chunk.held[replaced]])))
+        return _Done(plan, ledger, work.updates(plan), gone, _unpack_present(gone.values.data))
+
+    def _oldest_first(self, work: _Work) -> Iterator[tuple[Entries, IntArray]]:
+        for entries in self._buffer.oldest_first(len(work.codes)):
+            yield entries, unpack(entries.values.data).sizes
+
+    def _held_now(self) -> tuple[int, int]:
+        numbers = self._buffer.numbers
+        return numbers.get("records", 0), numbers.get("bytes", 0)
+
+    def _full(self, batch: Changes, row: int, ledger: Ledger) -> BufferFullError:
+        return BufferFullError(
+            f"{self._node} buffer exceeded its max capacity. Currently [{ledger.records[row]}/{self._limits.records}] "
+            f"records and [{ledger.nbytes[row]}/{self._limits.nbytes}] bytes, at the update of key "
+            f"{batch.key.decoded()[row]!r}, timestamp {batch.timestamp[row]}. Nothing of this commit was kept and "
+            "nothing is lost: start again with larger limits, with spill_to_disk_when_full(), or with a shorter time "
+            "to wait"
+        )
+
+    # --- writing and sending on ----------------------------------------------------------------------------------
+
+    def _write(self, work: _Work, done: _Done) -> None:
+        self._buffer.advance(self._clock.now)
+        plan = done.plan
+        if plan.kept.size:
+            located = self._buffer.locate(work.keys.at(plan.kept, plan.time))
+            self._buffer.put(located, Values(done.updates.take(plan.row).pack(), work.batch.timestamp[plan.row]))
+        done.ledger.count_into(self._buffer.numbers)
+
+    def _emit(self, work: _Work, done: _Done) -> Changes | None:
+        at, update = done.plan.emissions
+        batch = work.batch
+        every = done.updates.join(done.before)
+        if self._until_close and update.size:
+            exists = every.new.take(pa.array(update)).is_valid().to_numpy(zero_copy_only=False)
+            at, update = at[exists], update[exists]
+        if not update.size:
+            return None
+        self._context.count(EMITTED, self._node, len(update))
+        number = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
+        keys = concat([work.keys.data, done.gone.keys]).take(pa.array(number[update]))
+        sent = every.take(update)
+        stamps = np.concatenate([batch.timestamp, done.gone.values.timestamps])[update]
+        serde = batch.value.serde
+        order = (*take_order(batch.order, at), np.arange(len(at)))
+        old = BytesColumn(sent.old, serde) if self._sends_old else None
+        key, value = BytesColumn(keys, batch.key.serde), BytesColumn(sent.new, serde)
+        return Changes(key, value, stamps, order, sent.headers, batch.placed, old)
+
+
+class _Work(NamedTuple):
+    """A chunk of updates, and what was held for its keys before."""
+
+    batch: Changes
+    keys: Keys
+    codes: IntArray
+    chunk: Chunk
+    new: Binary
+    old: Binary
+    sizes: IntArray
+    """Of each update, without what was before its episode."""
+    held: Updates
+    """For each key; of size 0 where nothing was held."""
+
+    def updates(self, plan: Plan) -> Updates:
+        """The updates as they are held, each with the value before its episode."""
+        prior = nulls(len(self.codes))
+        sizes = self.sizes
+        if self.old.null_count < len(self.old) or self.held.prior.null_count < len(self.held.prior):
+            source = np.where(plan.begin == NOT_HELD, len(self.codes) + self.codes, plan.begin)
+            prior = concat([self.old, self.held.prior]).take(pa.array(source))
+            same = pc.equal(prior, self.old).fill_null(False).to_numpy(zero_copy_only=False)
+            sizes = sizes + np.where(same, 0, _lengths(prior))
+        return Updates(self.new, self.old, prior, self.batch.headers, sizes)
+
+    def sizer(self) -> Callable[[int, int], int]:
+        """The size of an update, by its row and the row at which its episode began."""
+        sizes, old, codes = self.sizes.tolist(), self.old.to_pylist(), self.codes.tolist()
+        held = self.held.prior.to_pylist()
+
+        def size(row: int, begin: int) -> int:
+            prior = held[codes[row]] if begin == NOT_HELD else old[begin]
+            extra = 0 if prior is None or prior == old[row] else len(prior)
+            return int(sizes[row] + extra)
+
+        return size
+
+
+class _Done(NamedTuple):
+    """What was decided."""
+
+    plan: Plan
+    ledger: Ledger
+    updates: Updates
+    gone: Entries
+    """Entries from before of which the plan speaks."""
+    before: Updates
+    """The same, unpacked."""
+
+
+def _unpack_present(packed: Binary) -> Updates:
+    """Unpack values of which some may be null; these have size 0."""
+    if not len(packed):
+        return no_updates()
+    present = np.flatnonzero(packed.is_valid().to_numpy(zero_copy_only=False))
+    if present.size == len(packed):
+        return unpack(packed)
+    found = unpack(packed.take(pa.array(present)))
+    places = np.full(len(packed), -1, np.int64)
+    places[present] = np.arange(present.size)
+    chosen = pa.array(places, mask=places < 0)
+    sizes = np.zeros(len(packed), np.int64)
+    sizes[present] = found.sizes
+    headers = None if found.headers is None else found.headers.take(chosen)
+    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, sizes)
+
+
+def _lengths(data: Binary) -> IntArray:
+    """The lengths of values; 0 for null."""
+    length = spans(data).length if data.null_count < len(data) else np.zeros(len(data), np.int64)
+    return length if not data.null_count else np.where(data.is_null().to_numpy(zero_copy_only=False), 0, length)

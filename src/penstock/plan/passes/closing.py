@@ -1,0 +1,30 @@
+"""When windows close: how long after the end of a window no step above can change it any more."""
+
+from __future__ import annotations
+
+from penstock.errors import TopologyError
+from penstock.plan.nodes import Node
+
+
+def window_wait(node: Node) -> int:
+    """How far stream time must be past a window's end for a table's windows to be final, in milliseconds.
+
+    It is the longest wait of the windowed aggregations above.
+
+    Raises:
+        TopologyError: one of the ways up leads to no windowed aggregation.
+    """
+    return _wait(node, ())
+
+
+def _wait(node: Node, below: tuple[str, ...]) -> int:
+    windows = getattr(node, "windows", None)
+    if windows is not None and node.is_table:
+        return int(windows.final_after_ms)
+    way = (node.name, *below)
+    if not node.parents:
+        raise TopologyError(
+            f"until_window_closes needs windows, and {way[-1]!r} has none: {' -> '.join(way)}. Suppress the result of "
+            "a windowed aggregation, or use Suppressed.until_time_limit(...)"
+        )
+    return max(_wait(parent, way) for parent in node.parents)

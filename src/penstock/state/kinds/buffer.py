@@ -1,0 +1,224 @@
+"""The time-ordered buffer: at most one entry for each key, let go of in the order of the entries' times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, IntArray, concat, nulls
+from penstock.durations import MAX_MS
+from penstock.state.database import Database
+from penstock.state.kinds.window import WindowStore
+from penstock.state.rows import Keys, Values
+from penstock.state.store import Located
+from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+
+_ABSENT = -1
+
+
+class Entries(NamedTuple):
+    """Entries of a buffer."""
+
+    keys: Binary
+    times: IntArray
+    values: Values
+
+    def take(self, rows: IntArray) -> Entries:
+        chosen = pa.array(rows)
+        values = Values(self.values.data.take(chosen), self.values.timestamps[rows])
+        return Entries(self.keys.take(chosen), self.times[rows], values)
+
+
+class TimeOrderedBuffer(WindowStore):
+    """Entries by key and time. Those whose time has come, ``stream time - wait``, are given out once and are gone,
+    at the cost of dropping their segment.
+
+    Args:
+        wait: how long entries stay, in milliseconds.
+        times_follow: whether a key's time follows from the key, as the end of a window does; otherwise the buffer
+            remembers it.
+        memory_limit: how many bytes of entries may be in memory; the others lie on disk.
+    """
+
+    def __init__(self, name: str, wait: int, times_follow: bool, memory_limit: int | None = None):
+        super().__init__(name, wait)
+        self.memory_limit = memory_limit
+        self.numbers: dict[str, int] = {}
+        """What the operator counts; part of every commit."""
+        self._committed_numbers: dict[str, int] = {}
+        self._earliest: dict[int, int] = {}
+        """For each segment a time before which it has no entry; the segment's begin where none is known."""
+        self._time_of = None if times_follow else TransactionalKeyValueStore()
+
+    def pieces(self) -> list[TransactionalKeyValueStore]:
+        return [*super().pieces(), *([] if self._time_of is None else [self._time_of])]
+
+    def open(self, database: Database | None) -> None:
+        super().open(database)
+        if database is not None and self._time_of is not None:
+            self._time_of = TransactionalKeyValueStore(database.family(self._times_family))
+
+    # --- reading and writing -------------------------------------------------------------------------------------
+
+    def held(self, keys: Keys, times: IntArray) -> tuple[IntArray, Values]:
+        """The time and the value of each key's entry; time -1 and null where there is none.
+
+        Args:
+            times: the time of each key, where times follow from keys.
+        """
+        if self._time_of is not None:
+            times = self._time_of.get(self._time_of.find(keys)).timestamps
+        values = self.locate(keys.at(np.arange(len(keys)), times)).get()
+        is_held = values.data.is_valid().to_numpy(zero_copy_only=False) & self.visible(times)
+        data = values.data
+        if not is_held.all():
+            data = pc.if_else(pa.array(is_held), data, pa.scalar(None, pa.binary()))
+        return np.where(is_held, times, _ABSENT), Values(data, values.timestamps)
+
+    def put(self, located: Located, values: Values) -> None:
+        """Write entries, one for each key; null takes an entry away."""
+        located.put(values)
+        self._note_earliest(located)
+        times = located.keys.times
+        if self._time_of is not None and times is not None:
+            gone = values.data.is_null().to_numpy(zero_copy_only=False)
+            self._set_times(*_newest(located.keys.data, np.where(gone, _ABSENT, times)))
+
+    def _note_earliest(self, located: Located) -> None:
+        times = located.keys.times
+        assert times is not None
+        for part in located.parts:
+            time = int(times[part.places].min())
+            id_ = time // self.segment_interval
+            if time < self._earliest_in(id_):
+                self._earliest[id_] = time
+
+    def _set_times(self, keys: Keys, times: IntArray) -> None:
+        assert self._time_of is not None
+        empty = pc.if_else(pa.array(times >= 0), pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
+        self._time_of.put(self._time_of.find(keys), Values(empty, times))
+
+    def due(self, stream_time: int) -> Entries:
+        """The entries whose time has come when stream time is this, in no particular order."""
+        return self.entries_until(stream_time - self.retention)
+
+    def advance(self, stream_time: int) -> None:
+        if stream_time > self.observed_stream_time:
+            if self._time_of is not None:
+                self._forget_times(self.due(stream_time))
+            super().advance(stream_time)
+
+    def _forget_times(self, due: Entries) -> None:
+        """Forget the times of keys whose entries are let go of, but for those that a later entry has set."""
+        assert self._time_of is not None
+        keys, times = _newest(due.keys, due.times)
+        rows = self._time_of.find(keys)
+        rows = rows[self._time_of.get(rows).timestamps == times]
+        if rows.size:
+            self._time_of.put(rows, Values(nulls(len(rows)), np.full(len(rows), _ABSENT)))
+
+    def delete(self, keys: Keys) -> None:
+        """Take entries away before their time."""
+        self.put(self.locate(keys), Values(nulls(len(keys)), np.full(len(keys), -1, np.int64)))
+
+    def entries_until(self, time: int) -> Entries:
+        """The entries with at most this time."""
+        found = [self._entries(id_, time) for id_ in list(self._segments) if self._earliest_in(id_) <= time]
+        return join_entries(found)
+
+    def _earliest_in(self, id_: int) -> int:
+        return self._earliest.get(id_, id_ * self.segment_interval)
+
+    def _entries(self, id_: int, until: int) -> Entries:
+        segment = self._segments[id_]
+        segment.load_all()
+        times = segment.times()
+        held = segment.present() & self.visible(times)
+        due = times <= until
+        later = times[held & ~due]
+        self._earliest[id_] = int(later.min()) if later.size else (id_ + 1) * self.segment_interval
+        rows = np.flatnonzero(held & due)
+        return Entries(segment.keys(rows).data, times[rows], segment.get(rows))
+
+    def oldest_first(self, at_least: int) -> Iterator[Entries]:
+        """All entries in the order in which they go, in pieces; the first has about as many as are asked for."""
+        everything = self.entries_until(MAX_MS)
+        self._earliest.clear()  # nothing was let go of
+        left, count = np.arange(len(everything.times)), max(at_least, 1)
+        while left.size:
+            times = everything.times[left]
+            chosen = np.ones(left.size, np.bool_)
+            if left.size > count:
+                chosen = times <= np.partition(times, count)[count]
+            rows = left[chosen]
+            rows = rows[in_order(everything.times[rows], everything.keys.take(pa.array(rows)))]
+            yield everything.take(rows)
+            left, count = left[~chosen], count * 4
+
+    # --- transactions and the disk -------------------------------------------------------------------------------
+
+    def changes(self) -> ChangeSet | None:
+        time_of, self._time_of = self._time_of, None  # the times of keys follow from the entries
+        try:
+            return super().changes()
+        finally:
+            self._time_of = time_of
+
+    def commit(self) -> None:
+        super().commit()
+        self._committed_numbers = dict(self.numbers)
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._earliest.clear()
+        self.numbers = dict(self._committed_numbers)
+
+    def families(self) -> dict[str, TransactionalKeyValueStore]:
+        times = {} if self._time_of is None else {self._times_family: self._time_of}
+        return super().families() | times
+
+    def state(self) -> dict[str, int]:
+        return super().state() | self.numbers
+
+    def restore_state(self, numbers: dict[str, int]) -> None:
+        super().restore_state(numbers)
+        self.numbers = {name: number for name, number in numbers.items() if name != "observed_stream_time"}
+        self._committed_numbers = dict(self.numbers)
+
+    @property
+    def _times_family(self) -> str:
+        return f"{self.name}:times"
+
+
+def _newest(keys: Binary, times: IntArray) -> tuple[Keys, IntArray]:
+    """Each key once, with its latest time; a commit may have changed several entries of a key, one after the other."""
+    encoded = keys.dictionary_encode()
+    if len(encoded.dictionary) == len(keys):
+        return Keys(keys), times
+    latest = np.full(len(encoded.dictionary), _ABSENT)
+    np.maximum.at(latest, encoded.indices.to_numpy(), times)
+    return Keys(encoded.dictionary), latest
+
+
+def join_entries(parts: list[Entries]) -> Entries:
+    """All entries of these."""
+    parts = [entries for entries in parts if len(entries.times)]
+    if not parts:
+        return Entries(nulls(0), np.zeros(0, np.int64), Values(nulls(0), np.zeros(0, np.int64)))
+    stamps = np.concatenate([entries.values.timestamps for entries in parts])
+    return Entries(
+        concat([entries.keys for entries in parts]),
+        np.concatenate([entries.times for entries in parts]),
+        Values(concat([entries.values.data for entries in parts]), stamps),
+    )
+
+
+def in_order(times: IntArray, keys: Binary) -> IntArray:
+    """The rows in the order of their times, and of the bytes of their keys where these are equal."""
+    rank = np.empty(len(times), np.int64)
+    rank[pc.array_sort_indices(keys).to_numpy()] = np.arange(len(times))
+    return np.lexsort((rank, times))
