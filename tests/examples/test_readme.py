@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock import StreamsBuilder
+from penstock.dsl.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import KTable
 from support import readme
 
 HELLO = readme.ROOT / "examples" / "hello" / "app.py"
@@ -76,6 +80,13 @@ def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_o
         ["JFK", '{"delay":5}'],
         ["LGA", '{"delay":2}'],
     ]
+
+
+def test_the_table_of_the_dsl_names_every_step():
+    kinds = [KStream, KTable, KGroupedStream, TimeWindowedKStream, KGroupedTable, StreamsBuilder]
+    steps = {name for kind in kinds for name, member in vars(kind).items() if callable(member) and name[0] != "_"}
+    section = readme.README.partition("## The DSL")[2].partition("\n## ")[0]
+    assert steps - set(re.findall(r"\w+", section)) == {"build", "parent_for"}
 
 
 def test_the_links_lead_to_files():
