@@ -93,7 +93,7 @@ class Deduplicate(Operator):
         self._context = context
         self._key = key
         self._selector = selector
-        self._interval = min(interval, 2**62)
+        self._interval = interval
         self._store = store
         self._clock = clock
         self._replays = replays

@@ -72,7 +72,7 @@ class DeduplicationStore(SegmentedStore):
     """
 
     def __init__(self, name: str, interval: int):
-        retention = min(interval, 2**62) + 1
+        retention = interval + 1
         super().__init__(name, retention, segment_interval=max(retention // SEGMENTS, 1))
 
     def open(self, database: Database | None) -> None:
