@@ -4,6 +4,7 @@ from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.materialized import Materialized
+from penstock.dsl.stores import Stores
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.dsl.windows import TimeWindows
 from penstock.errors import PenstockError, TopologyError, TopologyException
@@ -20,6 +21,7 @@ __all__ = [
     "Materialized",
     "PenstockError",
     "Record",
+    "Stores",
     "StreamsBuilder",
     "Suppressed",
     "TimeWindows",

@@ -85,14 +85,23 @@ class Batch:
 class Changes(Batch):
     """Some updates of a table: ``value`` is the new value of the key, null when it was deleted.
 
-    ``old`` is the value before, None when nobody downstream asks for it.
+    ``old`` is the value before, None when nobody downstream asks for it. ``latest`` says which updates are, by their
+    timestamps, the latest of their keys; None when all are. Only versioned tables send others (KIP-914).
     """
 
     old: Column | None = None
+    latest: BoolArray | None = None
 
     def take(self, rows: IntArray) -> Self:
         taken = super(Changes, self).take(rows)
-        return taken if self.old is None else replace(taken, old=self.old.take(rows))
+        if self.old is None and self.latest is None:
+            return taken
+        old = None if self.old is None else self.old.take(rows)
+        return replace(taken, old=old, latest=None if self.latest is None else self.latest[rows])
+
+    def only_latest(self) -> Self:
+        """Without the updates that came out of order: others are later by their timestamps."""
+        return self if self.latest is None else replace(self.keep(self.latest), latest=None)
 
     def as_stream(self) -> Batch:
         """The new values as records of a stream."""
@@ -132,9 +141,17 @@ def _join(batches: list[Batch], order: Order) -> Batch:
         "headers": _join_headers(batches),
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
     }
-    if isinstance(first, Changes) and first.old is not None:
-        changes["old"] = first.old.join([batch.old for batch in batches[1:]])  # type: ignore[attr-defined]
+    if isinstance(first, Changes):
+        if first.old is not None:
+            changes["old"] = first.old.join([batch.old for batch in batches[1:]])  # type: ignore[attr-defined]
+        changes["latest"] = _join_latest(batches)
     return replace(first, **changes)
+
+
+def _join_latest(batches: list[Any]) -> BoolArray | None:
+    if all(batch.latest is None for batch in batches):
+        return None
+    return np.concatenate([np.ones(len(b), np.bool_) if b.latest is None else b.latest for b in batches])
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from penstock import Materialized, StreamsBuilder, TimeWindows, Topology, TopologyError, TopologyException, columnar
+from penstock import (
+    BufferConfig,
+    Materialized,
+    Stores,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    TopologyError,
+    TopologyException,
+    columnar,
+)
+from penstock.errors import ConfigError
 
 YES = lambda key, value: True  # noqa: E731
 ONE = lambda value: value  # noqa: E731
@@ -257,6 +269,65 @@ WRONG_ARGUMENTS = {
 def test_a_wrong_argument_is_refused_at_the_call(name):
     build, message = WRONG_ARGUMENTS[name]
     assert refusal(build) == message
+
+
+# --- versioned stores (KIP-914) ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.kip("914-10")
+def test_suppressing_updates_of_a_versioned_table():
+    def build(b, s):
+        table = b.table("prices", materialized=Materialized.as_versioned("versions", history_retention=10))
+        large = table.filter(YES).map_values(ONE)
+        large.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()), name="hold")
+
+    assert refusal(build) == (
+        "'hold' at HERE suppresses updates of a versioned table: it is kept in the versioned store 'versions' since "
+        "HERE, and every version of it counts (KIP-914). Suppress the table before it is materialized as versioned, or "
+        "materialize it anew in an unversioned store: filter or map_values with store=<name>"
+    )
+
+
+@pytest.mark.kip("914-10")
+def test_updates_of_a_table_that_is_versioned_no_more_may_be_suppressed():
+    def build(b, s):
+        table = b.table("prices", materialized=Materialized.as_versioned("versions", history_retention=10))
+        plain = table.filter(YES, store="plain")
+        plain.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()), name="hold")
+
+    assert "hold" in built(build).describe()
+
+
+def test_windows_in_a_versioned_store():
+    kept = Materialized.as_versioned("versions", history_retention=10)
+    assert refusal(lambda b, s: s.group_by_key().windowed_by(WINDOWS).count(materialized=kept)) == (
+        "the store 'versions' at HERE is versioned, but windows are kept in window stores; use Materialized.as_(name), "
+        "with with_retention(...) to keep windows for longer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    {
+        "negative retention": (
+            lambda: Materialized.as_versioned("s", -1),
+            "the history retention must not be negative, got -1 (-1 ms)",
+        ),
+        "no segments": (
+            lambda: Stores.persistent_versioned_key_value_store("s", "1 h", 0),
+            "the segment interval of store 's' must be positive, got 0",
+        ),
+        "no retention": (
+            lambda: Materialized(store="s", kind="versioned"),
+            "the store 's': a history retention belongs to versioned stores and to no others; use "
+            "Materialized.as_versioned(name, history_retention=...)",
+        ),
+    }.values(),
+)
+def test_a_versioned_store_that_cannot_be(make, message):
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert str(refused.value) == message
 
 
 def test_kafkas_name_for_the_error_is_an_alias():

@@ -236,6 +236,29 @@ def test_names_of_any_legal_kind_are_drawn_under_distinct_ids():
     assert 'n_top10["top10"]' in picture
 
 
+@pytest.mark.kip("914-01", "914-02")
+def test_the_mermaid_flowchart_tells_versioned_tables_from_others():
+    def build(b, s):
+        kept = Materialized.as_versioned("versions", history_retention=10)
+        versioned = b.table("prices", materialized=kept, name="prices").filter(YES, name="kept")
+        versioned.map_values(VALUE, store="plain", name="unversioned").filter(YES, name="lost")
+        versioned.map_values(VALUE, materialized=Materialized.with_(value=str), name="given-a-type")
+        versioned.to_stream().to_table(name="anew")
+        versioned.group_by(lambda key, value: (key, value)).count(materialized=kept_counts, name="counts")
+
+    kept_counts = Materialized.as_versioned("count-versions", history_retention=10)
+    picture = planned(build).describe("mermaid")
+    marked = [
+        line.split('["')[1].removesuffix('"]') for line in picture.splitlines() if "versioned" in line and '["' in line
+    ]
+    assert [label for label in marked if "<br/>" in label] == [
+        "prices<br/>versioned",
+        "kept<br/>versioned",
+        "counts<br/>versioned",
+    ]
+    assert "versioned" not in planned(build).describe().replace("unversioned", "")
+
+
 def test_other_formats_are_refused():
     with pytest.raises(ConfigError, match="the format must be one of text, mermaid; got 'dot'"):
         planned(lambda b, s: s.to("out")).describe("dot")

@@ -39,6 +39,8 @@ class Graph:
             kind=given.kind,
             retention=given.retention_ms,
             caching=given.caching,
+            history_retention=given.history_retention_ms,
+            segment_interval=given.segment_interval_ms,
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )

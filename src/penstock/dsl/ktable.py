@@ -58,7 +58,12 @@ class KTable:
         function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
         key, value, spec = self._spec(given, names.TABLE_FILTER, self._value)
         node = nodes.TableFilter(
-            name=self._name(names.TABLE_FILTER, name), predicate=function, negate=negate, store=spec, **self._at()
+            name=self._name(names.TABLE_FILTER, name),
+            predicate=function,
+            negate=negate,
+            store=spec,
+            materialized=given is not None,
+            **self._at(),
         )
         return KTable(self._graph, self._graph.add(node), key, value)
 
@@ -73,9 +78,15 @@ class KTable:
         """The same keys with new values, from a function of (value) or (key, value)."""
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE)
         result = result_type(value, function.returns(), DEFAULT_VALUE)
-        key, values, spec = self._spec(materialized_of(materialized, store), names.TABLE_MAP_VALUES, result)
+        given = materialized_of(materialized, store)
+        key, values, spec = self._spec(given, names.TABLE_MAP_VALUES, result)
         node = nodes.TableMapValues(
-            name=self._name(names.TABLE_MAP_VALUES, name), mapper=function, value=values, store=spec, **self._at()
+            name=self._name(names.TABLE_MAP_VALUES, name),
+            mapper=function,
+            value=values,
+            store=spec,
+            materialized=given is not None,
+            **self._at(),
         )
         return KTable(self._graph, self._graph.add(node), key, values)
 

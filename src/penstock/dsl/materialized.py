@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from penstock.dsl.stores import Stores, VersionedStoreSupplier
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import check_type
 from penstock.plan.names import check_name
 from penstock.serdes import Serde, of
 
-KINDS = ("persistent", "in_memory")
+VERSIONED = ("versioned", "versioned_in_memory")
+KINDS = ("persistent", "in_memory", *VERSIONED)
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Materialized:
 
     >>> Materialized.as_("counts").with_retention("1 day").with_caching_disabled()
     Materialized(store='counts', kind='persistent', key=None, value=None, retention_ms=86400000, caching=False)
+    >>> Materialized.as_versioned("prices", history_retention="1 day").kind
+    'versioned'
     """
 
     store: str | None = None
@@ -28,17 +32,41 @@ class Materialized:
     value: Serde | None = None
     retention_ms: int | None = None
     caching: bool = True
+    history_retention_ms: int | None = field(default=None, repr=False)
+    segment_interval_ms: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.store is not None:
             check_name(self.store)
         if self.kind not in KINDS:
             raise ConfigError(f"the kind of a store must be one of {', '.join(KINDS)}; got {self.kind!r}")
+        if (self.kind in VERSIONED) != (self.history_retention_ms is not None):
+            raise ConfigError(
+                f"the store {self.store!r}: a history retention belongs to versioned stores and to no others; "
+                "use Materialized.as_versioned(name, history_retention=...)"
+            )
 
     @classmethod
-    def as_(cls, store: str) -> Self:
-        """Kept in a store of this name."""
-        return cls(store=store)
+    def as_(cls, store: str | VersionedStoreSupplier) -> Self:
+        """Kept in a store of this name, or in one that ``Stores`` describes."""
+        if isinstance(store, str):
+            return cls(store=store)
+        check_type(store, VersionedStoreSupplier, "a store", "give its name, or one that Stores describes")
+        return cls(
+            store=store.name,
+            kind="versioned_in_memory" if store.in_memory else "versioned",
+            history_retention_ms=store.history_retention_ms,
+            segment_interval_ms=store.segment_interval_ms,
+        )
+
+    @classmethod
+    def as_versioned(cls, store: str, history_retention: Duration, segment_interval: Duration | None = None) -> Self:
+        """Kept in a versioned store: joins look up what was valid at a record's time (KIP-914).
+
+        Short for ``as_(Stores.persistent_versioned_key_value_store(...))``; see there for the arguments. Versioned
+        stores do not cache: every update is sent on.
+        """
+        return cls.as_(Stores.persistent_versioned_key_value_store(store, history_retention, segment_interval))
 
     @classmethod
     def with_(cls, key: Any = None, value: Any = None) -> Self:
@@ -67,7 +95,7 @@ class Materialized:
 
     def in_memory(self) -> Self:
         """Keep all rows in memory, with the same changelog."""
-        return replace(self, kind="in_memory")
+        return replace(self, kind="versioned_in_memory" if self.kind in VERSIONED else "in_memory")
 
 
 def materialized_of(given: Materialized | None, store: str | None) -> Materialized | None:

@@ -24,7 +24,8 @@ from penstock.ops.sink import Sink
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
 from penstock.ops.suppress import Suppress
-from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, ToStream
+from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, TableWriter, ToStream
+from penstock.ops.versioned_table import VersionedTableStore
 from penstock.plan import nodes
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
@@ -35,6 +36,7 @@ from penstock.serdes import Serde, TimeWindowedSerde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
@@ -66,11 +68,16 @@ class Lowering:
         return self.state.stores[spec.name]
 
     def caches(self, spec: StoreSpec) -> bool:
-        return self.caching and spec.caching
+        return self.caching and spec.caching and not spec.is_versioned
 
-    def table_store(self) -> TableStore | None:
+    def table_store(self) -> TableWriter | None:
         spec = self.facts.stores.get(self.part.node)
-        return None if spec is None else TableStore(self.store(spec), self.sends_old, self.caches(spec))
+        if spec is None:
+            return None
+        store = self.store(spec)
+        if isinstance(store, VersionedStore):
+            return VersionedTableStore(self.name, self.context, store, self.sends_old)
+        return TableStore(store, self.sends_old, self.caches(spec))
 
 
 def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
@@ -95,6 +102,8 @@ def lower(lowering: Lowering) -> Operator:
 
 
 def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
+    if spec.history_retention is not None:
+        return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
     return KeyValueStore(spec.name, spec.in_memory)
 
 
@@ -172,7 +181,8 @@ def _table_source(node: Node, at: Lowering) -> Operator:
 
 
 def _table_filter(node: nodes.TableFilter, at: Lowering) -> Operator:
-    return TableFilter(at.caller(node.predicate), node.negate, at.sends_old, at.table_store())
+    is_versioned = node.parent in at.facts.versioned
+    return TableFilter(at.caller(node.predicate), node.negate, at.sends_old, at.table_store(), is_versioned)
 
 
 def _table_map_values(node: nodes.TableMapValues, at: Lowering) -> Operator:
@@ -184,7 +194,7 @@ def _to_stream(node: Node, at: Lowering) -> Operator:
 
 
 def _table_group_by(node: nodes.TableGroupBy, at: Lowering) -> Operator:
-    return TableGroupBy(at.caller(node.mapper), node.key, node.value)
+    return TableGroupBy(at.caller(node.mapper), node.key, node.value, node.parent in at.facts.versioned)
 
 
 def _stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:

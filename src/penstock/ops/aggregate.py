@@ -19,8 +19,10 @@ from penstock.ops.emit import EmitCache
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers
 from penstock.ops.groups import Groups, group_keys
+from penstock.ops.versioned_aggregate import VersionedAggregateStore
 from penstock.serdes.windowed import TimeWindowedSerde
 from penstock.state.clock import StreamTime
+from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys, Values
 from penstock.state.store import StateStore
@@ -41,12 +43,17 @@ class Aggregate(Operator):
         self._store = store
         self._sends_old = sends_old
         self._cache = EmitCache(sends_old) if caching else None
+        self._versions: VersionedAggregateStore | None = None
+        if isinstance(store, VersionedStore):
+            self._versions = VersionedAggregateStore(node, context, fold, store, sends_old)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
     def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
         """Fold rows into the store; ``result`` has what goes out for each of them, but for its value."""
+        if self._versions is not None:
+            return self._versions.apply(groups, keys, rows, result)
         located = self._store.locate(keys)
         before = located.get()
         folded = self._fold.fold(groups, before, rows)

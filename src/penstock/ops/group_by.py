@@ -43,15 +43,19 @@ class _Side:
 
 class TableGroupBy(Operator):
     """One change of a row becomes a removal from its old group and an addition to its new one, in this order; they are
-    one change when the group stays the same. Null keys and null values vanish."""
+    one change when the group stays the same. Null keys and null values vanish. Of a versioned table only the changes
+    that are the latest of their keys count (KIP-914)."""
 
-    def __init__(self, caller: Caller, key: Serde, value: Serde):
+    def __init__(self, caller: Caller, key: Serde, value: Serde, is_versioned: bool = False):
         self._caller = caller
         self._key = key
         self._value = value
+        self._is_versioned = is_versioned
 
     def step(self, batch: Batch) -> Changes:
         assert isinstance(batch, Changes)
+        if self._is_versioned:
+            batch = batch.only_latest()
         assert batch.old is not None
         size = len(batch)
         new = _Side(self._caller, batch, batch.value, self._key, self._value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,20 @@ from penstock.state.rows import Values
 from penstock.state.store import StateStore
 
 
+class TableWriter(Protocol):
+    """Whoever writes a table's changes into its store, and says what goes on of them."""
+
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+        """Write new values; what goes on of them now.
+
+        Args:
+            skips_repeated_deletions: leave out deletions of keys that have no value; the store must send old values.
+        """
+
+    def flush(self) -> Changes | None:
+        """What was held back until the commit."""
+
+
 class TableStore:
     """A table's store: writes changes, and knows the value of each key before each of them.
 
@@ -33,8 +48,8 @@ class TableStore:
         self._sends_old = sends_old
         self._cache = EmitCache(sends_old) if caching else None
 
-    def write(self, batch: Batch) -> Changes | None:
-        """Write new values; what goes on of them now."""
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+        """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""
         if not len(batch):
             return None
         keys, codes = group_keys(batch.key.encoded())
@@ -73,7 +88,7 @@ def _values_before(groups: Groups, before: Values, values: Column) -> Column:
 class TableSource(Operator):
     """Records as changes of a table; records without a key are dropped. Without a store old values are not known."""
 
-    def __init__(self, node: str, context: Context, store: TableStore | None):
+    def __init__(self, node: str, context: Context, store: TableWriter | None):
         self._node = node
         self._context = context
         self._store = store
@@ -90,13 +105,18 @@ class TableSource(Operator):
 
 
 class TableFilter(Operator):
-    """Rows for which a predicate holds; others become deletions, which are left out where nothing was before."""
+    """Rows for which a predicate holds; others become deletions.
 
-    def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableStore | None):
+    Deletions are left out where nothing was before, but for versioned tables: in one, a second deletion may be the
+    later one (KIP-914).
+    """
+
+    def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableWriter | None, is_versioned: bool):
         self._caller = caller
         self._negate = negate
         self._sends_old = sends_old
         self._store = store
+        self._skips = sends_old and not is_versioned
 
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
@@ -105,13 +125,13 @@ class TableFilter(Operator):
             batch, holds = batch.keep(fine), holds[fine]
         value = batch.value.where(holds)
         if self._store is not None:
-            changes = self._store.write(batch.as_stream().with_value(value))
+            changes = self._store.write(batch.as_stream().with_value(value), skips_repeated_deletions=self._skips)
         else:
             old = None
             if self._sends_old and batch.old is not None:
                 old = batch.old.where(self._holds(batch, batch.old)[0])
-            changes = batch.as_changes(value, batch.timestamp, old)
-        if changes is None or changes.old is None:
+            changes = replace(batch, value=value, old=old)
+        if changes is None or changes.old is None or not self._skips:
             return changes
         gone, absent = changes.value.null_mask(), changes.old.null_mask()
         return changes if gone is None or absent is None else changes.keep(~(gone & absent))
@@ -131,7 +151,7 @@ class TableFilter(Operator):
 class TableMapValues(Operator):
     """New values for the rows of a table; deletions stay deletions."""
 
-    def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableStore | None):
+    def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableWriter | None):
         self._caller = caller
         self._value = value
         self._sends_old = sends_old
@@ -145,7 +165,7 @@ class TableMapValues(Operator):
         if self._store is not None:
             return self._store.write(batch.as_stream().with_value(value))
         old = self._mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
-        return batch.as_changes(value, batch.timestamp, old)
+        return replace(batch, value=value, old=old)
 
     def _mapped(self, batch: Changes, values: Column) -> tuple[Column, BoolArray]:
         """The new values of all rows, null where there was none; and for which rows the function did not fail."""

@@ -7,9 +7,10 @@ Kafka Streams prints sets in the order of Java's hash sets, so does this.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cmp_to_key, partial
 
+from penstock.plan.nodes import Node
 from penstock.plan.physical import Part, SubTopology
 
 _MADE_UP = re.compile(r"(K.*)-([0-9]{10})")
@@ -107,15 +108,19 @@ def _utf16(text: str) -> list[int]:
     return [int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)]
 
 
-def as_mermaid(sub_topologies: Iterable[SubTopology]) -> str:
-    """A Mermaid flowchart: a box for each sub-topology, topics as stadiums, stores as cylinders."""
+def as_mermaid(sub_topologies: Iterable[SubTopology], versioned: Container[Node] = ()) -> str:
+    """A Mermaid flowchart: a box for each sub-topology, topics as stadiums, stores as cylinders.
+
+    Steps whose results are versioned tables say so (Kafka's text has no place for it).
+    """
     lines = ["flowchart TD"]
     topics: dict[str, str] = {}
     edges: list[str] = []
     for sub in sub_topologies:
         lines.append(f'  subgraph sub{sub.id}["Sub-topology {sub.id}"]')
         for part in sub.parts:
-            lines.append(f'    {_id(part.name)}["{_label(part)}"]')
+            note = "<br/>versioned" if part.kind == "processor" and part.node in versioned else ""
+            lines.append(f'    {_id(part.name)}["{_label(part)}{note}"]')
             for store in part.stores:
                 lines.append(f'    {_id("store " + store)}[("{store}")]')
                 edges.append(f"  {_id(part.name)} -.- {_id('store ' + store)}")

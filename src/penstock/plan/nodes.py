@@ -27,10 +27,16 @@ class StoreSpec:
     caching: bool = True
     key: Serde | None = None
     value: Serde | None = None
+    history_retention: int | None = None
+    segment_interval: int | None = None
 
     @property
     def in_memory(self) -> bool:
-        return self.kind == "in_memory"
+        return self.kind in ("in_memory", "versioned_in_memory")
+
+    @property
+    def is_versioned(self) -> bool:
+        return self.history_retention is not None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,6 +50,11 @@ class Node:
 
     changes_key: ClassVar[bool] = False
     is_table: ClassVar[bool] = False
+    inherits_versions: ClassVar[bool] = False
+    """Whether a table that is not materialized anew is versioned if the one in front of it is (KIP-914)."""
+
+    collapses_updates: ClassVar[bool] = False
+    """Whether it holds a table's updates back and sends on only some of them, which versioned tables do not allow."""
 
     @property
     def parent(self) -> Node:
@@ -219,8 +230,11 @@ class TableFilter(Node):
     predicate: UserFunction
     negate: bool = False
     store: StoreSpec | None = None
+    materialized: bool = False
+    """Whether it was given a ``Materialized``, even one that names no store."""
 
     is_table: ClassVar[bool] = True
+    inherits_versions: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -228,8 +242,11 @@ class TableMapValues(Node):
     mapper: UserFunction
     value: Serde
     store: StoreSpec | None = None
+    materialized: bool = False
+    """Whether it was given a ``Materialized``, even one that names no store."""
 
     is_table: ClassVar[bool] = True
+    inherits_versions: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -298,3 +315,4 @@ class Suppress(Node):
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
+    collapses_updates: ClassVar[bool] = True

@@ -12,7 +12,7 @@ from penstock.plan.passes.stores import table_facts
 from penstock.plan.physical import sub_topologies
 from penstock.plan.validate import validate
 
-_FORMATS = {"text": describe.as_text, "mermaid": describe.as_mermaid}
+_FORMATS = ("text", "mermaid")
 
 
 class Topology:
@@ -44,7 +44,9 @@ class Topology:
         """
         if format not in _FORMATS:
             raise ConfigError(f"the format must be one of {', '.join(_FORMATS)}; got {format!r}")
-        return _FORMATS[format](self.sub_topologies)
+        if format == "mermaid":
+            return describe.as_mermaid(self.sub_topologies, self.facts.versioned)
+        return describe.as_text(self.sub_topologies)
 
     @cached_property
     def internal_topics(self) -> frozenset[str]:

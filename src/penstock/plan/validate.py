@@ -22,8 +22,11 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     _topic_names(subs)
     _internal_topics(declared)
     for node in dict.fromkeys(declared):
+        if node.collapses_updates and node.parent in facts.versioned:
+            _suppressed_versions(node)
         if isinstance(node, nodes.WindowAggregate):
             _retention(node)
+            _no_versions(node)
         if isinstance(node, nodes.Repartition) and node.partitions is not None and node.partitions < 1:
             raise TopologyError(
                 f"repartition {node.topic!r} at {node.where}: a topic has at least 1 partition, got {node.partitions}"
@@ -89,6 +92,27 @@ def _internal_topics(declared: Sequence[Node]) -> None:
                 f"the step at {node.where} writes topic {node.topic!r}, through which the step at "
                 f"{internal[node.topic].where} repartitions; write to a topic of another name"
             )
+
+
+def _suppressed_versions(node: Node) -> None:
+    origin = node.parent
+    while origin.inherits_versions and not getattr(origin, "materialized", False):
+        origin = origin.parent
+    store: Any = getattr(origin, "store", None)
+    raise TopologyError(
+        f"{node.name!r} at {node.where} suppresses updates of a versioned table: it is kept in the versioned store "
+        f"{store.name!r} since {origin.where}, and every version of it counts (KIP-914). Suppress the table before it "
+        "is materialized as versioned, or materialize it anew in an unversioned store: filter or map_values with "
+        "store=<name>"
+    )
+
+
+def _no_versions(node: nodes.WindowAggregate) -> None:
+    if node.store.is_versioned:
+        raise TopologyError(
+            f"the store {node.store.name!r} at {node.where} is versioned, but windows are kept in window stores; use "
+            "Materialized.as_(name), with with_retention(...) to keep windows for longer"
+        )
 
 
 def _retention(node: nodes.WindowAggregate) -> None:

@@ -18,6 +18,7 @@ from penstock.serdes import Serde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.versioned import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys
 from penstock.state.store import StateStore
@@ -151,7 +152,54 @@ class BufferView(View[TimeOrderedBuffer]):
         return sum(store.numbers.get("records", 0) for store in self._stores)
 
 
-AnyView = KeyValueView | WindowView | BufferView
+class VersionedRecord(NamedTuple):
+    """A value, since when it is valid, and until when; ``valid_to`` is None for the latest."""
+
+    value: Any
+    timestamp: int
+    valid_to: int | None
+
+
+class VersionedView(View[VersionedStore]):
+    """A versioned store, read only (KIP-889, KIP-960, KIP-968)."""
+
+    def __init__(self, stores: list[VersionedStore], key: Serde, value: Serde):
+        super().__init__(stores)
+        self._key = key
+        self._value = value
+
+    def get(self, key: Any, as_of: int | None = None) -> Any:
+        """The latest value of a key, or the one that was valid at a time; None when there is none."""
+        found = self.get_version(key, as_of)
+        return None if found is None else found.value
+
+    def get_version(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
+        """The same with the times from and to which it is valid."""
+        for store in self._stores:
+            row = store.get_one(self._key.encode(key), as_of)
+            if row is not None:
+                return self._record(row)
+        return None
+
+    def versions(
+        self, key: Any, earliest: int = 0, latest: int = MAX_MS, reverse: bool = False
+    ) -> Iterator[VersionedRecord]:
+        """The versions of a key that were valid in a range of time, ends included, in order of time or backwards."""
+        for store in self._stores:
+            for row in store.versions(self._key.encode(key), earliest, latest, reverse):
+                yield self._record(row)
+
+    def all(self) -> Iterator[tuple[Any, Any, int, int | None]]:
+        """Key, value, and the times from and to which it is valid, of all versions."""
+        rows = merge(*(store.rows() for store in self._stores), key=itemgetter(0, 2))
+        for key, value, valid_from, valid_to in rows:
+            yield self._key.decode(key), self._value.decode(value), valid_from, valid_to
+
+    def _record(self, row: VersionRow) -> VersionedRecord:
+        return VersionedRecord(self._value.decode(row.value), row.valid_from, row.valid_to)
+
+
+AnyView = KeyValueView | WindowView | VersionedView | BufferView
 
 
 def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> AnyView:
@@ -164,8 +212,19 @@ def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> 
         return WindowView(
             [store for store in stores if isinstance(store, WindowStore)], spec.key, spec.value, window_size
         )
+    if isinstance(stores[0], VersionedStore):
+        return VersionedView([store for store in stores if isinstance(store, VersionedStore)], spec.key, spec.value)
     plain = [store for store in stores if isinstance(store, KeyValueStore | DeduplicationStore)]
     return KeyValueView(plain, spec.key, spec.value)
 
 
-__all__ = ["AnyView", "BufferView", "KeyValueView", "ValueAndTimestamp", "WindowView", "view_of"]
+__all__ = [
+    "AnyView",
+    "BufferView",
+    "KeyValueView",
+    "ValueAndTimestamp",
+    "VersionedRecord",
+    "VersionedView",
+    "WindowView",
+    "view_of",
+]

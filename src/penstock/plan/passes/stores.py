@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.passes.versioned import versioned_tables
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,13 @@ class TableFacts:
 
     stores: dict[Node, StoreSpec] = field(default_factory=dict)
     sends_old: set[Node] = field(default_factory=set)
+    versioned: frozenset[Node] = frozenset()
+    """The tables of which every version counts (KIP-914)."""
 
 
 def table_facts(declared: tuple[Node, ...]) -> TableFacts:
     """Go through the steps in order of declaration."""
-    facts = TableFacts()
+    facts = TableFacts(versioned=versioned_tables(declared))
     for node in declared:
         store = getattr(node, "store", None)
         if store is not None and (store.named_by_user or not _is_source(node)):

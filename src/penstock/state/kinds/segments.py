@@ -33,6 +33,8 @@ class SegmentedStore(StateStore):
         segment_interval: milliseconds that one segment covers; by default half the retention, and at least a minute.
     """
 
+    segment_type: type[TransactionalSegment] = TransactionalSegment
+
     def __init__(self, name: str, retention: int, in_memory: bool = False, segment_interval: int | None = None):
         self.name = name
         self.retention = retention
@@ -52,7 +54,7 @@ class SegmentedStore(StateStore):
             prefix = f"{self.name}/"
             for family in database.families():
                 if family.startswith(prefix):
-                    segment = TransactionalSegment(database.family(family))
+                    segment = self.segment_type(database.family(family))
                     self._segments[int(family[len(prefix) :])] = segment
                     if self.in_memory:
                         segment.load_all()
@@ -75,7 +77,7 @@ class SegmentedStore(StateStore):
         parts = []
         for id_, places in groups:
             if id_ >= oldest:
-                segment = self._segments.get(id_) or self._segments.setdefault(id_, TransactionalSegment())
+                segment = self._segments.get(id_) or self._segments.setdefault(id_, self.segment_type())
                 part = keys if len(places) == len(keys) else keys.take(places)
                 parts.append(Part(segment, segment.find(part), places))
         return Located(keys, parts)

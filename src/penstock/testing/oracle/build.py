@@ -6,7 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import BufferConfig, Deduplicated, Materialized, StreamsBuilder, Suppressed, TimeWindows, Topology
+from penstock import (
+    BufferConfig,
+    Deduplicated,
+    Materialized,
+    Stores,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+)
 from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
 from penstock.testing.oracle import functions as fn
 from penstock.testing.oracle.functions import CaseError, Spec
@@ -68,6 +77,11 @@ class Build:
             return Materialized(caching=False) if always else None
         if "store" in given:
             self.stores.append(given["store"])
+        if given.get("kind") == "versioned":
+            supplier = Stores.persistent_versioned_key_value_store(
+                given["store"], given["history_retention_ms"], given.get("segment_interval_ms")
+            )
+            return Materialized.as_(supplier)
         return Materialized(
             store=given.get("store"),
             kind=given.get("kind", "persistent"),
@@ -230,7 +244,7 @@ def missing_operators(case: Spec) -> set[str]:
         if windows is not None and windows not in _WINDOWS:
             missing.add(windows)
         kind = (spec.get("materialized") or {}).get("kind", "persistent")
-        if kind not in ("persistent", "in_memory"):
+        if kind not in ("persistent", "in_memory", "versioned"):
             missing.add(f"{kind} stores")
     return missing
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.query.stores import AnyView, KeyValueView, WindowView
+from penstock.durations import MAX_MS
+from penstock.query.stores import AnyView, KeyValueView, VersionedView, WindowView
 from penstock.record import Windowed
 from penstock.testing.oracle.functions import Spec
 
@@ -49,9 +50,20 @@ def read(view: AnyView, entry: Spec) -> list[Any]:
     """What a ``read`` entry results in."""
     if isinstance(view, WindowView):
         return [list(row) for row in view.fetch(entry["key"], entry["from"], entry["to"])]
+    if isinstance(view, VersionedView):
+        return _read_versions(view, entry)
     assert isinstance(view, KeyValueView)
     found = view.get_with_timestamp(entry["key"])
     return [] if found is None else [[entry["key"], *found]]
+
+
+def _read_versions(view: VersionedView, entry: Spec) -> list[Any]:
+    key = entry["key"]
+    if entry.get("versions"):
+        bounds = {"earliest": entry.get("from", 0), "latest": entry.get("to", MAX_MS)}
+        return [[key, *version] for version in view.versions(key, **bounds)]
+    found = view.get_version(key, entry.get("as_of"))
+    return [] if found is None else [[key, found.value, found.timestamp, None]]
 
 
 def differences(case: Spec, outcome: Outcome) -> list[str]:

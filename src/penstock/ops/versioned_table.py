@@ -1,0 +1,61 @@
+"""Tables in versioned stores: every version counts, by its timestamp (KIP-914)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.arrays import Binary, IntArray
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn
+from penstock.ops.context import Context
+from penstock.ops.groups import group_keys
+from penstock.state.kinds.versioned import VersionedStore
+from penstock.state.rows import Keys
+from penstock.state.versioned_puts import VersionedPuts, repeated_deletions
+
+
+class VersionedTableStore:
+    """A table's versioned store: writes versions, and knows which of them are the latest of their keys.
+
+    Versions older than the history retention are dropped and counted. Versioned stores do not cache: every update goes
+    on.
+
+    Args:
+        sends_old: whether somebody downstream needs old values.
+    """
+
+    def __init__(self, node: str, context: Context, store: VersionedStore, sends_old: bool):
+        self._node = node
+        self._context = context
+        self._store = store
+        self._sends_old = sends_old
+
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+        """Write new versions; those that are not too old go on."""
+        if not len(batch):
+            return None
+        if skips_repeated_deletions and batch.value.encoded().null_count:
+            skipped = repeated_deletions(self._store, *self._columns(batch))
+            batch = batch.keep(~skipped)
+            if not len(batch):
+                return None
+        puts = VersionedPuts(self._store, *self._columns(batch))
+        puts.apply()
+        return self.changes(batch, puts)
+
+    def _columns(self, batch: Batch) -> tuple[Keys, IntArray, IntArray, Binary]:
+        keys, codes = group_keys(batch.key.encoded())
+        return keys, codes, batch.timestamp, batch.value.encoded()
+
+    def changes(self, batch: Batch, puts: VersionedPuts) -> Changes:
+        """What goes on of puts."""
+        old = BytesColumn(puts.latest_before()[0], batch.value.serde) if self._sends_old else None
+        latest = None if puts.is_latest.all() else puts.is_latest
+        changes = replace(batch.as_changes(batch.value, batch.timestamp, old), latest=latest)
+        if puts.accepted.all():
+            return changes
+        self._context.drop(self._node, batch.position[~puts.accepted], "expired-put")
+        return changes.keep(puts.accepted)
+
+    def flush(self) -> Changes | None:
+        return None

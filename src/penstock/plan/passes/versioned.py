@@ -1,0 +1,28 @@
+"""Which tables are versioned (KIP-914).
+
+A table is versioned when it is kept in a versioned store, or when it is a filtered or mapped versioned table that is
+not materialized anew. Aggregations, joins and ``to_table`` begin afresh: their results are versioned only in a
+versioned store of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.plan.nodes import Node
+
+
+def versioned_tables(declared: Iterable[Node]) -> frozenset[Node]:
+    """The versioned tables among these steps."""
+    found: set[Node] = set()
+    for node in declared:
+        if _is_versioned(node, found):
+            found.add(node)
+    return frozenset(found)
+
+
+def _is_versioned(node: Node, found: set[Node]) -> bool:
+    if node.inherits_versions and not getattr(node, "materialized", False):
+        return all(parent in found for parent in node.parents)
+    store = getattr(node, "store", None)
+    return store is not None and store.is_versioned
