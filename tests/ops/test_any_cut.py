@@ -540,17 +540,13 @@ def test_a_cached_table_sends_the_last_update_of_each_key_and_commit(name: str, 
         assert cached.metrics() == uncached.metrics()
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("name", [name for name in NAMES if topology_of(name).facts.stores and name not in TIMED])
-=======
 def keeps_latest_values(name: str) -> bool:
     """Whether it has stores, and none of them keeps the versions that a cache in front of it swallows."""
     specs = topology_of(name).facts.stores.values()
     return bool(specs) and not any(spec.is_versioned for spec in specs)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if keeps_latest_values(name)])
->>>>>>> cc52011 (Versioned stores, tables and aggregations in them; which tables are versioned, in the plan and in the picture (KIP-914))
+@pytest.mark.parametrize("name", [name for name in NAMES if keeps_latest_values(name) and name not in TIMED])
 @FEW
 @given(data=st.data())
 def test_with_caching_the_tables_end_with_the_same_values(name: str, data: st.DataObject) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from penstock import (
-    BufferConfig,
     Materialized,
     Stores,
     StreamsBuilder,
@@ -279,7 +278,7 @@ def test_suppressing_updates_of_a_versioned_table():
     def build(b, s):
         table = b.table("prices", materialized=Materialized.as_versioned("versions", history_retention=10))
         large = table.filter(YES).map_values(ONE)
-        large.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()), name="hold")
+        large.suppress(Suppressed.until_time_limit(10).with_name("hold"))
 
     assert refusal(build) == (
         "'hold' at HERE suppresses updates of a versioned table: it is kept in the versioned store 'versions' since "
@@ -293,7 +292,7 @@ def test_updates_of_a_table_that_is_versioned_no_more_may_be_suppressed():
     def build(b, s):
         table = b.table("prices", materialized=Materialized.as_versioned("versions", history_retention=10))
         plain = table.filter(YES, store="plain")
-        plain.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()), name="hold")
+        plain.suppress(Suppressed.until_time_limit(10).with_name("hold"))
 
     assert "hold" in built(build).describe()
 
