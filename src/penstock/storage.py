@@ -206,7 +206,7 @@ def unseal(data: Any, type_: type[T], where: str) -> T:
     """The reverse of ``seal``; raises ``CorruptDataError`` naming the file."""
     try:
         sum_, body = bytes(data).split(b"\n", 1)
-        if int(sum_, 16) != checksum(body):
+        if sum_ != b"%016x" % checksum(body):
             raise ValueError("its checksum does not match")
         return msgspec.json.decode(body, type=type_)
     except (ValueError, msgspec.DecodeError) as error:

@@ -184,8 +184,6 @@ def test_a_sealed_structure_comes_back_and_no_changed_byte_goes_unseen(content: 
     place, bit = data.draw(st.integers(0, len(sealed) - 1)), data.draw(st.integers(0, 7))
     changed = bytearray(sealed)
     changed[place] ^= 1 << bit
-    if place < 17 and changed.lower() == sealed:  # the case of a hexadecimal digit
-        return
     with pytest.raises(CorruptDataError, match=r"^f is damaged: .*; restore it from a backup$"):
         unseal(bytes(changed), dict, "f")
 
