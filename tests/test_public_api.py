@@ -11,12 +11,14 @@ import pytest
 
 import penstock
 from penstock import errors
-from penstock.dsl.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
+from penstock.dsl.grouped import KGroupedStream, KGroupedTable
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
+from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
 
 PUBLIC = {name: getattr(penstock, name) for name in penstock.__all__}
-STEPS = {kind.__name__: kind for kind in (KStream, KTable, KGroupedStream, KGroupedTable, TimeWindowedKStream)}
+WINDOWED = (TimeWindowedKStream, SessionWindowedKStream)
+STEPS = {kind.__name__: kind for kind in (KStream, KTable, KGroupedStream, KGroupedTable, *WINDOWED)}
 
 
 def test_the_public_names_are_sorted_and_there():

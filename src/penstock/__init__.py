@@ -6,21 +6,25 @@ from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.stores import Stores
 from penstock.dsl.suppressed import BufferConfig, Suppressed
-from penstock.dsl.windows import TimeWindows
+from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import PenstockError, TopologyError, TopologyException
 from penstock.log.consume import ConsumerRecord, consume
 from penstock.log.produce import produce, produce_columns
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
-from penstock.record import Record, Windowed
+from penstock.record import Record, SessionKey, Windowed
 
 __all__ = [
     "BufferConfig",
     "ConsumerRecord",
     "Deduplicated",
+    "EmitStrategy",
     "Materialized",
     "PenstockError",
     "Record",
+    "SessionKey",
+    "SessionWindows",
+    "SlidingWindows",
     "Stores",
     "StreamsBuilder",
     "Suppressed",
@@ -28,6 +32,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyException",
+    "UnlimitedWindows",
     "Windowed",
     "columnar",
     "consume",

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, null_mask, nulls
+from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
 from penstock.record import Windowed
 from penstock.serdes import BYTES, Serde
 from penstock.serdes.primitives import NumberSerde
-from penstock.serdes.windowed import TimeWindowedSerde
+from penstock.serdes.windowed import WindowedSerde
 
 
 class Column(ABC):
@@ -191,13 +191,13 @@ class NumberColumn(Column):
 
 
 class WindowedColumn(Column):
-    """Windowed keys: a column of keys and their windows' ends."""
+    """Windowed keys: a column of keys, and their windows' starts and ends."""
 
     __slots__ = ("_data", "end", "key", "start")
 
-    serde: TimeWindowedSerde
+    serde: WindowedSerde
 
-    def __init__(self, key: Column, start: IntArray, end: IntArray, serde: TimeWindowedSerde):
+    def __init__(self, key: Column, start: IntArray, end: IntArray, serde: WindowedSerde):
         self.key = key
         self.start = start
         self.end = end
@@ -215,8 +215,7 @@ class WindowedColumn(Column):
 
     def encoded(self) -> Binary:
         if self._data is None:
-            starts = fixed_binary(self.start.astype(">i8"))
-            self._data = pc.binary_join_element_wise(self.key.encoded(), starts, b"")
+            self._data = self.serde.encode_windows(self.key.encoded(), self.start, self.end)
         return self._data
 
     def decoded(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The values that user code meets: a record, a windowed key."""
+"""The values that user code meets: a record, a windowed key, the key of a session."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ class Windowed(NamedTuple):
 
     >>> Windowed("JFK", 0, 3_600_000).start
     0
+    """
+
+    key: Any
+    start: int
+    end: int
+
+
+class SessionKey(NamedTuple):
+    """A session of a key: the times of its first and its last record, which are equal for a single record.
+
+    >>> SessionKey("ann", 5, 9)
+    SessionKey(key='ann', start=5, end=9)
     """
 
     key: Any

@@ -7,6 +7,7 @@ closed or crashes. Outputs, stores and drops must not tell the one from the othe
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,10 +20,12 @@ from penstock import (
     BufferConfig,
     Deduplicated,
     Materialized,
+    SessionWindows,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
     Topology,
+    UnlimitedWindows,
     columnar,
 )
 from penstock.dsl.kstream import KStream
@@ -363,6 +366,51 @@ def windows_that_are_grouped_again(builder: StreamsBuilder) -> None:
     by_key.reduce(add, subtract, "store").to_stream().to("out")
 
 
+@cached
+def unlimited_windows(builder: StreamsBuilder) -> None:
+    windows = UnlimitedWindows.of().start_on(5)
+    stream(builder).group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+@cached
+def sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(4, 6)
+    stream(builder).group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+@cached
+def sessions_of_texts(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_with_no_grace(5)
+    texts = stream(builder).group_by_key().windowed_by(windows)
+    texts.aggregate(
+        str, lambda k, v, seen: None if v == 3 else f"{seen}{v}", lambda k, a, b: f"{a}/{b}", value=str, store="store"
+    ).to_stream().to("out")
+
+
+@example
+def sessions_in_memory_with_a_long_retention(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(2, 1)
+    kept = Materialized.as_("store").in_memory().with_retention(200)
+    numbers = stream(builder).group_by(letter).windowed_by(windows)
+    numbers.reduce(lambda total, n: (total or 0) + (n or 0), materialized=kept).to_stream().to("out")
+
+
+@example
+def sessions_that_are_grouped_again(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(3, 100)
+    every_update = Materialized.as_("counts").with_caching_disabled()  # only then is the result independent of commits
+    counts = stream(builder).group_by_key().windowed_by(windows).count(materialized=every_update)
+    by_key = counts.group_by(lambda window, n: (window.key, n), value=int)
+    by_key.reduce(add, subtract, materialized=Materialized.as_("store").with_caching_disabled()).to_stream().to("out")
+
+
+@example
+def sessions_until(builder: StreamsBuilder) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        windows = SessionWindows.inactivity_gap(4).until(10)
+    stream(builder).group_by_key().count(windows=windows, store="store").to_stream().to("out")
+
+
 @example
 def table_count(builder: StreamsBuilder) -> None:
     groups = table(builder).group_by(lambda key, value: (letter(key, value), key), value=str)
@@ -561,4 +609,4 @@ def test_with_caching_the_tables_end_with_the_same_values(name: str, data: st.Da
 
 
 def values_of(stores: dict[str, list[Row]]) -> dict[str, dict[Any, Any]]:
-    return {name: {key: value for key, value, _ in rows if value} for name, rows in stores.items()}
+    return {name: {key: value for key, value, *_ in rows if value} for name, rows in stores.items()}

@@ -191,8 +191,8 @@ WRONG_ARGUMENTS = {
     ),
     "windows that are a duration": (
         lambda b, s: s.group_by_key().windowed_by("10 minutes"),
-        "the windows of windowed_by at HERE must be of type TimeWindows; got '10 minutes' of type str; for example "
-        "TimeWindows.of_size_and_grace(...)",
+        "windowed_by at HERE takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for example "
+        "TimeWindows.of_size_and_grace(...); got '10 minutes' of type str",
     ),
     "partitions as text": (
         lambda b, s: s.repartition(partitions="4"),

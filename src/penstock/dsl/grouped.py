@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
-from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
+from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.graph import Graph
 from penstock.dsl.kstream import repartition_node
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
-from penstock.dsl.windows import TimeWindows
+from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
+from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.functions import caller, user_function
 from penstock.serdes import INT, Serde
-
-REDUCER = ("aggregate", "value")
-AGGREGATOR = ("key", "value", "aggregate")
 
 
 class KGroupedStream:
@@ -33,14 +33,20 @@ class KGroupedStream:
         self._repartition: nodes.Repartition | None = None
 
     def count(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+        self,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        windows: SessionWindows | None = None,
     ) -> KTable:
-        """How many records each key has.
+        """How many records each key has; with ``windows``, how many each of its sessions has (KIP-94).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().count(), [("a", "x"), ("b", "y"), ("a", "z")])
         [('a', 1), ('b', 1), ('a', 2)]
         """
+        if windows is not None:
+            return self._sessions(windows).count(store, materialized, name)
         given = materialized_of(materialized, store)
         burn_count_name(self._graph, given)
         return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
@@ -51,16 +57,20 @@ class KGroupedStream:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
+        windows: SessionWindows | None = None,
     ) -> KTable:
         """The values of each key made into one by a function of (aggregate, value), from the first value on.
+
+        With ``windows``, the values of each session of a key (KIP-94).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
         [('a', 1), ('a', 3)]
         """
-        aggregation = nodes.Aggregation(kind="reduce", add=user_function(reducer, "reduce", REDUCER))
+        if windows is not None:
+            return self._sessions(windows).reduce(reducer, store, materialized, name)
         given = materialized_of(materialized, store)
-        return self._aggregate(names.STREAM_REDUCE, aggregation, given, self._value, name)
+        return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._value, name)
 
     def aggregate(
         self,
@@ -70,19 +80,34 @@ class KGroupedStream:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
+        merger: Callable[[Any, Any, Any], Any] | None = None,
+        windows: SessionWindows | None = None,
     ) -> KTable:
         """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
+
+        With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), the values of each
+        session of a key (KIP-94).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().aggregate(list, lambda key, value, seen: [*seen, value]),
         ...      [("a", 1), ("a", 2)])
         [('a', [1]), ('a', [1, 2])]
         """
+        if windows is not None or merger is not None:
+            if windows is None or merger is None:
+                raise ConfigError("aggregate of sessions takes both windows= and merger=; give the other one too")
+            return self._sessions(windows).aggregate(initializer, aggregator, merger, value, store, materialized, name)
         aggregation, result = aggregation_of(initializer, aggregator, value)
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream:
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream: ...
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
+
+    def windowed_by(self, windows: Any) -> TimeWindowedKStream | SessionWindowedKStream:
         """Aggregate by key and window of time.
 
         >>> from penstock.testing import pipe
@@ -90,10 +115,21 @@ class KGroupedStream:
         ...      [("a", "x", 3), ("a", "y", 12)])
         [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 1)]
         """
-        check_type(windows, TimeWindows, "the windows of windowed_by", "for example TimeWindows.of_size_and_grace(...)")
-        return TimeWindowedKStream(self, windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self, windows)
+        if isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows):
+            return TimeWindowedKStream(self, windows)
+        raise TopologyError(
+            f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "
+            f"example TimeWindows.of_size_and_grace(...); got {windows!r} of type {type(windows).__name__}"
+        )
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    def _sessions(self, windows: Any) -> SessionWindowedKStream:
+        if not isinstance(windows, SessionWindows):
+            raise ConfigError(f"windows= takes SessionWindows, got {windows!r}; use windowed_by for other windows")
+        return SessionWindowedKStream(self, windows)
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
@@ -116,69 +152,6 @@ class KGroupedStream:
         if self._repartition is None or self._name is None:
             self._repartition = node
         return self._graph.add(self._repartition)
-
-
-class TimeWindowedKStream:
-    """A grouped stream cut into windows of time. Records with a null key are dropped and counted."""
-
-    def __init__(self, grouped: KGroupedStream, windows: TimeWindows):
-        self._grouped = grouped
-        self._graph = grouped._graph
-        self._windows = windows
-
-    def count(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
-    ) -> KTable:
-        """How many records each key has in each window; the keys of the result are ``Windowed``."""
-        given = materialized_of(materialized, store)
-        burn_count_name(self._graph, given)
-        return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
-
-    def reduce(
-        self,
-        reducer: Callable[[Any, Any], Any],
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable:
-        """The values of each key and window made into one by a function of (aggregate, value)."""
-        aggregation = nodes.Aggregation(kind="reduce", add=user_function(reducer, "reduce", REDUCER))
-        given = materialized_of(materialized, store)
-        return self._aggregate(names.STREAM_REDUCE, aggregation, given, self._grouped._value, name)
-
-    def aggregate(
-        self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[Any, Any, Any], Any],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable:
-        """The values of each key and window made into one by a function of (key, value, aggregate)."""
-        aggregation, result = aggregation_of(initializer, aggregator, value)
-        given = materialized_of(materialized, store)
-        return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
-
-    def _aggregate(
-        self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
-    ) -> KTable:
-        from penstock.serdes import TimeWindowedSerde
-
-        spec = self._graph.store(given, prefix, key=self._grouped._key, value=value)
-        own_name = self._graph.names.node(prefix, name)
-        node = nodes.WindowAggregate(
-            name=own_name,
-            parents=(self._grouped.parent_for(spec.name),),
-            where=caller(),
-            aggregation=aggregation,
-            windows=self._windows,
-            store=spec,
-        )
-        assert spec.key is not None
-        assert spec.value is not None
-        key = TimeWindowedSerde(spec.key, self._windows.size_ms)
-        return KTable(self._graph, self._graph.add(node), key, spec.value)
 
 
 class KGroupedTable:
@@ -271,21 +244,3 @@ class KGroupedTable:
         assert spec.key is not None
         assert spec.value is not None
         return KTable(graph, graph.add(node), spec.key, spec.value)
-
-
-def aggregation_of(initializer: Any, adder: Any, value: Any, subtractor: Any = None) -> tuple[nodes.Aggregation, Serde]:
-    """The aggregation of an ``aggregate`` call, and the type it results in."""
-    initialize: UserFunction = user_function(initializer, "aggregate", ())
-    add = user_function(adder, "aggregate", AGGREGATOR)
-    subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR)
-    annotation = add.returns()
-    if annotation is None and initializer in (int, float, str):
-        annotation = initializer
-    aggregation = nodes.Aggregation(kind="aggregate", add=add, initialize=initialize.call, subtract=subtract)
-    return aggregation, result_type(value, annotation, DEFAULT_VALUE)
-
-
-def burn_count_name(graph: Graph, given: Materialized | None) -> None:
-    """Kafka Streams uses up one more number for a ``count`` with a ``Materialized`` that has no name."""
-    if given is not None and given.store is None:
-        graph.names.store(names.STREAM_AGGREGATE)

@@ -20,6 +20,8 @@ from penstock.ops.group_by import TableGroupBy
 from penstock.ops.map import Map, MapValues, SelectKey
 from penstock.ops.peek import Peek
 from penstock.ops.repartition import KeyFilter
+from penstock.ops.session import SessionAggregate
+from penstock.ops.session_fold import session_fold_of
 from penstock.ops.sink import Sink
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
@@ -32,10 +34,11 @@ from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
-from penstock.serdes import Serde, TimeWindowedSerde
+from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -109,8 +112,7 @@ def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
 
 def _window_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.WindowAggregate)
-    needed = node.windows.size_ms + node.windows.grace_period_ms
-    return WindowStore(spec.name, spec.retention or needed, spec.in_memory)
+    return WindowStore(spec.name, spec.retention or node.windows.retention_ms, spec.in_memory)
 
 
 def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
@@ -125,10 +127,17 @@ def _buffer(node: Node, spec: StoreSpec) -> StateStore:
     return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, memory)
 
 
+def _session_store(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.SessionAggregate)
+    retention, gap = spec.retention or node.windows.retention_ms, node.windows.inactivity_gap_ms
+    return SessionStore(spec.name, retention, spec.in_memory, gap=gap)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.WindowAggregate: _window_store,
     nodes.Deduplicate: _deduplication_store,
     nodes.Suppress: _buffer,
+    nodes.SessionAggregate: _session_store,
 }
 
 
@@ -222,6 +231,24 @@ def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
     )
 
 
+def _session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
+    assert node.store.key is not None
+    assert node.store.value is not None
+    store = at.store(node.store)
+    assert isinstance(store, SessionStore)
+    return SessionAggregate(
+        at.name,
+        at.context,
+        session_fold_of(node.aggregation, node.store.value),
+        store,
+        at.sends_old,
+        at.caches(node.store),
+        node.windows,
+        SessionWindowedSerde(node.store.key),
+        at.state.clock(at.name),
+    )
+
+
 def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
     assert node.store.value is not None
     fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
@@ -293,6 +320,7 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Deduplicate: _deduplicate,
     nodes.KeyById: _key_by_id,
     nodes.RestoreKey: _restore_key,
+    nodes.SessionAggregate: _session_aggregate,
     nodes.TableAggregate: _table_aggregate,
     nodes.Suppress: _suppress,
 }

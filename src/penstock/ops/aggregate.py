@@ -13,8 +13,10 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn, WindowedColumn
+from penstock.dsl.windows import UnlimitedWindows
+from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
-from penstock.ops.context import Context
+from penstock.ops.context import LATE_DROP, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers
@@ -123,22 +125,30 @@ class WindowAggregate(Aggregate):
             return None
         closed_at = self._clock.advance(batch.timestamp) - self._windows.grace_period_ms
         row, start, within = self._assign(batch.timestamp)
-        is_open = start + self._windows.size_ms > closed_at[row]
+        is_open = self._ends(start) > closed_at[row]
         if not is_open.all():
             self._context.drop(self._node, batch.position[row[~is_open]], "expired-window")
+            self._context.count(LATE_DROP, self._node, int(np.count_nonzero(~is_open)))
             row, start, within = row[is_open], start[is_open], within[is_open]
-            if not len(row):
-                return None
+        if not len(row):
+            return None
         return self._fold_windows(batch, row, start, within)
 
     def _assign(self, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """All windows of all records: the record's row, the window's start, its number within the record's."""
+        if isinstance(self._windows, UnlimitedWindows):
+            row = np.flatnonzero(timestamps >= self._windows.start_ms)
+            return row, np.full(len(row), self._windows.start_ms), np.zeros(len(row), np.int64)
         size, advance = self._windows.size_ms, self._windows.advance_ms
         if size == advance:
             return np.arange(len(timestamps)), timestamps - timestamps % size, np.zeros(len(timestamps), np.int64)
         first = np.maximum(timestamps - size + advance, 0) // advance * advance
         row, within = row_numbers(((timestamps - first) // advance + 1).tolist())
         return row, first[row] + within * advance, within
+
+    def _ends(self, start: IntArray) -> IntArray:
+        ends: IntArray = np.minimum(start, MAX_MS - self._windows.size_ms) + self._windows.size_ms
+        return ends
 
     def _fold_windows(self, batch: Batch, row: IntArray, start: IntArray, within: IntArray) -> Changes | None:
         every = len(row) == len(batch) and self._windows.size_ms == self._windows.advance_ms
@@ -152,7 +162,7 @@ class WindowAggregate(Aggregate):
         representative = groups.order[groups.starts]
         located_keys = keys.at(codes[representative], start[representative])
         rows = Rows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
-        windowed = WindowedColumn(wide.key, start, start + self._windows.size_ms, self._serde)
+        windowed = WindowedColumn(wide.key, start, self._ends(start), self._serde)
         return self._apply(groups, located_keys, rows, wide.with_key(windowed))
 
 

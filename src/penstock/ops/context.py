@@ -17,6 +17,8 @@ from penstock.errors import PenstockError, ProcessingError, SerdeError
 from penstock.plan.functions import UserFunction, is_own_file
 
 DROPPED = "dropped-records-total"
+LATE_DROP = "late-record-drop-total"
+EXPIRED_WINDOW_DROP = "expired-window-record-drop-total"
 SKIPPED = "skipped-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
 

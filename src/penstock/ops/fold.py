@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
 from penstock.ops.context import Context
@@ -133,7 +133,7 @@ class UserFold(Fold):
         functions: tuple[UserFunction, ...],
     ):
         self._node = node
-        self._serde = serde
+        self._keeper = Keeper(serde)
         self._context = context
         self._initialize = initialize
         self._add = add
@@ -141,12 +141,12 @@ class UserFold(Fold):
         self._functions = functions
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
-        loop = _Loop(self._serde, before)
+        current = self._keeper.load(before.data)
         group_of = groups.unsort(groups.group).tolist()
         if rows.subtract is None:
-            old, new, failed = self._add_all(loop, group_of, rows)
+            old, new, failed = self._add_all(current, group_of, rows)
         else:
-            old, new, failed = self._change_all(loop, group_of, rows)
+            old, new, failed = self._change_all(current, group_of, rows)
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
             self._context.failed(self._node, position, error, self._functions[0] if self._functions else None)
@@ -154,16 +154,16 @@ class UserFold(Fold):
         if failed:
             kept = np.ones(len(new), np.bool_)
             kept[[row for row, _ in failed]] = False
-        after = loop.column(new)
+        after = self._keeper.column(new)
         times = running_timestamps(groups, before, rows.timestamps, _not_null(after)[groups.order], kept)
-        return Folded(after, loop.column(old), times, kept)
+        return Folded(after, self._keeper.column(old), times, kept)
 
-    def _add_all(self, loop: _Loop, group_of: list[int], rows: Rows) -> _Results:
+    def _add_all(self, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
         """``add`` for each row; the aggregate of a new group is what ``initialize`` gives, or the value itself."""
         old: list[Any] = []
         new: list[Any] = []
         failed: list[tuple[int, Exception]] = []
-        add, initialize, read, write, current = self._add, self._initialize, loop.read, loop.write, loop.current
+        add, initialize, read, write = self._add, self._initialize, self._keeper.read, self._keeper.write
         for group, key, value in zip(group_of, rows.keys(), rows.add.decoded(), strict=True):
             stored = current[group]
             try:
@@ -185,7 +185,7 @@ class UserFold(Fold):
             new.append(result)
         return old, new, failed
 
-    def _change_all(self, loop: _Loop, group_of: list[int], rows: Rows) -> _Results:
+    def _change_all(self, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
         """``subtract`` and then ``add`` for each row, where there is something to subtract or to add."""
         assert self._subtract is not None
         assert rows.subtract is not None
@@ -193,7 +193,7 @@ class UserFold(Fold):
         new: list[Any] = []
         failed: list[tuple[int, Exception]] = []
         add, subtract, initialize = self._add, self._subtract, self._initialize
-        read, write, current = loop.read, loop.write, loop.current
+        read, write = self._keeper.read, self._keeper.write
         columns = zip(group_of, rows.keys(), rows.subtract.decoded(), rows.add.decoded(), strict=True)
         for group, key, gone, value in columns:
             stored = result = current[group]
@@ -223,22 +223,20 @@ class UserFold(Fold):
 _Results = tuple[list[Any], list[Any], list[tuple[int, Exception]]]
 
 
-class _Loop:
-    """The aggregates of all groups while a loop runs over the rows.
+class Keeper:
+    """How aggregates are kept while a loop runs over the rows.
 
     Values that cannot change in place are kept as they are; all others are kept as bytes, so that every call gets an
     aggregate of its own, the same one that it would get from the store.
     """
 
-    def __init__(self, serde: Serde, before: Values):
+    def __init__(self, serde: Serde):
         self._serde = serde
         encode, decode = serde.converters
         if serde.plain is None:
-            self.current: list[Any] = before.data.to_pylist()
             self.read: Callable[[Any], Any] = decode
             self.write: Callable[[Any], Any] = encode
         else:
-            self.current = serde.decode_all(before.data)
             self.read = _same
             self.write = self._write_plain
 
@@ -247,6 +245,10 @@ class _Loop:
         if type(aggregate) is str or type(aggregate) is bytes:
             return aggregate
         return self._serde.decode(self._serde.encode(aggregate))
+
+    def load(self, data: Binary) -> list[Any]:
+        """Aggregates out of the store, as they are kept."""
+        return data.to_pylist() if self._serde.plain is None else self._serde.decode_all(data)
 
     def column(self, results: list[Any]) -> Column:
         if self._serde.plain is None:

@@ -270,13 +270,14 @@ class TableGroupBy(Node):
 class Aggregation:
     """How values become one: ``count``, ``reduce`` (from the first value) or ``aggregate`` (from an initializer).
 
-    ``subtract`` takes a value out again, for grouped tables.
+    ``subtract`` takes a value out again, for grouped tables; ``merge`` makes one aggregate of those of two sessions.
     """
 
     kind: str
     add: UserFunction | None = None
     initialize: Callable[[], Any] | None = None
     subtract: UserFunction | None = None
+    merge: UserFunction | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -289,11 +290,24 @@ class StreamAggregate(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowAggregate(Node):
+    """An aggregation in windows; ``final`` if it sends on one result for each window, when it has closed."""
+
     aggregation: Aggregation
     windows: Any
     store: StoreSpec
+    final: bool = False
 
     is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SlidingAggregate(WindowAggregate):
+    pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SessionAggregate(WindowAggregate):
+    pass
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

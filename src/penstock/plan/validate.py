@@ -117,11 +117,20 @@ def _no_versions(node: nodes.WindowAggregate) -> None:
 
 def _retention(node: nodes.WindowAggregate) -> None:
     windows: Any = node.windows
-    needed = windows.size_ms + windows.grace_period_ms
-    retention = node.store.retention
-    if retention is not None and retention < needed:
+    needed = windows.needed_retention_ms
+    retention = windows.retention_ms if node.store.retention is None else node.store.retention
+    if retention < needed:
         raise TopologyError(
-            f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but windows of "
-            f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {needed} ms; "
-            f"use with_retention({needed}) or more, or a shorter grace period"
+            f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but {_needs(node)} "
+            f"{needed} ms; use with_retention({needed}) or more, or a shorter grace period"
         )
+
+
+def _needs(node: nodes.WindowAggregate) -> str:
+    windows: Any = node.windows
+    grace = f"{windows.grace_period_ms} ms of grace need"
+    if isinstance(node, nodes.SessionAggregate):
+        return f"sessions with a gap of {windows.inactivity_gap_ms} ms and {grace}"
+    if isinstance(node, nodes.SlidingAggregate):
+        return f"sliding windows of twice {windows.time_difference_ms} ms and {grace}"
+    return f"windows of {windows.size_ms} ms with {grace}"

@@ -11,7 +11,6 @@ from penstock.engine.coordinator import Coordinator
 from penstock.engine.layout import TaskId
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
-from penstock.plan import nodes
 from penstock.query.stores import AnyView, view_of
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
@@ -41,8 +40,7 @@ def committed_store(coordinator: Coordinator, name: str) -> AnyView:
     stores: list[StateStore] = [state.stores[name] for state in states]
     if not stores:
         stores = [store for store in stores_of(sub, facts) if store.name == name]
-    size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
-    view = view_of(stores, spec, size)
+    view = view_of(stores, spec, node)
     view.on_close(weakref.finalize(view, _remove, states, folder))
     return view
 

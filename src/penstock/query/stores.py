@@ -12,12 +12,14 @@ import pyarrow as pa
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.ops.held import unpack
-from penstock.plan.nodes import StoreSpec
-from penstock.record import Windowed
+from penstock.plan import nodes
+from penstock.plan.nodes import Node, StoreSpec
+from penstock.record import SessionKey, Windowed
 from penstock.serdes import Serde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.versioned import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys
@@ -113,22 +115,66 @@ class WindowView(View[WindowStore]):
         self._value = value
         self._size = size
 
-    def fetch(self, key: Any, earliest: int = 0, latest: int = MAX_MS) -> Iterator[tuple[int, Any, int]]:
+    def fetch(
+        self, key: Any, earliest: int = 0, latest: int = MAX_MS, reverse: bool = False
+    ) -> Iterator[tuple[int, Any, int]]:
         """Start, value and timestamp of a key's windows that begin in a range of time, ends included."""
         for store in self._stores:
-            for start, value, timestamp in store.fetch(self._key.encode(key), earliest, latest):
+            for start, value, timestamp in store.fetch(self._key.encode(key), earliest, latest, reverse):
                 yield start, self._value.decode(value), timestamp
 
     def get(self, key: Any, start: int) -> Any:
         """The value of one window of a key, None when it has none."""
         return next((value for _, value, _ in self.fetch(key, start, start)), None)
 
-    def all(self) -> Iterator[tuple[Windowed, Any, int]]:
+    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed, Any, int]]:
         """Windowed key, value and timestamp of all rows."""
-        for store in self._stores:
-            for key, start, value, timestamp in store.rows():
-                windowed = Windowed(self._key.decode(key), start, min(start + self._size, MAX_MS))
+        for store in reversed(self._stores) if reverse else self._stores:
+            for key, start, value, timestamp in store.rows(reverse):
+                windowed = Windowed(self._key.decode(key), start, min(start, MAX_MS - self._size) + self._size)
                 yield windowed, self._value.decode(value), timestamp
+
+
+class SessionView(View[SessionStore]):
+    """A session store, read only (KIP-94)."""
+
+    def __init__(self, stores: list[SessionStore], key: Serde, value: Serde):
+        super().__init__(stores)
+        self._key = key
+        self._value = value
+
+    def find_sessions(
+        self, key: Any, earliest_end: int = 0, latest_start: int = MAX_MS, reverse: bool = False
+    ) -> Iterator[tuple[SessionKey, Any]]:
+        """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
+        for store in self._stores:
+            for session, value in store.find_sessions(self._key.encode(key), earliest_end, latest_start, reverse):
+                yield SessionKey(key, session.start, session.end), self._value.decode(value)
+
+    def fetch(self, key: Any) -> Iterator[tuple[SessionKey, Any]]:
+        """All sessions of a key, by end and start."""
+        return self.find_sessions(key)
+
+    def backward_fetch(self, key: Any) -> Iterator[tuple[SessionKey, Any]]:
+        """All sessions of a key, the latest first."""
+        return self.find_sessions(key, reverse=True)
+
+    def backward_find_sessions(
+        self, key: Any, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[SessionKey, Any]]:
+        """What ``find_sessions`` finds, the latest first."""
+        return self.find_sessions(key, earliest_end, latest_start, reverse=True)
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+        """The value of one session, None when there is none."""
+        found = (store.fetch_session(self._key.encode(key), start, end) for store in self._stores)
+        return next((self._value.decode(value) for value in found if value is not None), None)
+
+    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed, Any]]:
+        """Windowed key and value of all sessions."""
+        for store in reversed(self._stores) if reverse else self._stores:
+            for session, value in store.rows(reverse):
+                yield Windowed(self._key.decode(session.key), session.start, session.end), self._value.decode(value)
 
 
 class BufferView(View[TimeOrderedBuffer]):
@@ -199,29 +245,31 @@ class VersionedView(View[VersionedStore]):
         return VersionedRecord(self._value.decode(row.value), row.valid_from, row.valid_to)
 
 
-AnyView = KeyValueView | WindowView | VersionedView | BufferView
+AnyView = KeyValueView | WindowView | SessionView | VersionedView | BufferView
 
 
-def view_of(stores: list[StateStore], spec: StoreSpec, window_size: int = 0) -> AnyView:
-    """The view of the pieces that a store has in different tasks."""
+def view_of(stores: list[StateStore], spec: StoreSpec, node: Node) -> AnyView:
+    """The view of the pieces that a step's store has in different tasks."""
     assert spec.key is not None
     assert spec.value is not None
+    pieces: list[Any] = stores
     if isinstance(stores[0], TimeOrderedBuffer):
-        return BufferView([store for store in stores if isinstance(store, TimeOrderedBuffer)], spec.key, spec.value)
+        return BufferView(pieces, spec.key, spec.value)
+    if isinstance(stores[0], SessionStore):
+        return SessionView(pieces, spec.key, spec.value)
     if isinstance(stores[0], WindowStore):
-        return WindowView(
-            [store for store in stores if isinstance(store, WindowStore)], spec.key, spec.value, window_size
-        )
+        windows = node.windows if isinstance(node, nodes.WindowAggregate) else None
+        return WindowView(pieces, spec.key, spec.value, 0 if windows is None else windows.size_ms)
     if isinstance(stores[0], VersionedStore):
-        return VersionedView([store for store in stores if isinstance(store, VersionedStore)], spec.key, spec.value)
-    plain = [store for store in stores if isinstance(store, KeyValueStore | DeduplicationStore)]
-    return KeyValueView(plain, spec.key, spec.value)
+        return VersionedView(pieces, spec.key, spec.value)
+    return KeyValueView(pieces, spec.key, spec.value)
 
 
 __all__ = [
     "AnyView",
     "BufferView",
     "KeyValueView",
+    "SessionView",
     "ValueAndTimestamp",
     "VersionedRecord",
     "VersionedView",

@@ -12,9 +12,22 @@ from penstock.errors import ConfigError, SerdeError
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
-from penstock.serdes.windowed import TimeWindowedSerde
+from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 
-__all__ = ["BYTES", "FLOAT", "INT", "JSON", "STR", "JsonSerde", "Serde", "TimeWindowedSerde", "from_name", "of"]
+__all__ = [
+    "BYTES",
+    "FLOAT",
+    "INT",
+    "JSON",
+    "STR",
+    "JsonSerde",
+    "Serde",
+    "SessionWindowedSerde",
+    "TimeWindowedSerde",
+    "WindowedSerde",
+    "from_name",
+    "of",
+]
 
 JSON = JsonSerde()
 
@@ -56,4 +69,6 @@ def from_name(name: str) -> Serde:
     if name.startswith("windowed[") and name.endswith("]"):
         inner, _, size = name[len("windowed[") : -1].rpartition(", ")
         return TimeWindowedSerde(from_name(inner), int(size))
+    if name.startswith("session[") and name.endswith("]"):
+        return SessionWindowedSerde(from_name(name[len("session[") : -1]))
     return JSON if name.startswith("json") else BYTES

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, last_numbers, without_last
+from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers, without_last
 from penstock.durations import MAX_MS
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes.base import Serde
 
 
-class TimeWindowedSerde(Serde):
+class WindowedSerde(Serde):
+    """Keys with a window, as whole columns and one at a time."""
+
+    inner: Serde
+    _suffix: int
+    """Bytes behind the key."""
+
+    @abstractmethod
+    def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
+        """The bytes of windowed keys, from the keys' bytes and the windows."""
+
+    def routing(self, data: Binary) -> Binary:
+        return without_last(data, self._suffix)
+
+    def _check(self, data: bytes) -> None:
+        if len(data) < self._suffix:
+            raise SerdeError(f"the serde {self.name!r} reads at least {self._suffix} bytes, got {len(data)}: {data!r}")
+
+
+class TimeWindowedSerde(WindowedSerde):
     """Keys of windows of one size: the key, then the start as 8 bytes; the end follows from the size.
 
     >>> from penstock.serdes.primitives import STR
@@ -23,6 +43,8 @@ class TimeWindowedSerde(Serde):
     >>> serde.decode(serde.encode(Windowed("a", 5, 15)))
     Windowed(key='a', start=5, end=15)
     """
+
+    _suffix = 8
 
     def __init__(self, inner: Serde, size: int):
         self.inner = inner
@@ -39,10 +61,12 @@ class TimeWindowedSerde(Serde):
         return self.inner.encode(value.key) + start
 
     def decode(self, data: bytes) -> Windowed:
-        if len(data) < 8:
-            raise SerdeError(f"a windowed key has at least 8 bytes, got {len(data)}: {data!r}")
+        self._check(data)
         start = int.from_bytes(data[-8:], "big", signed=True)
         return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, MAX_MS))
+
+    def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
+        return pc.binary_join_element_wise(keys, fixed_binary(start.astype(">i8")), b"")
 
     def arrow(self, data: Binary) -> Windowed:
         """The arrays ``key``, ``start`` and ``end``."""
@@ -53,5 +77,41 @@ class TimeWindowedSerde(Serde):
         key = self.inner.arrow(without_last(data, 8))
         return Windowed(key, pa.array(starts), pa.array(np.minimum(starts, MAX_MS - self.size) + self.size))
 
-    def routing(self, data: Binary) -> Binary:
-        return without_last(data, 8)
+
+class SessionWindowedSerde(WindowedSerde):
+    """Keys of sessions: the key, then the session's end and its start, 8 bytes each.
+
+    >>> from penstock.serdes.primitives import STR
+    >>> serde = SessionWindowedSerde(STR)
+    >>> serde.encode(Windowed("a", 5, 15)).hex()
+    '61000000000000000f0000000000000005'
+    >>> serde.decode(serde.encode(Windowed("a", 5, 15)))
+    Windowed(key='a', start=5, end=15)
+    """
+
+    _suffix = 16
+
+    def __init__(self, inner: Serde):
+        self.inner = inner
+        self.name = f"session[{inner.name}]"
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, Windowed):
+            raise self.refuse(value)
+        window = value.end.to_bytes(8, "big", signed=True) + value.start.to_bytes(8, "big", signed=True)
+        return self.inner.encode(value.key) + window
+
+    def decode(self, data: bytes) -> Windowed:
+        self._check(data)
+        end, start = (int.from_bytes(part, "big", signed=True) for part in (data[-16:-8], data[-8:]))
+        return Windowed(self.inner.decode(data[:-16]), start, end)
+
+    def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
+        window = np.stack([end, start], axis=1).astype(">i8")
+        return pc.binary_join_element_wise(keys, fixed_binary(window), b"")
+
+    def arrow(self, data: Binary) -> Windowed:
+        """The arrays ``key``, ``start`` and ``end``."""
+        ends = last_numbers(without_last(data, 8))
+        key = self.inner.arrow(without_last(data, 16))
+        return Windowed(key, pa.array(last_numbers(data)), pa.array(ends))

@@ -19,7 +19,6 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.ops.context import DROPPED, Metric
-from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
@@ -179,8 +178,7 @@ class CutDriver:
         if name not in specs:
             raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
         node, spec = specs[name]
-        size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
-        return view_of(self._stores(name), spec, size)
+        return view_of(self._stores(name), spec, node)
 
     def metrics(self) -> dict[Metric, int]:
         """All counters of all tasks."""

@@ -172,8 +172,7 @@ class TopologyTestDriver:
             raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
         node, spec = specs[name]
         stores = [state.stores[name] for _, state, _ in self._tasks if name in state.stores]
-        size = node.windows.size_ms if isinstance(node, nodes.WindowAggregate) else 0
-        return view_of(stores, spec, size)
+        return view_of(stores, spec, node)
 
     def _current_offsets(self, positions: IntArray) -> IntArray:
         return np.full(len(positions), self._current.offset, np.int64)

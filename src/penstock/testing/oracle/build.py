@@ -10,13 +10,16 @@ from penstock import (
     BufferConfig,
     Deduplicated,
     Materialized,
+    SessionWindows,
     Stores,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
     Topology,
+    UnlimitedWindows,
 )
-from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
+from penstock.dsl.windowed import windowed_key
+from penstock.serdes import INT, STR, Serde
 from penstock.testing.oracle import functions as fn
 from penstock.testing.oracle.functions import CaseError, Spec
 
@@ -224,6 +227,8 @@ class Build:
         initial, value = spec["initializer"]["value"], fn.literal_type(spec["initializer"])
         names = ["adder", "subtractor"] if "adder" in spec else ["aggregator"]
         aggregators = [fn.aggregator(spec[name]) for name in names]
+        if "merger" in spec:
+            aggregators.append(fn.merger(spec["merger"]))
         materialized = self._materialized(spec, always=True)
         table = of.it.aggregate(lambda: initial, *aggregators, value=value, materialized=materialized)
         return Step(table, _result_key(of), value)
@@ -257,7 +262,7 @@ def _result_key(of: Step) -> Serde:
     """The type of the keys of an aggregation's result."""
     if of.windows is None:
         return of.key
-    return TimeWindowedSerde(of.key, of.windows.size_ms)
+    return windowed_key(of.key, of.windows)
 
 
 def _time_windows(spec: Spec) -> TimeWindows:
@@ -276,7 +281,19 @@ def _buffer_config(spec: Spec) -> BufferConfig:
     return config if config == BufferConfig.unbounded() else config.emit_early_when_full()
 
 
-_WINDOWS: dict[str, Callable[[Spec], Any]] = {"TimeWindows": _time_windows}
+def _session_windows(spec: Spec) -> SessionWindows:
+    return SessionWindows.of_inactivity_gap_and_grace(spec["inactivity_gap_ms"], spec.get("grace_ms", 0))
+
+
+def _unlimited_windows(spec: Spec) -> UnlimitedWindows:
+    return UnlimitedWindows.of().start_on(spec.get("start_ms", 0))
+
+
+_WINDOWS: dict[str, Callable[[Spec], Any]] = {
+    "TimeWindows": _time_windows,
+    "SessionWindows": _session_windows,
+    "UnlimitedWindows": _unlimited_windows,
+}
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "stream": Build.stream,

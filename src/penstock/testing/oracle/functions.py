@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.record import Windowed
-from penstock.serdes import INT, STR, Serde, TimeWindowedSerde
+from penstock.serdes import INT, STR, Serde, WindowedSerde
 
 
 class CaseError(Exception):
@@ -85,7 +85,7 @@ def mapper(spec: Spec, key: Serde, value: Serde) -> Function:
     if name == "key":
         return Function(lambda k, v: k, key)
     if name == "window_key":
-        if not isinstance(key, TimeWindowedSerde):
+        if not isinstance(key, WindowedSerde):
             raise CaseError("window_key needs a windowed key")
         return Function(lambda k, v: k.key, key.inner)
     if name == "constant":
@@ -208,3 +208,17 @@ def reducer(spec: Spec) -> Callable[[Any, Any], Any]:
     if spec["fn"] not in reducers:
         raise CaseError(f"unknown reducer {spec}")
     return reducers[spec["fn"]]
+
+
+def merger(spec: Spec) -> Callable[[Any, Any, Any], Any]:
+    """A function of (key, one aggregate, other aggregate)."""
+    sep = spec.get("sep", ",")
+    mergers: dict[str, Callable[[Any, Any, Any], Any]] = {
+        "concat": lambda k, a, b: b if _empty(a) else a if _empty(b) else text(a) + sep + text(b),
+        "sum": lambda k, a, b: number(a) + number(b),
+        "first": lambda k, a, b: a,
+        "last": lambda k, a, b: b,
+    }
+    if spec["fn"] not in mergers:
+        raise CaseError(f"unknown merger {spec}")
+    return mergers[spec["fn"]]

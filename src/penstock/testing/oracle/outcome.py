@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.durations import MAX_MS
-from penstock.query.stores import AnyView, KeyValueView, VersionedView, WindowView
+from penstock.query.stores import AnyView, KeyValueView, SessionView, VersionedView, WindowView
 from penstock.record import Windowed
 from penstock.testing.oracle.functions import Spec
 
@@ -52,6 +52,9 @@ def read(view: AnyView, entry: Spec) -> list[Any]:
         return [list(row) for row in view.fetch(entry["key"], entry["from"], entry["to"])]
     if isinstance(view, VersionedView):
         return _read_versions(view, entry)
+    if isinstance(view, SessionView):
+        rows = view.find_sessions(entry["key"], entry.get("from", 0), entry.get("to", MAX_MS))
+        return [[{"key": key.key, "start": key.start, "end": key.end}, value] for key, value in rows]
     assert isinstance(view, KeyValueView)
     found = view.get_with_timestamp(entry["key"])
     return [] if found is None else [[entry["key"], *found]]

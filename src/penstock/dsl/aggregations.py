@@ -1,0 +1,43 @@
+"""What all steps that aggregate share: the functions they take, and the names they use up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
+from penstock.dsl.materialized import Materialized
+from penstock.plan import names, nodes
+from penstock.plan.functions import UserFunction, user_function
+from penstock.serdes import Serde
+
+REDUCER = ("aggregate", "value")
+AGGREGATOR = ("key", "value", "aggregate")
+MERGER = ("key", "one", "other")
+
+
+def reduction_of(reducer: Any) -> nodes.Aggregation:
+    """The aggregation of a ``reduce`` call."""
+    return nodes.Aggregation(kind="reduce", add=user_function(reducer, "reduce", REDUCER))
+
+
+def aggregation_of(
+    initializer: Any, adder: Any, value: Any, subtractor: Any = None, merger: Any = None
+) -> tuple[nodes.Aggregation, Serde]:
+    """The aggregation of an ``aggregate`` call, and the type it results in."""
+    initialize: UserFunction = user_function(initializer, "aggregate", ())
+    add = user_function(adder, "aggregate", AGGREGATOR)
+    subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR)
+    merge = None if merger is None else user_function(merger, "aggregate", MERGER)
+    annotation = add.returns()
+    if annotation is None and initializer in (int, float, str):
+        annotation = initializer
+    aggregation = nodes.Aggregation(
+        kind="aggregate", add=add, initialize=initialize.call, subtract=subtract, merge=merge
+    )
+    return aggregation, result_type(value, annotation, DEFAULT_VALUE)
+
+
+def burn_count_name(graph: Graph, given: Materialized | None) -> None:
+    """Kafka Streams uses up one more number for a ``count`` with a ``Materialized`` that has no name."""
+    if given is not None and given.store is None:
+        graph.names.store(names.STREAM_AGGREGATE)

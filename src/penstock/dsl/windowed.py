@@ -1,0 +1,216 @@
+"""Grouped streams cut into windows of time, on the way to an aggregation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.ktable import KTable
+from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.errors import ConfigError, TopologyError
+from penstock.plan import names, nodes
+from penstock.plan.functions import caller
+from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
+
+if TYPE_CHECKING:
+    from penstock.dsl.grouped import KGroupedStream
+
+
+class TimeWindowedKStream:
+    """A grouped stream cut into tumbling, hopping, sliding or unlimited windows.
+
+    Records with a null key are dropped and counted, with sliding windows those with a null value too.
+    """
+
+    def __init__(
+        self,
+        grouped: KGroupedStream,
+        windows: TimeWindows | SlidingWindows | UnlimitedWindows,
+        emit: EmitStrategy | None = None,
+    ):
+        self._grouped = grouped
+        self._windows = windows
+        self._emit = emit or EmitStrategy.on_window_update()
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream:
+        """The same windows, whose results are sent on when this strategy says.
+
+        Raises:
+            TopologyError: final results of unlimited windows, which never close.
+        """
+        check_emit_strategy(strategy)
+        if strategy.final and isinstance(self._windows, UnlimitedWindows):
+            raise TopologyError(
+                f"emit_strategy at {caller()}: an unlimited window never closes, so it has no final result; "
+                "use EmitStrategy.on_window_update(), or windows that end"
+            )
+        return TimeWindowedKStream(self._grouped, self._windows, strategy)
+
+    def count(
+        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """How many records each key has in each window; the keys of the result are ``Windowed``."""
+        given = materialized_of(materialized, store)
+        burn_count_name(self._grouped._graph, given)
+        return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
+
+    def reduce(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each key and window made into one by a function of (aggregate, value)."""
+        given = materialized_of(materialized, store)
+        return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each key and window made into one by a function of (key, value, aggregate)."""
+        aggregation, result = aggregation_of(initializer, aggregator, value)
+        given = materialized_of(materialized, store)
+        return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
+
+    def _aggregate(
+        self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
+    ) -> KTable:
+        return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+
+
+class SessionWindowedKStream:
+    """A grouped stream cut into sessions. Records with a null key are dropped and counted."""
+
+    def __init__(self, grouped: KGroupedStream, windows: SessionWindows, emit: EmitStrategy | None = None):
+        self._grouped = grouped
+        self._windows = windows
+        self._emit = emit or EmitStrategy.on_window_update()
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream:
+        """The same sessions, whose results are sent on when this strategy says.
+
+        Raises:
+            TopologyError: final results of sessions that never close (KIP-94's own form, without a grace period).
+        """
+        check_emit_strategy(strategy)
+        if strategy.final and not self._windows.closes:
+            raise TopologyError(
+                f"emit_strategy at {caller()}: sessions of SessionWindows.inactivity_gap() have no grace period and "
+                "never close; use SessionWindows.of_inactivity_gap_and_grace(gap, grace)"
+            )
+        return SessionWindowedKStream(self._grouped, self._windows, strategy)
+
+    def count(
+        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """How many records each session has; when sessions merge, those that went away get null values.
+
+        >>> from penstock.testing import pipe
+        >>> sessions = SessionWindows.of_inactivity_gap_with_no_grace(5)
+        >>> for row in pipe(lambda stream: stream.group_by_key().windowed_by(sessions).count(),
+        ...                 [("a", "x", 3), ("a", "y", 6)]):
+        ...     print(row)
+        (Windowed(key='a', start=3, end=3), 1)
+        (Windowed(key='a', start=3, end=3), None)
+        (Windowed(key='a', start=3, end=6), 2)
+        """
+        given = materialized_of(materialized, store)
+        burn_count_name(self._grouped._graph, given)
+        return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
+
+    def reduce(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each session made into one by a function of (aggregate, value), which merges sessions too."""
+        given = materialized_of(materialized, store)
+        return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        merger: Callable[[Any, Any, Any], Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each session made into one by a function of (key, value, aggregate).
+
+        Args:
+            initializer: gives what every session begins with.
+            aggregator: a function of (key, value, aggregate).
+            merger: a function of (key, one aggregate, other aggregate), for sessions that merge.
+            value: the type of the aggregate.
+            store: the store's name.
+            materialized: how the table is kept.
+            name: the step's name.
+        """
+        aggregation, result = aggregation_of(initializer, aggregator, value, merger=merger)
+        given = materialized_of(materialized, store)
+        return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
+
+    def _aggregate(
+        self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
+    ) -> KTable:
+        return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+
+
+def windowed_table(
+    grouped: KGroupedStream,
+    windows: Any,
+    emit: EmitStrategy,
+    prefix: str,
+    aggregation: nodes.Aggregation,
+    given: Materialized | None,
+    value: Serde,
+    name: str | None,
+) -> KTable:
+    """The table of a windowed aggregation."""
+    graph = grouped._graph
+    spec = graph.store(given, prefix, key=grouped._key, value=value)
+    own_name = graph.names.node(prefix, name)
+    node = node_type(windows)(
+        name=own_name,
+        parents=(grouped.parent_for(spec.name),),
+        where=caller(),
+        aggregation=aggregation,
+        windows=windows,
+        final=emit.final,
+        store=spec,
+    )
+    assert spec.key is not None
+    assert spec.value is not None
+    return KTable(graph, graph.add(node), windowed_key(spec.key, windows), spec.value)
+
+
+def node_type(windows: Any) -> type[Any]:
+    """The kind of step that aggregates in windows of this kind."""
+    if isinstance(windows, SessionWindows):
+        return nodes.SessionAggregate
+    return nodes.SlidingAggregate if isinstance(windows, SlidingWindows) else nodes.WindowAggregate
+
+
+def windowed_key(key: Serde, windows: Any) -> WindowedSerde:
+    """The type of keys with windows of this kind."""
+    return SessionWindowedSerde(key) if isinstance(windows, SessionWindows) else TimeWindowedSerde(key, windows.size_ms)
+
+
+def check_emit_strategy(strategy: Any) -> None:
+    if not isinstance(strategy, EmitStrategy):
+        raise ConfigError(
+            f"emit_strategy takes EmitStrategy.on_window_update() or EmitStrategy.on_window_close(), got {strategy!r}"
+        )

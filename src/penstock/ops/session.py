@@ -1,0 +1,233 @@
+"""``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94).
+
+The sessions of all keys of a chunk are looked up at once; then each key's records are processed in order.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.batch import Batch, Changes
+from penstock.columns import WindowedColumn
+from penstock.ops.aggregate import drop_nulls
+from penstock.ops.base import Operator
+from penstock.ops.context import EXPIRED_WINDOW_DROP, LATE_DROP, Context
+from penstock.ops.emit import EmitCache
+from penstock.ops.groups import Groups, group_keys
+from penstock.ops.session_fold import SessionFold
+from penstock.serdes import SessionWindowedSerde
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.session import Sessions, SessionStore
+from penstock.state.packed import Entries
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What decides over each record of a chunk besides the sessions of its key."""
+
+    timestamps: IntArray
+    closed_at: IntArray
+    """A session that ends before is closed."""
+    visible_from: IntArray
+    """A session that ends before is not visible any more, when the record comes."""
+    stored_from: IntArray
+    """One that ends before is not stored any more, after the record."""
+    counted_from: IntArray
+    """And if it ends before this, that counts as a drop."""
+
+
+Session = list[Any]
+"""A session while its key is processed: end, start, aggregate, and its place among those that were loaded, or -1."""
+
+
+@dataclass(slots=True)
+class Updates:
+    """What came of a chunk's records, in the order of processing."""
+
+    with_replaced: bool
+    """Whether a session that is replaced at its very bounds is told as the old value; Kafka Streams does so only out of
+    its cache."""
+    row: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    new: list[Any] = field(default_factory=list)
+    old: list[Any] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    """Sessions that were loaded and went away."""
+    late: list[int] = field(default_factory=list)
+    """Rows of records for closed sessions."""
+    not_stored: list[int] = field(default_factory=list)
+    """Rows of records whose sessions are too old for the store."""
+    failed: list[tuple[int, Exception]] = field(default_factory=list)
+
+    def add(self, row: int, start: int, end: int, new: Any, old: Any) -> None:
+        self.row.append(row)
+        self.start.append(start)
+        self.end.append(end)
+        self.new.append(new)
+        self.old.append(old)
+
+
+class SessionAggregate(Operator):
+    """One aggregate for each key and session; a record joins, extends and merges the sessions within the gap.
+
+    Sessions that a record merges are removed first, with their old values, in the order of their ends.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        fold: SessionFold,
+        store: SessionStore,
+        sends_old: bool,
+        caching: bool,
+        windows: Any,
+        serde: SessionWindowedSerde,
+        clock: StreamTime,
+    ):
+        self._node = node
+        self._context = context
+        self._fold = fold
+        self._store = store
+        self._sends_old = sends_old
+        self._cache = EmitCache(sends_old) if caching else None
+        self._windows = windows
+        self._gap: int = windows.inactivity_gap_ms
+        self._serde = serde
+        self._clock = clock
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, "key")
+        if not len(batch):
+            return None
+        bounds = self._bounds(batch.timestamp)
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
+        loaded = self._store.load(keys, earliest)
+        updates = Updates(self._cache is not None)
+        live = self._live(loaded, len(keys))
+        process(self._fold, self._gap, groups, live, batch, bounds, updates)
+        self._count(batch, updates)
+        self._store.advance(int(bounds.timestamps.max()))
+        self._write(loaded, updates, live)
+        return self._emit(batch, updates)
+
+    def flush(self) -> Changes | None:
+        return None if self._cache is None else self._cache.flush()
+
+    def _bounds(self, timestamps: IntArray) -> Bounds:
+        times = self._clock.advance(timestamps)
+        closed_at = times - (self._windows.grace_period_ms + self._gap)
+        if not self._windows.closes:
+            closed_at = np.full(len(times), np.iinfo(np.int64).min)
+        after = np.maximum(times, self._store.observed_stream_time)
+        before = np.append(self._store.observed_stream_time, after[:-1])
+        stored_from = after - self._store.retention + 1
+        counted_from = stored_from if self._store.in_memory else stored_from - 1
+        return Bounds(timestamps, closed_at, before - self._store.retention + 1, stored_from, counted_from)
+
+    def _live(self, loaded: Sessions, count: int) -> list[list[Session]]:
+        """The sessions of each key that were in the store."""
+        live: list[list[Session]] = [[] for _ in range(count)]
+        entries = loaded.entries
+        ends, starts = entries.first.tolist(), entries.second.tolist()
+        columns = (entries.row.tolist(), ends, starts, self._fold.load(entries.data), range(len(entries)))
+        for owner, *session in zip(*columns, strict=True):
+            live[owner].append(session)
+        return live
+
+    def _count(self, batch: Batch, updates: Updates) -> None:
+        """Count the drops, and deal with the records that failed."""
+        if updates.late:
+            self._context.drop(self._node, batch.position[updates.late], "expired-window")
+            self._context.count(LATE_DROP, self._node, len(updates.late))
+        if updates.not_stored:
+            self._context.drop(self._node, batch.position[updates.not_stored], "expired-window-of-store")
+            self._context.count(EXPIRED_WINDOW_DROP, self._node, len(updates.not_stored), self._store.name)
+        for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
+            self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
+
+    def _write(self, loaded: Sessions, updates: Updates, live: list[list[Session]]) -> None:
+        removed = np.zeros(len(loaded.entries), np.bool_)
+        removed[updates.removed] = True
+        new = [(number, *session[:3]) for number, sessions in enumerate(live) for session in sessions if session[3] < 0]
+        owner, end, start, aggregates = zip(*new, strict=True) if new else ((), (), (), ())
+        data = self._fold.column(list(aggregates)).encoded()
+        self._store.write(loaded, removed, Entries(_ints(owner), _ints(end), _ints(start), data))
+
+    def _emit(self, batch: Batch, updates: Updates) -> Changes | None:
+        rows = _ints(updates.row)
+        if not len(rows):
+            return None
+        order = np.argsort(rows, kind="stable")
+        rows, start, end = rows[order], _ints(updates.start)[order], _ints(updates.end)[order]
+        first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+        number = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
+        wide = batch.take(rows)
+        key = WindowedColumn(wide.key, start, end, self._serde)
+        wide = replace(wide.with_key(key), order=(*wide.order, number))
+        new, old = self._fold.column(updates.new).take(order), self._fold.column(updates.old).take(order)
+        if self._cache is not None:
+            self._cache.add(wide.as_changes(new, end, old))
+            return None
+        return wide.as_changes(new, end, old if self._sends_old else None)
+
+
+def process(
+    fold: SessionFold,
+    gap: int,
+    groups: Groups,
+    live_of: list[list[Session]],
+    batch: Batch,
+    bounds: Bounds,
+    updates: Updates,
+) -> None:
+    """Process the records of each key in order, and bring the key's sessions up to date."""
+    times, closed_at, visible_from = bounds.timestamps.tolist(), bounds.closed_at.tolist(), bounds.visible_from.tolist()
+    keys, values = fold.keys(batch), fold.values(batch)
+    for row, number in zip(groups.order.tolist(), groups.group.tolist(), strict=True):
+        time = start = end = times[row]
+        live = live_of[number]
+        low, high = max(time - gap, visible_from[row]), time + gap
+        found = [session for session in live if session[0] >= low and session[1] <= high]
+        for session in found:
+            start, end = min(start, session[1]), max(end, session[0])
+        if end < closed_at[row]:
+            updates.late.append(row)
+            continue
+        try:
+            aggregate = fold.fold(keys[row], values[row], [session[2] for session in found])
+        except Exception as error:
+            updates.failed.append((row, error))
+            continue
+        old = None
+        for session in found:
+            live.remove(session)
+            if session[3] >= 0:
+                updates.removed.append(session[3])
+            if start == end:  # a session of this very time: it is replaced
+                old = session[2] if updates.with_replaced else None
+            else:
+                updates.add(row, session[1], session[0], None, session[2])
+        updates.add(row, start, end, aggregate, old)
+        if end < bounds.stored_from[row]:
+            if end < bounds.counted_from[row]:
+                updates.not_stored.append(row)
+        elif aggregate is not None:
+            insort(live, [end, start, aggregate, -1], key=_bounds_of)
+
+
+def _bounds_of(session: Session) -> tuple[int, int]:
+    return session[0], session[1]
+
+
+def _ints(numbers: Any) -> IntArray:
+    return np.array(numbers, np.int64)

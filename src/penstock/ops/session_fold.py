@@ -1,0 +1,124 @@
+"""Folding values into the aggregates of sessions, which may merge.
+
+For each record the aggregates of the sessions it joins are merged into what the initializer gives, in the order of the
+sessions' ends, and then the record's value is added.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Binary
+from penstock.batch import Batch
+from penstock.columns import Column, NumberColumn
+from penstock.ops.fold import Keeper
+from penstock.plan.functions import UserFunction
+from penstock.plan.nodes import Aggregation
+from penstock.serdes import INT, Serde
+
+
+class SessionFold(ABC):
+    """How the values of a session become one, record by record."""
+
+    function: UserFunction | None = None
+    """The user's function, for errors."""
+
+    @abstractmethod
+    def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
+        """The aggregate of a record and the sessions it joins; all as they are kept while a loop runs."""
+
+    @abstractmethod
+    def keys(self, batch: Batch) -> Sequence[Any]:
+        """The keys as ``fold`` wants them."""
+
+    @abstractmethod
+    def values(self, batch: Batch) -> Sequence[Any]:
+        """The values as ``fold`` wants them."""
+
+    @abstractmethod
+    def load(self, data: Binary) -> list[Any]:
+        """Aggregates out of the store, as they are kept."""
+
+    @abstractmethod
+    def column(self, results: list[Any]) -> Column:
+        """Aggregates as a column."""
+
+
+class CountSessions(SessionFold):
+    """How many records a session has."""
+
+    def fold(self, key: Any, value: Any, found: list[int]) -> int:
+        return sum(found) + 1
+
+    def keys(self, batch: Batch) -> Sequence[Any]:
+        return range(len(batch))
+
+    def values(self, batch: Batch) -> Sequence[Any]:
+        return range(len(batch))
+
+    def load(self, data: Binary) -> list[Any]:
+        return INT.decode_all(data)
+
+    def column(self, results: list[Any]) -> Column:
+        valid = np.array([result is not None for result in results], np.bool_)
+        return NumberColumn(np.array([result or 0 for result in results], np.int64), INT, valid)
+
+
+class UserSessions(SessionFold):
+    """A user's functions of (), (key, value, aggregate) and (key, one aggregate, other aggregate)."""
+
+    def __init__(
+        self,
+        serde: Serde,
+        initialize: Callable[[], Any],
+        add: Callable[[Any, Any, Any], Any],
+        merge: Callable[[Any, Any, Any], Any],
+        function: UserFunction | None,
+    ):
+        self._keeper = Keeper(serde)
+        self._initialize = initialize
+        self._add = add
+        self._merge = merge
+        self.function = function
+
+    def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
+        aggregate = self._initialize()
+        for other in found:
+            aggregate = self._merge(key, aggregate, self._keeper.read(other))
+        result = self._add(key, value, aggregate)
+        return None if result is None else self._keeper.write(result)
+
+    def keys(self, batch: Batch) -> Sequence[Any]:
+        return batch.key.decoded()
+
+    def values(self, batch: Batch) -> Sequence[Any]:
+        return batch.value.decoded()
+
+    def load(self, data: Binary) -> list[Any]:
+        return self._keeper.load(data)
+
+    def column(self, results: list[Any]) -> Column:
+        return self._keeper.column(results)
+
+
+def session_fold_of(aggregation: Aggregation, serde: Serde) -> SessionFold:
+    """The way to fold of an aggregation in sessions."""
+    if aggregation.kind == "count":
+        if serde == INT:
+            return CountSessions()
+        return UserSessions(serde, lambda: 0, lambda key, value, count: count + 1, lambda key, a, b: a + b, None)
+    assert aggregation.add is not None
+    if aggregation.kind == "reduce":
+        reduce = aggregation.add.call
+
+        def add(key: Any, value: Any, aggregate: Any) -> Any:
+            return value if aggregate is None else reduce(aggregate, value)
+
+        return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add)
+    assert aggregation.initialize is not None
+    assert aggregation.merge is not None
+    return UserSessions(serde, aggregation.initialize, aggregation.add.call, aggregation.merge.call, aggregation.add)

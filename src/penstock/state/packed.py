@@ -1,0 +1,120 @@
+"""Several entries in one value: what a key has in a stretch of time, sorted by two numbers.
+
+A value is the number of its entries (4 bytes), then for each entry its two numbers (8 bytes each) and the length of its
+data (4 bytes), then the data of all of them. Whole columns of such values are taken apart and put together by numpy.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.arrays import Binary, IntArray, concat, fixed_binary, spans
+
+_HEADER = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
+_ONE = struct.Struct(">qqi")
+_COUNT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of several rows, sorted by row and then by their numbers."""
+
+    row: IntArray
+    first: IntArray
+    second: IntArray
+    data: Binary
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, places: IntArray) -> Entries:
+        return Entries(self.row[places], self.first[places], self.second[places], self.data.take(pa.array(places)))
+
+    def join(self, other: Entries) -> Entries:
+        """These and others, sorted."""
+        row, first = np.concatenate([self.row, other.row]), np.concatenate([self.first, other.first])
+        second = np.concatenate([self.second, other.second])
+        order = np.lexsort((second, first, row))
+        data = concat([self.data, other.data]).take(pa.array(order))
+        return Entries(row[order], first[order], second[order], data)
+
+
+def pack(entries: Entries, rows: int) -> Binary:
+    """The values of so many rows; null for those without entries.
+
+    >>> entries = Entries(np.array([0, 2, 2]), np.array([5, 6, 8]), np.array([1, 2, 3]), pa.array([b"a", b"b", b"cd"]))
+    >>> packed = pack(entries, 3)
+    >>> packed.is_null().to_pylist(), unpack(packed).data.to_pylist()
+    ([False, True, False], [b'a', b'b', b'cd'])
+    """
+    counts = np.bincount(entries.row, minlength=rows)
+    where = spans(entries.data)
+    headers = np.empty(len(entries), _HEADER)
+    headers["first"], headers["second"], headers["length"] = entries.first, entries.second, where.length
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    sizes = np.concatenate([[0], np.cumsum(where.length)])
+    begin = int(where.start[0]) if len(entries) else 0
+    packed = pc.binary_join_element_wise(
+        fixed_binary(counts.astype(">i4")),
+        _cut(headers.view(np.uint8), ends * _HEADER.itemsize),
+        _cut(where.data[begin:], sizes[ends]),
+        b"",
+    )
+    return packed if counts.all() else pc.if_else(pa.array(counts > 0), packed, pa.scalar(None, pa.binary()))
+
+
+def unpack(values: Binary) -> Entries:
+    """The entries of all rows that are not null."""
+    where = spans(values)
+    length = where.length
+    if values.null_count:
+        length = np.where(values.is_valid().to_numpy(zero_copy_only=False), length, 0)
+    rows = np.flatnonzero(length)
+    start = where.start[rows]
+    counts = _gather(where.data, start, _COUNT).view(">i4").ravel().astype(np.int64)
+    owner = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    headers = _gather(where.data, start[owner] + _COUNT + within * _HEADER.itemsize, _HEADER.itemsize)
+    headers = headers.view(_HEADER).ravel()
+    sizes = headers["length"].astype(np.int64)
+    before = np.cumsum(sizes) - sizes
+    first_of_row = np.cumsum(counts) - counts
+    offset = start[owner] + _COUNT + counts[owner] * _HEADER.itemsize + before - before[first_of_row][owner]
+    data = _pieces(where.data, offset, sizes)
+    return Entries(rows[owner], headers["first"].astype(np.int64), headers["second"].astype(np.int64), data)
+
+
+def unpack_one(value: bytes) -> list[tuple[int, int, bytes]]:
+    """The entries of one value."""
+    count = int.from_bytes(value[:_COUNT], "big")
+    headers = [_ONE.unpack_from(value, _COUNT + i * _ONE.size) for i in range(count)]
+    entries, at = [], _COUNT + count * _ONE.size
+    for first, second, length in headers:
+        entries.append((first, second, value[at : at + length]))
+        at += length
+    return entries
+
+
+def _gather(data: NDArray[np.uint8], start: IntArray, width: int) -> NDArray[Any]:
+    """So many bytes from each place."""
+    return np.ascontiguousarray(data[start[:, None] + np.arange(width)])
+
+
+def _pieces(data: NDArray[np.uint8], start: IntArray, length: IntArray) -> Binary:
+    """The pieces of some bytes as a binary array."""
+    ends = np.cumsum(length)
+    places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - ends + length, length)
+    return _cut(data[places], np.concatenate([[0], ends]))
+
+
+def _cut(data: NDArray[np.uint8], offsets: IntArray) -> Binary:
+    """Bytes cut into a binary array at these offsets."""
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
