@@ -87,9 +87,14 @@ class Program:
         while self.is_running and not self.lines:
             time.sleep(0.02)
 
+    def processes(self, kind: str) -> list[int]:
+        """Its processes of a kind: the driver, the JVM or the slots."""
+        pid = self._process.pid
+        return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
+
     def kill(self, kind: str, rng: random.Random) -> bool:
         """Kill the driver, the JVM or one of the slots; whether there was one."""
-        found = [self._process.pid] if kind == "driver" else _descendants(self._process.pid, _IS[kind])
+        found = self.processes(kind)
         if not found:
             return False
         try:

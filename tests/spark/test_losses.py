@@ -1,0 +1,42 @@
+"""Parts of Spark that die while an application runs on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
+
+
+def test_executors_that_die_are_replaced_and_nothing_differs(tmp_path: Path):
+    """A cluster of two executors, of which one is killed three times."""
+    base = harness.prepared(tmp_path / "base", 20_000)
+    calm, killed = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "killed")
+    assert harness.Program(calm, "--local").wait()
+    script = Path(__file__).with_name("executors.py")
+    ran = subprocess.run([sys.executable, str(script), str(killed), "3"], capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("killed executor") == 3
+    assert harness.outcome(killed) == harness.outcome(calm)
+
+
+def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path):
+    base = harness.prepared(tmp_path / "base", 5_000)
+    calm, killed = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "killed")
+    assert harness.Program(calm, "--local").wait()
+    program = harness.Program(killed, "--spark")
+    program.wait_for_a_commit()
+    [jvm] = program.processes("jvm")
+    os.kill(jvm, signal.SIGKILL)
+    assert not program.wait()
+    errors = program.errors()
+    assert "SparkLostError" in errors
+    assert errors.count("Traceback") == 1
+    assert harness.Program(killed, "--spark").wait()
+    assert harness.outcome(killed) == harness.outcome(calm)

@@ -1,0 +1,132 @@
+"""Applications on Spark: started, watched, stopped and started again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Topology, consume, produce
+from penstock.errors import AlreadyRunningError, ProcessingError
+
+pytestmark = pytest.mark.slow
+
+
+def counts() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str)
+    stream.group_by(lambda key, value: value, key=str).count("counts").to_stream().to("out")
+    return builder.build()
+
+
+def start(folder: Path, spark: Any, topology: Topology | None = None, **given: Any) -> Any:
+    given = {"trigger": "available-now", "slots": 2, "statestore_cache_max_bytes": 0, **given}
+    return (topology or counts()).start("app", log=folder / "log", state_dir=folder / "state", spark=spark, **given)
+
+
+def put(folder: Path, *values: str) -> None:
+    produce([(f"k{i}", value, i) for i, value in enumerate(values)], "in", value=str, log=folder / "log", partitions=2)
+
+
+def output(folder: Path) -> list[tuple[Any, Any]]:
+    return sorted((record.key, record.value) for record in consume("out", log=folder / "log"))
+
+
+def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
+    put(tmp_path, "a", "b", "a")
+    assert start(tmp_path, spark).await_termination()
+    put(tmp_path, "b")
+    streams = start(tmp_path, spark)
+    assert streams.await_termination()
+    assert output(tmp_path) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    with streams.store("counts") as store:
+        assert [(key, n) for key, n, _ in store.all()] == [("a", 2), ("b", 2)]
+    assert (streams.last_progress.records, streams.last_progress.lag) == (1, 0)
+
+
+def test_a_start_with_nothing_to_do_makes_no_commit(spark: Any, tmp_path: Path):
+    put(tmp_path, "a")
+    assert start(tmp_path, spark).await_termination()
+    again = start(tmp_path, spark)
+    assert again.await_termination()
+    assert again.last_progress is None
+
+
+def test_an_interval_takes_records_as_they_come_until_it_is_stopped(spark: Any, tmp_path: Path):
+    put(tmp_path, "a")
+    with start(tmp_path, spark, trigger="100 ms") as streams:
+        streams.process_all_available()
+        put(tmp_path, "a", "b")
+        streams.process_all_available()
+        assert output(tmp_path) == [("a", 1), ("a", 2), ("b", 1)]
+        assert streams.is_active
+        assert not streams.await_termination(timeout=0.2)
+    assert not streams.is_active
+    assert streams.exception() is None
+
+
+def test_a_second_program_under_the_same_id_is_refused(spark: Any, tmp_path: Path):
+    put(tmp_path, "a")
+    with start(tmp_path, spark, trigger="100 ms"), pytest.raises(AlreadyRunningError, match="'app' is running already"):
+        start(tmp_path, spark)
+
+
+def test_a_record_that_fails_stops_the_application_and_nothing_of_its_commit_counts(spark: Any, tmp_path: Path):
+    put(tmp_path, "1", "0")
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).map_values(lambda value: 1 // int(value), value=int).to("out")
+    streams = start(tmp_path, spark, builder.build())
+    with pytest.raises(ProcessingError, match="ZeroDivisionError") as error:
+        streams.await_termination()
+    assert "topic 'in'" in str(error.value)
+    assert "test_streams.py" in str(error.value)
+    assert list(consume("out", log=tmp_path / "log")) == []
+    assert not streams.is_active
+
+
+def test_a_session_that_is_given_stays_as_it_is(spark: Any, tmp_path: Path):
+    before = dict(spark.sparkContext.getConf().getAll()), spark.conf.get("spark.sql.shuffle.partitions")
+    put(tmp_path, "a")
+    streams = start(tmp_path, spark)
+    assert streams.spark is spark
+    assert streams.await_termination()
+    after = dict(spark.sparkContext.getConf().getAll()), spark.conf.get("spark.sql.shuffle.partitions")
+    assert after == before
+    assert spark.range(10).count() == 10
+
+
+def test_spark_shows_the_commits_and_stages_under_readable_names(spark: Any, tmp_path: Path):
+    put(tmp_path, "a")
+    store = spark.sparkContext._jsc.sc().statusStore()
+    seen = store.jobsList(None).size()
+    assert start(tmp_path, spark).await_termination()
+    jobs = store.jobsList(None)
+    names = {jobs.apply(i).description().getOrElse(None) or "" for i in range(jobs.size() - seen)}
+    named = sorted(name for name in names if name.startswith("penstock"))
+    assert named == ["penstock app: commit 0, stage 1 of 2", "penstock app: commit 0, stage 2 of 2"]
+
+
+def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
+    put(tmp_path, *"abcdefgh")
+    told: list[Any] = []
+    streams = start(tmp_path, spark, on_progress=told.append, commit_max_bytes=1, chunk_records=1)
+    assert streams.await_termination()
+    assert sum(progress.records for progress in told) == 8
+    assert [progress.commit for progress in told] == list(range(len(told)))
+    assert told[-1].lag == 0
+    assert all(progress.seconds > 0 for progress in told)
+
+
+def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: Path):
+    """A process imports, opens and warms up once; a batch that starts new ones would take seconds."""
+    put(tmp_path, "a")
+    with start(tmp_path, spark, trigger="100 ms") as streams:
+        streams.process_all_available()
+        began = time.monotonic()
+        put(tmp_path, "b")
+        streams.process_all_available()
+        commits = streams.last_progress.commit
+    assert commits == 1
+    assert time.monotonic() - began < 30
