@@ -67,10 +67,13 @@ def test_what_cannot_be_is_refused_at_once(build: Any, message: str):
     ],
 )
 def test_what_a_step_cannot_do_is_refused_when_it_is_built(step: Any, error: type[Exception], message: str):
-    builder = StreamsBuilder()
-    with pytest.raises(error, match=message):
+    def build() -> None:
+        builder = StreamsBuilder()
         step(builder.stream("in"))
         builder.build()
+
+    with pytest.raises(error, match=message):
+        build()
 
 
 def test_values_without_fields_have_no_field():

@@ -195,7 +195,7 @@ def test_a_key_and_an_id_do_not_run_into_each_other(run: Run):
 def test_keys_are_compared_in_the_type_that_is_given(run: Run):
     builder, stream = source(key=float, value=int)
     stream.deduplicate_by_key("10 s", Deduplicated.key_serde(int)).to("out", key=float)
-    with pytest.raises(ProcessingError, match="the serde 'int' cannot encode 1.5 of type float"):
+    with pytest.raises(ProcessingError, match=r"the serde 'int' cannot encode 1\.5 of type float"):
         run(builder, [(1.5, 1, 1)]).output()
 
 

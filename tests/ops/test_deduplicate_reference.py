@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,12 @@ def test_over_all_partitions_the_first_in_order_of_source_task_and_offset_wins(
     log.create_topic(TopicInfo("in", PARTITIONS))
     settings = Settings.load(environment={}, chunk_records=chunk)
     app = LocalApplication(builder.build(), "app", settings, log, LocalStorage(folder))
-    number = 0
-    for records in commits:
-        with log.writer("in", f"commit-{number}") as writer:
-            for number, (partition, id_, timestamp) in enumerate(records, number):
-                columns = INT.encode_all([number]), STR.encode_all([id_])
+    numbers = count()
+    for commit, records in enumerate(commits):
+        with log.writer("in", f"commit-{commit}") as writer:
+            for partition, id_, timestamp in records:
+                columns = INT.encode_all([next(numbers)]), STR.encode_all([id_])
                 writer.write(partition, *columns, np.array([timestamp], np.int64), None)
-            number += bool(records)
         log.append("in", writer.segments())
         app.run_until()
     app.close()
