@@ -16,6 +16,7 @@ from penstock.errors import ConfigError
 from penstock.sizes import to_bytes
 
 MIB = 1 << 20
+GUARANTEES = ("exactly_once", "at_least_once")
 
 _AT_LEAST_1 = ("commit_max_bytes", "chunk_records", "hot_max_bytes", "flush_rows", "flush_commits", "block_cache_bytes")
 
@@ -64,6 +65,8 @@ class Settings:
         chunk_records: how many records a task works on at once.
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
+        processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
+            so that a crash in between has records processed again on the state that they have changed already.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
     """
 
@@ -76,6 +79,7 @@ class Settings:
     commit_max_bytes: int = 256 * MIB
     chunk_records: int = 32_768
     on_error: str = "fail"
+    processing_guarantee: str = "exactly_once"
     output_partitions: int = 0
     hot_max_bytes: int = StateSettings.hot_max_bytes
     flush_rows: int = StateSettings.flush_rows
@@ -88,6 +92,10 @@ class Settings:
         kind, _, topic = self.on_error.partition(":")
         if kind not in ("fail", "skip", "dead_letter") or (kind == "dead_letter") != bool(topic):
             raise ConfigError(f"on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got {self.on_error!r}")
+        if self.processing_guarantee not in GUARANTEES:
+            raise ConfigError(
+                f"processing_guarantee must be one of {', '.join(GUARANTEES)}; got {self.processing_guarantee!r}"
+            )
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -102,6 +110,10 @@ class Settings:
                 f"snapshot_commits ({self.snapshot_commits}) must not be less than flush_commits "
                 f"({self.flush_commits}): a snapshot is taken at a flush"
             )
+
+    @property
+    def at_least_once(self) -> bool:
+        return self.processing_guarantee == "at_least_once"
 
     @property
     def state(self) -> StateSettings:

@@ -16,19 +16,20 @@ from typing import Any
 
 import program
 
+from penstock import Topology
 from penstock.engine.coordinator import Coordinator
 from penstock.log.file.log import FileLog
 from penstock.query.committed import committed_store
 from penstock.storage import LocalStorage
 
-_PROGRAM = str(Path(program.__file__))
+_PROGRAM = Path(program.__file__)
 _MOST_STARTS = 200
 _PATIENCE = 180
 
 
-def prepared(folder: Path, count: int) -> Path:
+def prepared(folder: Path, count: int, script: Path = _PROGRAM) -> Path:
     """A folder with the input topic."""
-    subprocess.run([sys.executable, _PROGRAM, str(folder), "--fill", str(count)], check=True)
+    subprocess.run([sys.executable, str(script), str(folder), "--fill", str(count)], check=True)
     return folder
 
 
@@ -38,9 +39,9 @@ def copy_of(base: Path, folder: Path) -> Path:
     return folder
 
 
-def outcome(folder: Path) -> dict[str, Any]:
+def outcome(folder: Path, topology: Topology | None = None) -> dict[str, Any]:
     """Everything that a program put out, record for record, and what its stores hold."""
-    topology, log = program.two_stages(), FileLog(folder / "log")
+    topology, log = topology or program.two_stages(), FileLog(folder / "log")
     found: dict[str, Any] = {}
     for topic in topology.sink_topics:
         for partition, end in enumerate(log.end_offsets(topic)):
@@ -64,8 +65,8 @@ def outcome(folder: Path) -> dict[str, Any]:
 class Program:
     """One start of the program."""
 
-    def __init__(self, folder: Path, mode: str, **environment: str):
-        command = [sys.executable, _PROGRAM, str(folder), mode]
+    def __init__(self, folder: Path, mode: str, script: Path = _PROGRAM, **environment: str):
+        command = [sys.executable, str(script), str(folder), mode]
         environ = {**os.environ, **environment}
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environ
@@ -122,12 +123,12 @@ class Program:
             pass
 
 
-def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: int) -> int:
+def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: int, script: Path = _PROGRAM) -> int:
     """Start the program until it ends by itself, killing parts of it at random moments; how often it was killed."""
     rng = random.Random(seed)
     killed = 0
     for _ in range(_MOST_STARTS):
-        running = Program(folder, mode)
+        running = Program(folder, mode, script)
         if killed < kills:
             killed += _kill_some(running, rng, kinds, kills - killed, 0.25 if mode == "--local" else 2.5)
         if running.wait():
@@ -150,12 +151,12 @@ def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int
     return killed
 
 
-def run_with_crash_at(folder: Path, mode: str, point: str, count: int) -> None:
+def run_with_crash_at(folder: Path, mode: str, point: str, count: int, script: Path = _PROGRAM) -> None:
     """Have the first process that comes to a named point for the so-many-th time killed there; then to the end."""
     marker = folder / f"{point}-{count}"
     at = f"{point}:{count}:{marker}"
     for _ in range(_MOST_STARTS):
-        if Program(folder, mode, PENSTOCK_CRASH_AT=at).wait():
+        if Program(folder, mode, script, PENSTOCK_CRASH_AT=at).wait():
             assert marker.exists(), f"no process came to {point} {count} times"
             return
     raise AssertionError(f"not done after {_MOST_STARTS} starts")

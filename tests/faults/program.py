@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,15 +68,16 @@ def fill(log: FileLog, count: int, partition_count: int = 4) -> None:
     log.append(INPUT, writer.segments())
 
 
-def settings(folder: Path) -> Settings:
-    return Settings.load(environment={}, state_dir=folder / "state", **SETTINGS)
+def settings(folder: Path, **more: Any) -> Settings:
+    return Settings.load(environment={}, state_dir=folder / "state", **SETTINGS, **more)
 
 
-def run_local(folder: Path) -> None:
+def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> None:
     """All commits in this process."""
     storage = LocalStorage(folder / "state" / "checkpoint")
     log = FileLog(folder / "log")
-    app = LocalApplication(two_stages(), APPLICATION, settings(folder), log, storage, folder / "state" / "tasks")
+    known = settings(folder, **more)
+    app = LocalApplication(topology or two_stages(), APPLICATION, known, log, storage, folder / "state" / "tasks")
     ends = app.coordinator.end_offsets()
     while (done := app.coordinator.step(ends)) is not None:
         print("commit", done.commit, flush=True)

@@ -6,6 +6,9 @@
     4. Each task commits its own state when it next hears of the new manifest, or reads it from the delta file.
 
 A crash before 2 leaves files that nobody refers to. A crash after 2 is made good by repeating 3 at the next start.
+
+At least once, the manifest of 2 has outputs and state without offsets, and a second one after 3 records the offsets.
+After a crash in between, the state is ahead of the offsets, and what was read is read and put out again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from penstock import errors
 from penstock.engine.exchange import ExchangeRef
@@ -145,7 +150,19 @@ class Coordinator:
         attempt = self._attempt(ends)
         if attempt is None:
             return None
+        before = self.manifest
         manifest = attempt.manifest()
+        if self.settings.at_least_once:
+            self._create(attempt.without_offsets(manifest))
+            crash_point("before-offsets")
+            manifest = msgspec.structs.replace(manifest, commit=manifest.commit + 1, sinks={})
+        self._create(manifest)
+        self._forget(before, attempt.exchange_files)
+        crash_point("after-forget")
+        return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
+
+    def _create(self, manifest: Manifest) -> None:
+        """Make a manifest the newest, and its records visible."""
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
             raise FencedError(
@@ -153,12 +170,9 @@ class Coordinator:
                 "one was taken over and stops. Its results up to the commit before are safe"
             )
         crash_point("after-manifest")
-        before, self.manifest = self.manifest, manifest
+        self.manifest = manifest
         self._publish(manifest)
         crash_point("after-publish")
-        self._forget(before, attempt.exchange_files)
-        crash_point("after-forget")
-        return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
     def _attempt(self, ends: Ends) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
@@ -198,7 +212,7 @@ class Coordinator:
                 for name in self.storage.list(f"deltas/{task}"):
                     if _commit_of(name) <= entry.snapshot:
                         self.storage.delete(name)
-        if self.manifest.commit % _KEEP_MANIFESTS == 0:
+        if self.manifest.commit // _KEEP_MANIFESTS > before.commit // _KEEP_MANIFESTS:
             self._forget_manifests()
 
     def _forget_manifests(self) -> None:
@@ -327,6 +341,15 @@ class Attempt:
         waiting = self._waiting()
         now = time.time_ns() // 1_000_000
         return Manifest(commit, tasks, sinks, waiting, dict(metrics), now)
+
+    def without_offsets(self, manifest: Manifest) -> Manifest:
+        """The same results and state, but nothing of what was read counts as read."""
+        old = self._before.tasks
+        tasks = {
+            name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})
+            for name, entry in manifest.tasks.items()
+        }
+        return msgspec.structs.replace(manifest, tasks=tasks, waiting=self._before.waiting)
 
 
 def _waiting_files(manifest: Manifest) -> set[str]:

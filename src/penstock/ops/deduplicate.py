@@ -73,7 +73,6 @@ class Deduplicate(Operator):
         key: the type of the keys.
         selector: tells the ids that count besides the keys; None to compare keys alone.
         interval: milliseconds.
-        replays: a record that comes again from the offset of its own entry is forwarded again.
         splits: duplicates go down a second branch instead of vanishing.
     """
 
@@ -86,7 +85,6 @@ class Deduplicate(Operator):
         interval: int,
         store: DeduplicationStore,
         clock: StreamTime,
-        replays: bool,
         splits: bool,
     ):
         self._node = node
@@ -96,7 +94,6 @@ class Deduplicate(Operator):
         self._interval = interval
         self._store = store
         self._clock = clock
-        self._replays = replays
         self._splits = splits
 
     def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
@@ -134,7 +131,7 @@ class Deduplicate(Operator):
             offsets = self._context.offsets(batch.position[rows])
             records = Records(batch.timestamp[rows], limits[rows], offsets)
             found = find_duplicates(Groups.by_number(codes), self._store.find(keys), records, self._interval)
-            duplicate[rows] = found.again if self._replays else found.duplicate
+            duplicate[rows] = found.again if self._context.replays else found.duplicate
             lasts = found.entries[records.timestamp[found.entries] >= limits[-1]]
             self._store.write(keys.take(codes[lasts]), records.timestamp[lasts], offsets[lasts])
             self._count(STORED, len(found.entries))

@@ -62,7 +62,8 @@ def find_duplicates(groups: Groups, entries: Entries, records: Records, interval
     is_ours = before >= groups.starts[groups.group]
     entry = np.where(is_ours, timestamp[before], entries.timestamps[groups.group])
     duplicate = (entry != NEVER) & (entry >= limit) & (timestamp >= entry - interval)
-    same = np.flatnonzero(duplicate & ~is_ours & (records.offset[groups.order] == entries.offsets[groups.group]))
+    is_known = (records.offset[groups.order] == entries.offsets[groups.group]) & (records.offset[groups.order] != NEVER)
+    same = np.flatnonzero(duplicate & ~is_ours & is_known & (timestamp == entry))
     _, firsts = np.unique(groups.group[same], return_index=True)
     again = duplicate.copy()
     again[same[firsts]] = False
