@@ -65,6 +65,13 @@ def window_as_json(key: Any, count: Any) -> tuple[Any, Any]:
     return key.key, pc.binary_join_element_wise('{"w":', start, ',"n":', n, "}", "")
 
 
+def w4(source: str, sink: str) -> Topology:
+    """One event of each key and id in ten minutes; the id is a field of the value."""
+    builder = StreamsBuilder()
+    builder.stream(source, key=str, value=dict).deduplicate_by_key_value("id", "10 minutes").to(sink)
+    return builder.build()
+
+
 def w7(source: str, sink: str) -> Topology:
     """A table grouped anew by region, with the number and the sum of its rows."""
     builder = StreamsBuilder()
@@ -127,6 +134,7 @@ WORKLOADS = (
     Workload("W0", "filter and project", w0, *_EVENTS),
     Workload("W1", "windowed count, every update", w1, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W1", "windowed count, last per commit", w1, *_EVENTS, result=("w", "n"), cache=True, at_least=10),
+    Workload("W4", "deduplication by id", w4, *_EVENTS, at_least=7),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )
 

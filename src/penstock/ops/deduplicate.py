@@ -130,8 +130,9 @@ class Deduplicate(Operator):
             keys, codes = group_keys(ids)
             offsets = self._context.offsets(batch.position[rows])
             records = Records(batch.timestamp[rows], limits[rows], offsets)
-            found = find_duplicates(Groups.by_number(codes), self._store.find(keys), records, self._interval)
-            duplicate[rows] = found.again if self._context.replays else found.duplicate
+            groups, known = Groups.by_number(codes), self._store.find(keys)
+            found = find_duplicates(groups, known, records, self._interval, self._context.replays)
+            duplicate[rows] = found.duplicate
             lasts = found.entries[records.timestamp[found.entries] >= limits[-1]]
             self._store.write(keys.take(codes[lasts]), records.timestamp[lasts], offsets[lasts])
             self._count(STORED, len(found.entries))

@@ -39,12 +39,12 @@ class Found(NamedTuple):
     entries: IntArray
     """The records that become entries of their ids."""
     duplicate: BoolArray
-    again: BoolArray
-    """The same, but a record from the very offset of its entry is none: it comes for the second time, after a crash."""
 
 
-def find_duplicates(groups: Groups, entries: Entries, records: Records, interval: int) -> Found:
+def find_duplicates(groups: Groups, entries: Entries, records: Records, interval: int, replays: bool = False) -> Found:
     """Apply the rules to the records of each id, which are a group, from the entries that the ids have.
+
+    With ``replays`` the very record that made an entry is no duplicate of it: it comes again after a crash.
 
     >>> groups = Groups.by_number(np.zeros(3, np.int64))
     >>> seconds = np.array([5, 15, 16])
@@ -62,12 +62,12 @@ def find_duplicates(groups: Groups, entries: Entries, records: Records, interval
     is_ours = before >= groups.starts[groups.group]
     entry = np.where(is_ours, timestamp[before], entries.timestamps[groups.group])
     duplicate = (entry != NEVER) & (entry >= limit) & (timestamp >= entry - interval)
-    is_known = (records.offset[groups.order] == entries.offsets[groups.group]) & (records.offset[groups.order] != NEVER)
-    same = np.flatnonzero(duplicate & ~is_ours & is_known & (timestamp == entry))
-    _, firsts = np.unique(groups.group[same], return_index=True)
-    again = duplicate.copy()
-    again[same[firsts]] = False
-    return Found(np.sort(groups.order[is_entry]), groups.unsort(duplicate), groups.unsort(again))
+    if replays:
+        offset, made_by = records.offset[groups.order], entries.offsets[groups.group]
+        same = np.flatnonzero(duplicate & ~is_ours & (timestamp == entry) & (offset == made_by) & (offset != NEVER))
+        _, firsts = np.unique(groups.group[same], return_index=True)
+        duplicate[same[firsts]] = False
+    return Found(np.sort(groups.order[is_entry]), groups.unsort(duplicate))
 
 
 class _Runs:

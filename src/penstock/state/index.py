@@ -33,6 +33,10 @@ class HashIndex:
     def nbytes(self) -> int:
         return self._rows.nbytes + self._hashes.nbytes
 
+    def hashes(self) -> HashArray:
+        """The hashes of all rows."""
+        return self._hashes[: self.size]
+
     def home(self, hashes: HashArray) -> IntArray:
         """Where the probing for each hash begins."""
         return (hashes & np.uint64(self._mask)).astype(np.int64)

@@ -178,9 +178,9 @@ class RowTable:
         """The times of all rows."""
         return self._times[: len(self)]
 
-    def timestamps(self) -> IntArray:
-        """The timestamps of all rows; anything goes where a row has no value."""
-        return self._timestamps[: len(self)]
+    def hashes(self) -> HashArray:
+        """The hashes of the keys of all rows."""
+        return self._index.hashes()
 
     def compact(self) -> None:
         """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more."""

@@ -215,8 +215,9 @@ class TransactionalKeyValueStore:
         """The committed rows that are not on disk yet, as they are to lie there, in order of their keys."""
         assert not self._undo, "only committed rows go to disk"
         rows = np.flatnonzero(self._dirty[: len(self._table)])
-        packed = pack_all(self._table.values(rows)).to_pylist()
-        return iter(sorted(zip(self._physical(rows), packed, strict=True)))
+        keys, packed = physical_keys(self._table.keys(rows)), pack_all(self._table.values(rows))
+        order = pc.array_sort_indices(keys)
+        return zip(keys.take(order).to_pylist(), packed.take(order).to_pylist(), strict=True)
 
     def flushed(self) -> None:
         """The dirty rows are on disk now."""

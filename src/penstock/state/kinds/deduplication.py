@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers
+from penstock.arrays import Binary, BoolArray, HashArray, IntArray, fixed_binary, last_numbers
 from penstock.state.database import Database
+from penstock.state.index import HashIndex
 from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part
-from penstock.state.transactional import ChangeSet, Row
+from penstock.state.transactional import Base, ChangeSet, Row
 
 SEGMENTS = 4
 """An interval is cut into so many segments; what is held beyond the interval is at most one of them."""
@@ -29,7 +30,21 @@ class Entries(NamedTuple):
 
 
 class DeduplicationSegment(TransactionalSegment):
-    """The entries of one stretch of time, by id alone."""
+    """The entries of one stretch of time, by id alone.
+
+    In memory for all of them are their times and, of those that are on disk alone, hashes of their ids: so an id that
+    is new is known to be new without a look at the disk.
+    """
+
+    def __init__(self, base: Base | None = None):
+        super().__init__(base)
+        self._on_disk: HashIndex | None = HashIndex() if self.is_all_here else None
+        self._times: list[IntArray] | None = [] if self.is_all_here else None
+
+    @property
+    def nbytes(self) -> int:
+        on_disk = 0 if self._on_disk is None else self._on_disk.nbytes
+        return super().nbytes + on_disk + sum(times.nbytes for times in self._times or ())
 
     def _logical(self, keys: Binary) -> Keys:
         return Keys(keys)
@@ -37,17 +52,42 @@ class DeduplicationSegment(TransactionalSegment):
     def seek(self, ids: Keys) -> IntArray:
         """The rows of ids, -1 for those without one; none are made."""
         rows = self._table.find(ids)
-        unknown = np.flatnonzero(rows < 0)
-        if unknown.size and not self.is_all_here:
-            rows[unknown] = self._load_known(ids.take(unknown))
+        if not self.is_all_here:
+            asked = np.flatnonzero(rows < 0)
+            if self._on_disk is not None:
+                asked = asked[_are_in(self._on_disk, ids.hashes[asked])]
+            if asked.size:
+                rows[asked] = self._load_known(ids.take(asked))
         self._touched[rows[rows >= 0]] = True
         return rows
 
+    def put(self, rows: IntArray, values: Values) -> None:
+        super().put(rows, values)
+        if self._times is not None:
+            self._times.append(values.timestamps)
+
     def count(self, low: int, high: int) -> int:
         """How many entries have a timestamp with ``low <= timestamp < high``."""
-        self.load_all()
-        timestamps = self._table.timestamps()[self._table.present()]
-        return int(np.count_nonzero((timestamps >= low) & (timestamps < high)))
+        if self._times is None:  # of a segment that was there before this process
+            self._times = [np.array([timestamp for _, _, timestamp in self.scan()], np.int64)]
+        if len(self._times) > 1:
+            self._times = [np.concatenate(self._times)]
+        return sum(int(np.count_nonzero((times >= low) & (times < high))) for times in self._times)
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._times = None
+
+    def evict(self, everything: bool = False) -> None:
+        if self._on_disk is not None:
+            leaves = self._table.present() & (everything | ~self._touched[: len(self._table)])
+            hashes = self._table.hashes()[leaves]
+            self._on_disk.add(hashes[~_are_in(self._on_disk, hashes)])
+        super().evict(everything)
+
+
+def _are_in(index: HashIndex, hashes: HashArray) -> BoolArray:
+    return index.find(hashes, index.home(hashes))[0] >= 0
 
 
 class DeduplicationStore(SegmentedStore):
@@ -108,7 +148,7 @@ class DeduplicationStore(SegmentedStore):
         assert keys.times is not None
         numbers = keys.times // self.segment_interval
         parts = []
-        for id_ in np.unique(numbers).tolist():
+        for id_ in sorted(set(numbers.tolist())):
             if id_ >= self.oldest_live_segment():
                 places = np.flatnonzero(numbers == id_)
                 part = keys.take(places)
