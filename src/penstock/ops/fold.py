@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
+from penstock.errors import SerdeError
 from penstock.ops.context import Context
 from penstock.ops.groups import Groups
 from penstock.plan.functions import UserFunction
@@ -133,6 +134,7 @@ class UserFold(Fold):
         functions: tuple[UserFunction, ...],
     ):
         self._node = node
+        self._serde = serde
         self._keeper = Keeper(serde)
         self._context = context
         self._initialize = initialize
@@ -147,6 +149,12 @@ class UserFold(Fold):
             old, new, failed = self._add_all(current, group_of, rows)
         else:
             old, new, failed = self._change_all(current, group_of, rows)
+        try:
+            after = self._keeper.column(new)
+            after.encoded()
+        except SerdeError:  # which row it is, is found when each is encoded by itself
+            self._keeper = Keeper(self._serde, careful=True)
+            return self.fold(groups, before, rows)
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
             self._context.failed(self._node, position, error, self._functions[0] if self._functions else None)
@@ -154,7 +162,6 @@ class UserFold(Fold):
         if failed:
             kept = np.ones(len(new), np.bool_)
             kept[[row for row, _ in failed]] = False
-        after = self._keeper.column(new)
         times = running_timestamps(groups, before, rows.timestamps, _not_null(after)[groups.order], kept)
         return Folded(after, self._keeper.column(old), times, kept)
 
@@ -164,6 +171,7 @@ class UserFold(Fold):
         new: list[Any] = []
         failed: list[tuple[int, Exception]] = []
         add, initialize, read, write = self._add, self._initialize, self._keeper.read, self._keeper.write
+        exact = self._keeper.exact
         for group, key, value in zip(group_of, rows.keys(), rows.add.decoded(), strict=True):
             stored = current[group]
             try:
@@ -175,7 +183,7 @@ class UserFold(Fold):
                     result = add(key, value, result)
                 else:
                     result = value
-                if result is not None:
+                if result is not None and type(result) is not exact:
                     result = write(result)
                 current[group] = result
             except Exception as error:
@@ -193,24 +201,24 @@ class UserFold(Fold):
         new: list[Any] = []
         failed: list[tuple[int, Exception]] = []
         add, subtract, initialize = self._add, self._subtract, self._initialize
-        read, write = self._keeper.read, self._keeper.write
+        read, write, exact = self._keeper.read, self._keeper.write, self._keeper.exact
         columns = zip(group_of, rows.keys(), rows.subtract.decoded(), rows.add.decoded(), strict=True)
         for group, key, gone, value in columns:
             stored = result = current[group]
             try:
-                if gone is not None and stored is not None:
-                    result = subtract(key, gone, read(stored))
-                    if result is not None:
-                        result = write(result)
+                if stored is not None:
+                    result = read(stored)
+                    if gone is not None:
+                        result = subtract(key, gone, result)
                 if value is not None:
                     if result is not None:
-                        result = add(key, value, read(result))
+                        result = add(key, value, result)
                     elif initialize is not None:
                         result = add(key, value, initialize())
                     else:
                         result = value
-                    if result is not None:
-                        result = write(result)
+                if result is not None and type(result) is not exact:
+                    result = write(result)
                 current[group] = result
             except Exception as error:
                 failed.append((len(new), error))
@@ -228,30 +236,35 @@ class Keeper:
 
     Values that cannot change in place are kept as they are; all others are kept as bytes, so that every call gets an
     aggregate of its own, the same one that it would get from the store.
+
+    Args:
+        careful: encode every aggregate by itself, so that one that cannot be encoded is found where it comes up.
     """
 
-    def __init__(self, serde: Serde):
+    def __init__(self, serde: Serde, careful: bool = False):
         self._serde = serde
+        self.exact = None if careful else serde.exact
         encode, decode = serde.converters
-        if serde.plain is None:
+        self._keeps_bytes = serde.plain is None and self.exact is None
+        if self._keeps_bytes:
             self.read: Callable[[Any], Any] = decode
             self.write: Callable[[Any], Any] = encode
         else:
             self.read = _same
-            self.write = self._write_plain
+            self.write = self._as_stored
 
-    def _write_plain(self, aggregate: Any) -> Any:
+    def _as_stored(self, aggregate: Any) -> Any:
         """The aggregate as it would come back from the store."""
-        if type(aggregate) is str or type(aggregate) is bytes:
+        if type(aggregate) is self.exact:
             return aggregate
         return self._serde.decode(self._serde.encode(aggregate))
 
     def load(self, data: Binary) -> list[Any]:
         """Aggregates out of the store, as they are kept."""
-        return data.to_pylist() if self._serde.plain is None else self._serde.decode_all(data)
+        return data.to_pylist() if self._keeps_bytes else self._serde.decode_all(data)
 
     def column(self, results: list[Any]) -> Column:
-        if self._serde.plain is None:
+        if self._keeps_bytes:
             return BytesColumn(pa.array(results, pa.binary()), self._serde)
         return ValuesColumn(results, self._serde)
 

@@ -36,6 +36,11 @@ class Serde(ABC):
     """The type of all decoded values, if such values cannot be changed in place and come back as they were."""
 
     @property
+    def exact(self) -> type | None:
+        """The type whose values, and no others, come back from bytes as they went in and cannot be changed in place."""
+        return self.plain if self.plain in (str, bytes) else None
+
+    @property
     def immutable(self) -> bool:
         """Whether decoded values cannot be changed in place, so that one that comes back is the one that went in."""
         return self.plain is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
@@ -31,11 +32,16 @@ class JsonSerde(Serde):
         if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.CustomType):
             raise SerdeError(f"JSON cannot be read into {type_!r}: it does not say what its fields are")
         self._encode = msgspec.json.Encoder().encode
-        self._immutable = _is_immutable(type_)
+        self._immutable = _is_immutable(type_, _SCALARS)
+        self._exact = type_ if type_ not in _SCALARS and _is_immutable(type_, _EXACT) else None
 
     @property
     def immutable(self) -> bool:
         return self._immutable
+
+    @property
+    def exact(self) -> type | None:
+        return self._exact
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -78,16 +84,20 @@ class JsonSerde(Serde):
 
 
 _SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
+_EXACT = frozenset((str, int, bool, type(None)))
+"""Scalars of which JSON makes no others; a float without a fraction may have been an int."""
 
 
-def _is_immutable(type_: Any) -> bool:
+def _is_immutable(type_: Any, scalars: frozenset[Any]) -> bool:
     """Whether values of a type are frozen through and through: frozen classes of scalars."""
-    if type_ in _SCALARS:
+    if get_origin(type_) in (Union, UnionType):
+        return all(_is_immutable(one, scalars) for one in get_args(type_))
+    if type_ in scalars:
         return True
     config = getattr(type_, "__struct_config__", None) or getattr(type_, "__dataclass_params__", None)
     if config is None or not config.frozen:
         return False
-    return all(_is_immutable(field) for field in get_type_hints(type_).values())
+    return all(_is_immutable(field, scalars) for field in get_type_hints(type_).values())
 
 
 def _shorten(data: bytes) -> str:
