@@ -14,7 +14,11 @@ from penstock.settings import MIB, Settings
 
 BASE, LARGE = 100_000, 5_000_000
 FEW, MANY = 10_000, 5_000_000
-SMALLER: Mapping[str, Any] = {"hot_max_bytes": 16 * MIB, "statestore_uncommitted_max_bytes": 16 * MIB}
+TIGHT: Mapping[str, Any] = {
+    "hot_max_bytes": 16 * MIB,
+    "statestore_uncommitted_max_bytes": 16 * MIB,
+    "commit_max_bytes": 32 * MIB,
+}
 WRITE_BUFFERS = 16 * MIB
 """What a task's database may keep in its write buffers."""
 
@@ -24,29 +28,34 @@ def measure(plan: Plan) -> Section:
     large, few, many = plan.size(LARGE), plan.size(FEW), plan.size(MANY)
     section = Section(
         "MEMORY: slots and all processes",
-        f"Peak private memory (without pages of files) of the larger slot while W1 (every update) reads {large:,} "
-        f"events in one available-now run. Its bound: what it is for {BASE:,} events, and for each task of the slot "
-        "hot_max_bytes, statestore_uncommitted_max_bytes, block_cache_bytes and the database's write buffers. Then "
-        "resident memory of the larger slot when W9 goes on from few or from many state entries. Its bound: "
-        "hot_max_bytes and block_cache_bytes of the slot's tasks.",
+        "Peak private memory (without pages of files) of the larger slot while W1 (every update) reads "
+        f"{large:,} events, and W9 as many distinct keys, in one available-now run. The bound: what W1 takes for "
+        f"{BASE:,} events, and for each task of the slot hot_max_bytes, statestore_uncommitted_max_bytes, "
+        "commit_max_bytes, block_cache_bytes and the database's write buffers. Tight settings: "
+        f"{', '.join(f'{name} {value // MIB} MiB' for name, value in TIGHT.items())}. Then resident memory of the "
+        "larger slot when W9 goes on from few or many state entries; the bound is hot_max_bytes and block_cache_bytes.",
     )
-    base, _ = _private(plan, BASE, {})
-    section.rows.append(Row(f"slot, {BASE:,} events", f"{base / MIB:.0f} MiB"))
-    for settings, label in (({}, "default settings"), (SMALLER, "16 MiB for rows, for writes")):
-        slot, everything = _private(plan, large, settings)
-        bound = base + _allowed(Settings.load(**settings), writes=True)
-        section.rows.append(at_most(f"slot, {large:,} events, {label}", slot / MIB, bound / MIB, "MiB"))
+    base, _ = _of_w1(plan, BASE, {})
+    section.rows.append(Row(f"slot, W1, {BASE:,} events", f"{base / MIB:.0f} MiB"))
+    for values, label in (({}, "default settings"), (TIGHT, "tight settings")):
+        slot, everything = _of_w1(plan, large, values)
+        bound = base + _working(Settings.load(**values))
+        section.rows.append(at_most(f"slot, W1, {large:,} events, {label}", slot / MIB, bound / MIB, "MiB"))
         section.rows.append(Row("driver, JVM and slots together", f"{everything / MIB:.0f} MiB"))
-    without, full = _resident(plan, few), _resident(plan, many)
-    section.rows.append(Row(f"slot, {few:,} state entries", f"{without / MIB:.0f} MiB"))
-    section.rows.append(Row(f"slot, {many:,} state entries", f"{full / MIB:.0f} MiB"))
-    limit = _allowed(Settings.load(), writes=False)
-    section.rows.append(at_most("slot, many less few entries", (full - without) / MIB, limit / MIB, "MiB"))
+    settings = Settings.load()
+    _, without = _of_w9(plan, few)
+    filling, full = _of_w9(plan, many)
+    bound = base + _working(settings)
+    section.rows.append(at_most(f"slot, W9, {many:,} distinct keys", filling / MIB, bound / MIB, "MiB"))
+    section.rows.append(Row(f"slot, resident, {few:,} state entries", f"{without / MIB:.0f} MiB"))
+    section.rows.append(Row(f"slot, resident, {many:,} state entries", f"{full / MIB:.0f} MiB"))
+    limit = _caches(settings)
+    section.rows.append(at_most("slot, resident, many less few", (full - without) / MIB, limit / MIB, "MiB"))
     return section
 
 
-def _private(plan: Plan, records: int, settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Peak private bytes of the larger slot, and of everything, in a run of W1."""
+def _of_w1(plan: Plan, records: int, settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Peak private bytes of the larger slot, and of everything."""
     source = data.fill_once(plan.penstock.log, "events", records)
     plan.penstock.clear("out")
     options = [option for name, value in settings.items() for option in ("--set", f"{name}={value}")]
@@ -55,17 +64,17 @@ def _private(plan: Plan, records: int, settings: Mapping[str, Any]) -> tuple[int
     return max(slot.peak_private for slot in cost.slots), cost.peak_private
 
 
-def _resident(plan: Plan, entries: int) -> int:
-    """Peak resident bytes of the larger slot in a run that begins with so many state entries."""
+def _of_w9(plan: Plan, entries: int) -> tuple[int, int]:
+    """Of the larger slot: peak private bytes while so many entries are made, and resident bytes when it goes on."""
     log = plan.penstock.log
     plan.penstock.clear("in", "out")
     data.fill(log, "in", data.distinct(entries))
     job = plan.penstock.job("W9", ["in"])
-    _run(plan, job)
+    filling = _run(plan, job)
     data.produce(log, "in", data.events(BASE))
-    cost = _run(plan, job)
+    going_on = _run(plan, job)
     plan.penstock.clear("in", "out")
-    return max(slot.peak_rss for slot in cost.slots)
+    return max(slot.peak_private for slot in filling.slots), max(slot.peak_rss for slot in going_on.slots)
 
 
 def _run(plan: Plan, job: list[str]) -> Cost:
@@ -74,8 +83,17 @@ def _run(plan: Plan, job: list[str]) -> Cost:
     return cost
 
 
-def _allowed(settings: Settings, writes: bool) -> int:
-    """What the settings allow the tasks of a slot; there is a task for each partition."""
-    tasks = -(-data.PARTITIONS // min(data.PARTITIONS, os.cpu_count() or 1))
-    caches = settings.hot_max_bytes + settings.block_cache_bytes
-    return tasks * (caches + (settings.statestore_uncommitted_max_bytes + WRITE_BUFFERS if writes else 0))
+def _caches(settings: Settings) -> int:
+    """What the tasks of a slot may keep of their state; there is a task for each partition."""
+    return _tasks() * (settings.hot_max_bytes + settings.block_cache_bytes)
+
+
+def _working(settings: Settings) -> int:
+    """What the tasks of a slot may take while they work."""
+    commit = settings.commit_max_bytes + settings.statestore_uncommitted_max_bytes
+    return _caches(settings) + _tasks() * (commit + WRITE_BUFFERS)
+
+
+def _tasks() -> int:
+    """How many tasks a slot has."""
+    return -(-data.PARTITIONS // min(data.PARTITIONS, os.cpu_count() or 1))
