@@ -65,7 +65,6 @@ class _Run:
             self._log.create_topic(TopicInfo(topic, partition_count))
         streams = start(
             self._topology,
-            application_id=f"oracle-{random.randrange(10**9)}",
             log=self._log,
             spark=spark,
             trigger="20 ms",
