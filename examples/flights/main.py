@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import feed
 import summary
+from penstock.metrics import Metric
 from topology import topology
 
 COMMIT_BYTES = 1 << 20  # the whole year fits into one commit; small ones show how it goes on
@@ -40,7 +42,7 @@ def penstock() -> str:
     return "penstock" if shutil.which("penstock") else os.path.relpath(Path(sys.executable).parent / "penstock")
 
 
-def run(console: Console, log: Path, state_dir: Path, records: int) -> dict[str, int]:
+def run(console: Console, log: Path, state_dir: Path, records: int) -> Mapping[Metric, float]:
     """Process all that is in the log, and stop; the counters."""
     console.print("Starting Spark ...")
     streams = topology.start(
@@ -55,7 +57,7 @@ def run(console: Console, log: Path, state_dir: Path, records: int) -> dict[str,
         task = bar.add_task("", total=records)
         streams.on_progress(lambda progress: bar.update(task, completed=progress.total_records))
         streams.await_termination()
-    return dict(streams.metrics())
+    return streams.metrics()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock import Windowed, consume
+from penstock.metrics import Metric, total
 from topology import Aircraft, Departures
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -34,12 +36,12 @@ def most_delayed(hours: Hours, count: int) -> Hours:
     return sorted(known, key=lambda hour: (-hour[1].mean_delay, hour[0].start, hour[0].key))[:count]
 
 
-def late(metrics: dict[str, int]) -> int:
+def late(metrics: Mapping[Metric, float]) -> int:
     """How many records came after their window had closed, and were dropped."""
-    return sum(count for name, count in metrics.items() if name.endswith("|expired-window|dropped-records-total"))
+    return int(total(metrics, "late-record-drop-total"))
 
 
-def show(console: Console, log: Path, records: int, metrics: dict[str, int]) -> None:
+def show(console: Console, log: Path, records: int, metrics: Mapping[Metric, float]) -> None:
     """Print what a run found out."""
     hours = list(newest(log, "departures", Departures).items())
     aircraft = newest(log, "aircraft", Aircraft)

@@ -143,7 +143,7 @@ def test_dropped_records_are_counted():
     driver.pipe_input("in", "a", None)
     driver.pipe_input("in", "a", "x")
     assert driver.dropped_records_total() == 2
-    assert {(m.name, m.reason): n for m, n in driver.metrics().items()} == {
+    assert {(m.name, m.reason): n for m, n in driver.metrics().items() if m.name == "dropped-records-total"} == {
         ("dropped-records-total", "null-key"): 1,
         ("dropped-records-total", "null-value"): 1,
     }

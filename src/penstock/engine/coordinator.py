@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +37,7 @@ from penstock.errors import (
 )
 from penstock.faults import crash_point
 from penstock.log.base import Log, Segment
+from penstock.metrics import add_up
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -330,17 +330,17 @@ class Attempt:
         before, commit = self._before, self._before.commit + 1
         tasks = dict(before.tasks)
         sinks: dict[str, list[Segment]] = {}
-        metrics = Counter(before.metrics)
+        metrics = dict(before.metrics)
         for name, done in self._done.items():
             old = tasks.get(name, TaskEntry())
             previous = old.changed if self._has_state(name) else -1
             tasks[name] = TaskEntry(done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot)
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
-            metrics.update(done.metrics)
+            add_up(metrics, done.metrics)
         waiting = self._waiting()
         now = time.time_ns() // 1_000_000
-        return Manifest(commit, tasks, sinks, waiting, dict(metrics), now)
+        return Manifest(commit, tasks, sinks, waiting, metrics, now)
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
         """The same results and state, but nothing of what was read counts as read."""

@@ -98,7 +98,8 @@ def lower(lowering: Lowering) -> Operator:
     part = lowering.part
     if part.kind == "source":
         timestamp = getattr(part.node, "timestamp", None)
-        return Source(part.name, lowering.context, timestamp, lowering.decodes)
+        clock = lowering.state.clock(part.name)
+        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock)
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return Sink(part.name, lowering.context, part.node.key, part.node.value)
     return LOWER[type(part.node)](part.node, lowering)

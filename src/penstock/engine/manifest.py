@@ -44,7 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: dict[str, dict[str, list[ExchangeRef]]] = {}
     """Records in repartition topics that a task could not take any more in this commit, by task and topic."""
     metrics: dict[str, int] = {}
-    """All counters since the application's first start."""
+    """All figures since the application's first start, see ``penstock.metrics``."""
     at: int = 0
     """Wall-clock time in ms."""
 

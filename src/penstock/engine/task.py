@@ -17,6 +17,7 @@ from penstock.engine.reader import Input, Reader
 from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
+from penstock.metrics import labelled
 from penstock.ops.context import Context, DeadLetter, Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
@@ -99,7 +100,7 @@ class Task:
             delta=delta,
             numbers=self.state.numbers(),
             snapshot=self.state.snapshot,
-            metrics={f"{self.id}|{m.node}|{m.reason}|{m.name}": n for m, n in self.context.metrics.items()},
+            metrics=labelled(str(self.id), self.context.metrics),
             records=records,
         )
 

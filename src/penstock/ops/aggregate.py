@@ -16,7 +16,7 @@ from penstock.columns import BytesColumn, WindowedColumn
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
-from penstock.ops.context import LATE_DROP, Context
+from penstock.ops.context import Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers
@@ -127,8 +127,7 @@ class WindowAggregate(Aggregate):
         row, start, within = self._assign(batch.timestamp)
         is_open = self._ends(start) > closed_at[row]
         if not is_open.all():
-            self._context.drop(self._node, batch.position[row[~is_open]], "expired-window")
-            self._context.count(LATE_DROP, self._node, int(np.count_nonzero(~is_open)))
+            self._context.drop(self._node, batch.position[row[~is_open]], CLOSED_WINDOW)
             row, start, within = row[is_open], start[is_open], within[is_open]
         if not len(row):
             return None

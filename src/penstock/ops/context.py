@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,13 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
+from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
 from penstock.plan.functions import UserFunction, is_own_file
 
-DROPPED = "dropped-records-total"
-LATE_DROP = "late-record-drop-total"
-EXPIRED_WINDOW_DROP = "expired-window-record-drop-total"
-SKIPPED = "skipped-records-total"
-DEAD_LETTERS = "dead-letter-records-total"
+_log = logging.getLogger(__name__)
+
+CLOSED_WINDOW = "expired-window"
+"""The reason of drops that count as late records."""
 
 
 class Origin(NamedTuple):
@@ -39,15 +38,6 @@ class DeadLetter(NamedTuple):
 
     origin: Origin
     reason: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What a counter counts: its Kafka name, the node, and why."""
-
-    name: str
-    node: str = ""
-    reason: str = ""
 
 
 class Context:
@@ -71,7 +61,7 @@ class Context:
         self.task = task
         self.topic_bytes = topic_bytes or (lambda positions: np.zeros(len(positions), np.int64))
         """How long the topics' names are that records at some positions, ascending, came from."""
-        self.metrics: Counter[Metric] = Counter()
+        self.metrics: dict[Metric, int] = {}
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
@@ -82,14 +72,44 @@ class Context:
         self._origin = origin
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
-        self.metrics[Metric(name, node, reason)] += by
+        """Add to a counter, or take one figure into what is kept of all (see ``penstock.metrics``)."""
+        metric = Metric(name, node, reason)
+        self.metrics[metric] = combined(name, self.metrics[metric], by) if metric in self.metrics else by
+
+    def observe(self, name: str, node: str, figures: IntArray) -> None:
+        """Record figures of which the least, the largest and the average are kept."""
+        if len(figures):
+            self.count(f"{name}-recordings", node, len(figures))
+            self.count(f"{name}-sum", node, int(figures.sum()))
+            self.count(f"{name}-min", node, int(figures.min()))
+            self.count(f"{name}-max", node, int(figures.max()))
 
     def drop(self, node: str, positions: IntArray, reason: str) -> None:
         """Count records that an operator leaves out by Kafka's rules."""
         if len(positions):
             self.count(DROPPED, node, len(positions), reason)
+            if reason == CLOSED_WINDOW:
+                self.count(LATE, node, len(positions))
             if self.dropped_positions is not None:
                 self.dropped_positions.append(positions)
+            if _log.isEnabledFor(logging.DEBUG):
+                self._log_drops(node, positions, reason)
+
+    def expired(self, store: str, kind: str, count: int) -> None:
+        """Count records that a store did not take because its retention has passed.
+
+        Args:
+            kind: ``window`` or ``session``.
+        """
+        if count:
+            self.count(EXPIRED, store, count, kind)
+
+    def _log_drops(self, node: str, positions: IntArray, reason: str) -> None:
+        for position in positions.tolist():
+            at = self._origin(position)
+            _log.debug(
+                "%s drops topic %s, partition %d, offset %d: %s", node, at.topic, at.partition, at.offset, reason
+            )
 
     def failed(self, node: str, position: int, error: Exception, function: UserFunction | None = None) -> None:
         """A record failed in a node: raise, or count it as left out.

@@ -54,6 +54,8 @@ class Emissions(NamedTuple):
     """The row of the chunk at which it happens."""
     update: IntArray
     """Which update: a row of the chunk, or, numbered on from these, an entry from before."""
+    time: IntArray
+    """The time of the entry."""
 
 
 class Plan(NamedTuple):
@@ -130,7 +132,7 @@ def _in_order(chunk: Chunk, due: Entries, at: IntArray, update: IntArray, time: 
     number = np.concatenate([group_of, len(chunk.keys) + np.arange(len(due.times))])
     by_time = in_order(time, every.take(pa.array(number[update])))
     order = by_time[np.argsort(at[by_time], kind="stable")]
-    return Emissions(at[order], update[order])
+    return Emissions(at[order], update[order], time[order])
 
 
 class Ledger(NamedTuple):
@@ -147,15 +149,11 @@ class Ledger(NamedTuple):
         over = np.flatnonzero((self.records > limits.records) | (self.nbytes > limits.nbytes))
         return int(over[0]) if over.size else None
 
-    def count_into(self, numbers: dict[str, int]) -> None:
-        """Move a buffer's numbers on: what is held now, and for averages a recording at every update, and one more
-        where entries were let go of, as Kafka Streams has it."""
-        numbers["records"], numbers["bytes"] = int(self.records[-1]), int(self.nbytes[-1])
-        numbers["recordings"] = numbers.get("recordings", 1) + len(self.records) + int(self.evicts.sum())
-        for name, put, after in (("records", self.put_records, self.records), ("bytes", self.put_bytes, self.nbytes)):
-            total = int(put.sum()) + int(after[self.evicts].sum())
-            numbers[f"{name}-sum"] = numbers.get(f"{name}-sum", 0) + total
-            numbers[f"{name}-max"] = max(numbers.get(f"{name}-max", 0), int(put.max()))
+    def recordings(self) -> tuple[IntArray, IntArray]:
+        """What is recorded of records and bytes: at every update, and once more where entries were let go of, as
+        Kafka Streams has it."""
+        records = np.concatenate([self.put_records, self.records[self.evicts]])
+        return records, np.concatenate([self.put_bytes, self.nbytes[self.evicts]])
 
 
 def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, records: int, nbytes: int) -> Ledger:
@@ -218,6 +216,7 @@ class OneByOne:
         self._next = next(self._before, None)
         self._at: list[int] = []
         self._update: list[int] = []
+        self._time: list[int] = []
         self.replaced: list[int] = []
         """The keys whose entries from before the chunk replaced and then let go of."""
 
@@ -237,7 +236,7 @@ class OneByOne:
         kept = sorted(self._written)
         written = [self._written[key] for key in kept]
         return Plan(
-            Emissions(np.array(self._at, np.int64), np.array(self._update, np.int64)),
+            Emissions(*(np.array(column, np.int64) for column in (self._at, self._update, self._time))),
             np.array(kept, np.int64),
             np.array([entry.row for entry in written], np.int64),
             np.array([entry.time for entry in written], np.int64),
@@ -291,12 +290,14 @@ class OneByOne:
         self._records -= 1
         if self._next is not None and (not self._queue or self._next[:2] < self._queue[0][:2]):
             self._update.append(self._count + len(self._gone))
+            self._time.append(self._next.time)
             self._gone.append(self._next.place)
             self._nbytes -= self._next.size
             key = self._number.get(self._next.key)
             self._next = next(self._before, None)
         else:
-            key = heapq.heappop(self._queue)[2]
+            time, _, key = heapq.heappop(self._queue)
+            self._time.append(time)
             written = self._written.pop(key)
             self._update.append(written.row)
             self._nbytes -= written.size

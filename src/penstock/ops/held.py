@@ -13,24 +13,26 @@ from penstock.arrays import Binary, IntArray, concat, fixed_binary, null_mask, n
 from penstock.batch import HEADERS
 
 _NULL = -1
-_HEAD = 20
+_HEAD = 28
 _EMPTY = pa.scalar(b"", pa.binary())
 
 
 class Updates(NamedTuple):
     """Some updates: new and old values, the value before the first of those that were held back (``prior``), record
-    headers, and how many bytes each one counts as."""
+    headers, how many bytes each one counts as, and the stream time when it came (``seen``)."""
 
     new: Binary
     old: Binary
     prior: Binary
     headers: Any
     sizes: IntArray
+    seen: IntArray
 
     def take(self, rows: IntArray) -> Updates:
         chosen = pa.array(rows)
         headers = None if self.headers is None else self.headers.take(chosen)
-        return Updates(self.new.take(chosen), self.old.take(chosen), self.prior.take(chosen), headers, self.sizes[rows])
+        new, old, prior = (part.take(chosen) for part in (self.new, self.old, self.prior))
+        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows])
 
     def join(self, other: Updates) -> Updates:
         """These, then the others."""
@@ -45,13 +47,15 @@ class Updates(NamedTuple):
             concat([self.prior, other.prior]),
             headers,
             np.concatenate([self.sizes, other.sizes]),
+            np.concatenate([self.seen, other.seen]),
         )
 
     def pack(self) -> Binary:
-        """All of it in one value each: the size and the lengths of the parts in 4 bytes, then the parts."""
+        """All of it in one value each: the size and the lengths of the parts in 4 bytes, the time in 8, the parts."""
         parts = [self.new, self.old, self.prior, _pack_headers(self.headers, len(self.sizes))]
-        head = np.empty((len(self.sizes), 5), "<i4")
+        head = np.empty((len(self.sizes), 7), "<i4")
         head[:, 0] = self.sizes
+        head[:, 5:] = self.seen.astype("<i8").view("<i4").reshape(-1, 2)
         for column, part in enumerate(parts, 1):
             missing = null_mask(part)
             length = spans(part).length
@@ -66,7 +70,9 @@ def unpack(packed: Binary) -> Updates:
     """The reverse of ``pack``; no value may be null."""
     where = spans(packed)
     places = where.start[:, None] + np.arange(_HEAD)
-    head = np.ascontiguousarray(where.data[places]).view("<i4").astype(np.int64)
+    head = np.ascontiguousarray(where.data[places]).view("<i4")
+    seen = np.ascontiguousarray(head[:, 5:]).view("<i8").ravel().astype(np.int64)
+    head = head.astype(np.int64)
     start, parts = where.start + _HEAD, []
     for column in range(1, 5):
         length = np.maximum(head[:, column], 0)
@@ -74,11 +80,11 @@ def unpack(packed: Binary) -> Updates:
         parts.append(slices(where.data, start, length, valid) if valid.any() else nulls(len(packed)))
         start = start + length
     new, old, prior, headers = parts
-    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0])
+    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen)
 
 
 def no_updates() -> Updates:
-    return Updates(nulls(0), nulls(0), nulls(0), None, np.zeros(0, np.int64))
+    return Updates(nulls(0), nulls(0), nulls(0), None, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _pack_headers(headers: Any, count: int) -> Binary:

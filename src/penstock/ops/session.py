@@ -16,7 +16,7 @@ from penstock.batch import Batch, Changes
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
-from penstock.ops.context import EXPIRED_WINDOW_DROP, LATE_DROP, Context
+from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
@@ -147,11 +147,10 @@ class SessionAggregate(Operator):
     def _count(self, batch: Batch, updates: Updates) -> None:
         """Count the drops, and deal with the records that failed."""
         if updates.late:
-            self._context.drop(self._node, batch.position[updates.late], "expired-window")
-            self._context.count(LATE_DROP, self._node, len(updates.late))
+            self._context.drop(self._node, batch.position[updates.late], CLOSED_WINDOW)
         if updates.not_stored:
             self._context.drop(self._node, batch.position[updates.not_stored], "expired-window-of-store")
-            self._context.count(EXPIRED_WINDOW_DROP, self._node, len(updates.not_stored), self._store.name)
+            self._context.expired(self._store.name, "session", len(updates.not_stored))
         for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
             self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
 

@@ -23,6 +23,10 @@ from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer
 from penstock.state.rows import Keys, Values
 
 EMITTED = "suppression-emit-total"
+COUNT = "suppression-buffer-count"
+SIZE = "suppression-buffer-size"
+OVERTIME = "intermediate-result-suppression-overtime"
+"""How much longer a result was held back than was needed: the time from its last update until it was due."""
 
 _CONTEXT_BYTES = 8 + 8 + 8 + 4
 """What Kafka Streams counts for an entry besides its data: the buffer's time, the record's time, offset, partition."""
@@ -86,7 +90,8 @@ class Suppress(Operator):
         old = nulls(len(batch)) if batch.old is None else batch.old.encoded()
         new = batch.value.encoded()
         sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + self._context_bytes(batch)
-        return _Work(batch, keys, codes, chunk, new, old, sizes, _unpack_present(values.data))
+        seen = expiry + self._buffer.retention
+        return _Work(batch, keys, codes, chunk, new, old, sizes, seen, _unpack_present(values.data))
 
     def _times(self, batch: Changes) -> IntArray:
         if not self._until_close:
@@ -152,21 +157,34 @@ class Suppress(Operator):
         if plan.kept.size:
             located = self._buffer.locate(work.keys.at(plan.kept, plan.time))
             self._buffer.put(located, Values(done.updates.take(plan.row).pack(), work.batch.timestamp[plan.row]))
-        done.ledger.count_into(self._buffer.numbers)
+        self._record(done.ledger)
+
+    def _record(self, ledger: Ledger) -> None:
+        numbers, context, name = self._buffer.numbers, self._context, self._buffer.name
+        for what, kept, recordings in zip((COUNT, SIZE), ("records", "bytes"), ledger.recordings(), strict=True):
+            if kept not in numbers:
+                context.observe(what, name, np.zeros(1, np.int64))  # as Kafka Streams does when a buffer opens
+            context.observe(what, name, recordings)
+        numbers["records"], numbers["bytes"] = int(ledger.records[-1]), int(ledger.nbytes[-1])
+        context.count(f"{COUNT}-current", name, numbers["records"])
+        context.count(f"{SIZE}-current", name, numbers["bytes"])
 
     def _emit(self, work: _Work, done: _Done) -> Changes | None:
-        at, update = done.plan.emissions
+        at, update, time = done.plan.emissions
         batch = work.batch
         every = done.updates.join(done.before)
         if self._until_close and update.size:
             exists = every.new.take(pa.array(update)).is_valid().to_numpy(zero_copy_only=False)
-            at, update = at[exists], update[exists]
+            at, update, time = at[exists], update[exists], time[exists]
         if not update.size:
             return None
         self._context.count(EMITTED, self._node, len(update))
         number = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
         keys = concat([work.keys.data, done.gone.keys]).take(pa.array(number[update]))
         sent = every.take(update)
+        in_time = time <= work.chunk.expiry[at]
+        overtime = (time + self._buffer.retention - sent.seen)[in_time]
+        self._context.observe(OVERTIME, self._node, np.maximum(overtime, 0))
         stamps = np.concatenate([batch.timestamp, done.gone.values.timestamps])[update]
         serde = batch.value.serde
         order = (*take_order(batch.order, at), np.arange(len(at)))
@@ -186,6 +204,8 @@ class _Work(NamedTuple):
     old: Binary
     sizes: IntArray
     """Of each update, without what was before its episode."""
+    seen: IntArray
+    """The stream time at each update."""
     held: Updates
     """For each key; of size 0 where nothing was held."""
 
@@ -198,7 +218,7 @@ class _Work(NamedTuple):
             prior = concat([self.old, self.held.prior]).take(pa.array(source))
             same = pc.equal(prior, self.old).fill_null(False).to_numpy(zero_copy_only=False)
             sizes = sizes + np.where(same, 0, _lengths(prior))
-        return Updates(self.new, self.old, prior, self.batch.headers, sizes)
+        return Updates(self.new, self.old, prior, self.batch.headers, sizes, self.seen)
 
     def sizer(self) -> Callable[[int, int], int]:
         """The size of an update, by its row and the row at which its episode began."""
@@ -236,10 +256,10 @@ def _unpack_present(packed: Binary) -> Updates:
     places = np.full(len(packed), -1, np.int64)
     places[present] = np.arange(present.size)
     chosen = pa.array(places, mask=places < 0)
-    sizes = np.zeros(len(packed), np.int64)
-    sizes[present] = found.sizes
+    sizes, seen = np.zeros(len(packed), np.int64), np.zeros(len(packed), np.int64)
+    sizes[present], seen[present] = found.sizes, found.seen
     headers = None if found.headers is None else found.headers.take(chosen)
-    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, sizes)
+    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, sizes, seen)
 
 
 def _lengths(data: Binary) -> IntArray:

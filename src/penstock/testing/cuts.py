@@ -18,7 +18,7 @@ from penstock.engine.task import Task
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from penstock.ops.context import DROPPED, Metric
+from penstock.metrics import DROPPED, Metric, readable, total
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
@@ -180,19 +180,14 @@ class CutDriver:
         node, spec = specs[name]
         return view_of(self._stores(name), spec, node)
 
-    def metrics(self) -> dict[Metric, int]:
-        """All counters of all tasks."""
+    def metrics(self) -> dict[Metric, float]:
+        """All figures of all tasks, by their Kafka names."""
         self.commit()
-        total: dict[Metric, int] = {}
-        for label, value in self._application.coordinator.manifest.metrics.items():
-            _, node, reason, name = label.split("|")
-            metric = Metric(name, node, reason)
-            total[metric] = total.get(metric, 0) + value
-        return total
+        return readable(self._application.coordinator.manifest.metrics)
 
     def dropped_records_total(self) -> int:
         """How many records were dropped by Kafka's rules so far."""
-        return sum(value for metric, value in self.metrics().items() if metric.name == DROPPED)
+        return int(total(self.metrics(), DROPPED))
 
     def dropped_inputs(self) -> list[int]:
         """For each drop so far the number of the input record that caused it, from 0; sorted."""

@@ -16,7 +16,8 @@ from penstock.engine.flow import Flow, Outputs
 from penstock.engine.layout import topic_sizes
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
-from penstock.ops.context import Context, Metric, Origin
+from penstock.metrics import DROPPED, Metric, labelled, readable, total
+from penstock.ops.context import Context, Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -147,17 +148,16 @@ class TopologyTestDriver:
         """A state store, for reading: ``get``, ``range``, ``all``; window stores also ``fetch``."""
         return self._view(name)
 
-    def metrics(self) -> dict[Metric, int]:
-        """All counters of all tasks."""
-        total: dict[Metric, int] = {}
-        for _, _, context in self._tasks:
-            for metric, value in context.metrics.items():
-                total[metric] = total.get(metric, 0) + value
-        return total
+    def metrics(self) -> dict[Metric, float]:
+        """All figures of all tasks, by their Kafka names."""
+        figures: dict[str, int] = {}
+        for _, state, context in self._tasks:
+            figures |= labelled(state.task, context.metrics)
+        return readable(figures)
 
     def dropped_records_total(self) -> int:
         """How many records were dropped by Kafka's rules so far."""
-        return sum(value for metric, value in self.metrics().items() if metric.name == "dropped-records-total")
+        return int(total(self.metrics(), DROPPED))
 
     # --- inside --------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from penstock.engine.spark.source import FORMAT, START, OffsetsSource
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
+from penstock.metrics import Metric, readable
 from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -237,9 +238,12 @@ class Streams:
         """For each source topic the offsets, by partition, up to which everything is processed and committed."""
         return self._coordinator.offsets()
 
-    def metrics(self) -> dict[str, int]:
-        """All counters since the application's first start, by task, node, reason and name."""
-        return dict(self._coordinator.manifest.metrics)
+    def metrics(self) -> dict[Metric, float]:
+        """All figures since the application's first start, as of the last commit.
+
+        Names, groups and tags are those of Kafka Streams; a rate is the difference of a total between two looks.
+        """
+        return readable(self._coordinator.manifest.metrics, self.application_id)
 
     def store(self, name: str) -> Any:
         """A state store as of the last commit, for reading."""

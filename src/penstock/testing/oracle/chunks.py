@@ -9,7 +9,7 @@ from penstock.testing.cuts import CutDriver
 from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, read, store_rows
+from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, figures_of, read, store_rows
 
 
 def runner(seed: int) -> Runner:
@@ -38,6 +38,7 @@ def _run(case: Spec, build: Build, driver: CutDriver, outcome: Outcome) -> None:
     entry_of = [index for index, entry in enumerate(case["input"]) if "topic" in entry]
     outcome.dropped = [entry_of[number] for number in driver.dropped_inputs()]
     outcome.dropped_total = driver.dropped_records_total()
+    outcome.metrics = figures_of(driver.topology, driver.metrics())
     for topic in build.outputs:
         outcome.output += _output(driver, topic)
     outcome.stores = {name: store_rows(driver.store(name)) for name in build.stores}

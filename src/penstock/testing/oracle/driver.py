@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.testing.driver import TopologyTestDriver
 from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, as_json, read, store_rows
+from penstock.testing.oracle.outcome import Outcome, as_json, figures_of, read, store_rows
 
 
 def run(case: Spec) -> Outcome:
@@ -33,6 +33,7 @@ def run(case: Spec) -> Outcome:
             row = {"after": index, "topic": topic, "key": as_json(record.key), "value": as_json(record.value)}
             outcome.output.append({**row, "timestamp": record.timestamp})
     outcome.dropped_total = driver.dropped_records_total()
+    outcome.metrics = figures_of(driver.topology, driver.metrics())
     outcome.stores = {name: store_rows(driver.store(name)) for name in build.stores}
     return outcome
 

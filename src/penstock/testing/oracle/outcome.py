@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.durations import MAX_MS
+from penstock.metrics import Metric
+from penstock.plan import nodes
+from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, KeyValueView, SessionView, VersionedView, WindowView
 from penstock.record import Windowed
 from penstock.testing.oracle.functions import Spec
@@ -25,6 +28,8 @@ class Outcome:
     reads: list[Row] | None = None
     stores: dict[str, list[Any]] = field(default_factory=dict)
     dropped_total: int | None = None
+    metrics: dict[str, Any] | None = None
+    """Those that ``figures_of`` knows."""
     error: Exception | None = None
     error_when: str = ""
     error_after: int | None = None
@@ -89,6 +94,36 @@ def differences(case: Spec, outcome: Outcome) -> list[str]:
         found.append(_first_difference("reads", outcome.reads, expected.get("reads", [])))
     if "error" not in expected:
         found += _stores_differ(expected.get("stores", {}), outcome)
+        found += _metrics_differ(expected.get("metrics", {}), outcome.metrics or {})
+    return found
+
+
+def _metrics_differ(expected: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    known = {name: figures for name, figures in ours.items() if name in expected}
+    return [
+        f"{name} {figures}, expected {expected[name]}" for name, figures in known.items() if figures != expected[name]
+    ]
+
+
+def figures_of(topology: Topology, metrics: Mapping[Metric, float]) -> dict[str, Any]:
+    """The figures of a case's ``metrics``. Lateness is left out where several topics are read: here every source goes
+    by its own time, there by that of all."""
+    of_node: dict[tuple[str, str], float] = {(metric.node, metric.name): figure for metric, figure in metrics.items()}
+
+    def figures(name: str, of: list[str]) -> list[float]:
+        return [of_node.get((node, name), 0) for node in sorted(of)]
+
+    suppressions = [node for node in topology.nodes if isinstance(node, nodes.Suppress)]
+    buffers = [node.store.name for node in suppressions]
+    found: dict[str, Any] = {}
+    if suppressions:
+        found["suppression-emit-total"] = figures("suppression-emit-total", [node.name for node in suppressions])
+        for what in ("count-avg", "count-max", "size-avg", "size-max"):
+            found[f"suppression-buffer-{what}"] = figures(f"suppression-buffer-{what}", buffers)
+    sources = [part for sub in topology.sub_topologies for part in sub.parts if part.kind == "source"]
+    if len(sources) == 1 and len(sources[0].topics) == 1:
+        for name in ("record-lateness-avg", "record-lateness-max"):
+            (found[name],) = figures(name, [sources[0].name])
     return found
 
 

@@ -21,6 +21,7 @@ from penstock.engine.spark.streams import Streams, start
 from penstock.errors import PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.metrics import DROPPED, total
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.testing.oracle.build import Build
@@ -111,9 +112,7 @@ class _Run:
         streams.process_all_available()
 
     def _collect(self, streams: Streams) -> None:
-        self.outcome.dropped_total = sum(
-            count for name, count in streams.metrics().items() if name.endswith("|dropped-records-total")
-        )
+        self.outcome.dropped_total = int(total(streams.metrics(), DROPPED))
         for topic in self._build.outputs:
             self.outcome.output += list(self._output(topic))
         self.outcome.stores = {name: store_rows(streams.store(name)) for name in self._build.stores}

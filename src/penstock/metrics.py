@@ -1,0 +1,114 @@
+"""What the engine counts and measures: names and tags, and how figures add up from commit to commit.
+
+Every commit's manifest holds all figures since the application's first start, so a crash neither loses nor repeats
+any. A name's ending says how it goes on: ``-max`` and ``-min`` keep the extreme, ``-current`` the newest, all others
+add up. An average is kept as ``-sum`` and ``-recordings`` and becomes ``-avg`` when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+DROPPED = "dropped-records-total"
+LATE = "late-record-drop-total"
+EXPIRED = "expired-window-record-drop-total"
+SKIPPED = "skipped-records-total"
+DEAD_LETTERS = "dead-letter-records-total"
+LATENESS = "record-lateness"
+
+_SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
+
+
+class Metric(NamedTuple):
+    """What a figure is of.
+
+    >>> Metric("suppression-buffer-count-max", "final-store", task="0_1").tags
+    {'task-id': '0_1', 'buffer-id': 'final-store'}
+    """
+
+    name: str
+    """Its Kafka name."""
+    node: str = ""
+    """The node, or the store where the figure is that of a store."""
+    reason: str = ""
+    """Why, where there are several reasons; the store's type where the figure is that of a store."""
+    task: str = ""
+    client: str = ""
+    """The application."""
+
+    @property
+    def group(self) -> str:
+        """The group that Kafka Streams has it in."""
+        if self._is_of_store:
+            return f"stream-{self.reason}-state-metrics"
+        return "stream-buffer-metrics" if self._is_of_buffer else "stream-processor-node-metrics"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags that Kafka Streams gives it."""
+        node = "buffer-id" if self._is_of_buffer else "processor-node-id"
+        if self._is_of_store:
+            node = f"{self.reason}-state-id"
+        every = {"client-id": self.client, "task-id": self.task, node: self.node}
+        if not self._is_of_store:
+            every["reason"] = self.reason
+        return {name: tag for name, tag in every.items() if tag}
+
+    @property
+    def _is_of_store(self) -> bool:
+        return self.name == EXPIRED
+
+    @property
+    def _is_of_buffer(self) -> bool:
+        return self.name.startswith("suppression-buffer-")
+
+
+def add_up(total: dict[str, int], labelled: Mapping[str, int]) -> None:
+    """Take the figures of a commit into those of all before."""
+    for label, figure in labelled.items():
+        total[label] = combined(label, total[label], figure) if label in total else figure
+
+
+def combined(name: str, before: int, now: int) -> int:
+    """A figure after another recording.
+
+    >>> combined("record-lateness-max", 7, 5), combined("late-record-drop-total", 7, 5)
+    (7, 12)
+    """
+    if name.endswith("-max"):
+        return max(before, now)
+    if name.endswith("-min"):
+        return min(before, now)
+    return now if name.endswith("-current") else before + now
+
+
+def labelled(task: str, figures: Mapping[Metric, int]) -> dict[str, int]:
+    """A task's figures as a manifest holds them."""
+    return {f"{task}|{metric.node}|{metric.reason}|{metric.name}": figure for metric, figure in figures.items()}
+
+
+def readable(labelled: Mapping[str, int], client: str = "") -> dict[Metric, float]:
+    """The figures of a manifest, with averages.
+
+    >>> readable({"0_0|source||record-lateness-sum": 9, "0_0|source||record-lateness-recordings": 2})
+    {Metric(name='record-lateness-avg', node='source', reason='', task='0_0', client=''): 4.5}
+    """
+    found: dict[Metric, float] = {}
+    for label, figure in labelled.items():
+        task, node, reason, name = label.split("|")
+        if name.endswith(_SUM):
+            recordings = labelled[label.removesuffix(_SUM) + _RECORDINGS]
+            found[Metric(name.removesuffix(_SUM) + _AVERAGE, node, reason, task, client)] = figure / recordings
+        elif not name.endswith(_RECORDINGS):
+            found[Metric(name, node, reason, task, client)] = figure
+    return found
+
+
+def total(figures: Mapping[Metric, float], name: str) -> float:
+    """A counter of all nodes and tasks together.
+
+    >>> total({Metric("late-record-drop-total", "a"): 2, Metric("late-record-drop-total", "b"): 3}, LATE)
+    5
+    """
+    return sum(figure for metric, figure in figures.items() if metric.name == name)
