@@ -181,7 +181,7 @@ def test_in_kip_94s_own_form_a_record_later_than_the_retention_is_aggregated_and
         (windowed("a", 85, 87), 2, 87),
     ]
     assert ran.store("sessions") == [(windowed("a", 100, 100), 1), (windowed("a", 85, 87), 2)]
-    assert ran.counted("expired-window-record-drop-total") == {("KSTREAM-AGGREGATE-0000000001", "sessions"): 2}
+    assert ran.counted("expired-window-record-drop-total") == {("sessions", "session"): 2}
     assert ran.counted("late-record-drop-total") == {}
 
 

@@ -16,7 +16,7 @@ from penstock.columns import BytesColumn, WindowedColumn
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
-from penstock.ops.context import Context
+from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers

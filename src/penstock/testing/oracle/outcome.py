@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from penstock.durations import MAX_MS
 from penstock.metrics import Metric
 from penstock.plan import nodes
@@ -99,10 +101,8 @@ def differences(case: Spec, outcome: Outcome) -> list[str]:
 
 
 def _metrics_differ(expected: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    known = {name: figures for name, figures in ours.items() if name in expected}
-    return [
-        f"{name} {figures}, expected {expected[name]}" for name, figures in known.items() if figures != expected[name]
-    ]
+    wrong = [name for name in ours if name in expected and not np.allclose(ours[name], expected[name], 0, 1e-6)]
+    return [f"{name} {ours[name]}, expected {expected[name]}" for name in wrong]
 
 
 def figures_of(topology: Topology, metrics: Mapping[Metric, float]) -> dict[str, Any]:
