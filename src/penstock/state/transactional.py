@@ -60,6 +60,8 @@ class TransactionalKeyValueStore:
         self.base = base
         self.is_all_here = base is None or base.is_empty
         """Whether all rows are in memory, so that nothing has to be looked up on disk."""
+        self.has_committed = not self.is_all_here
+        """Whether any row was ever committed."""
         self._table = RowTable()
         self._dirty: BoolArray = np.zeros(0, np.bool_)
         self._touched: BoolArray = np.zeros(0, np.bool_)
@@ -185,6 +187,7 @@ class TransactionalKeyValueStore:
 
     def commit(self) -> None:
         """Keep what the transaction wrote, and begin the next one."""
+        self.has_committed = self.has_committed or bool(self._undo)
         self._begin()
         self._table.compact()
 

@@ -91,7 +91,9 @@ class SegmentedStore(StateStore):
             self.observed_stream_time = stream_time
             oldest = self.oldest_live_segment()
             for id_ in [id_ for id_ in self._segments if id_ < oldest]:
-                self._expired[id_] = self._segments.pop(id_)
+                segment = self._segments.pop(id_)
+                if segment.has_committed:  # a rollback brings it back
+                    self._expired[id_] = segment
 
     @property
     def earliest_visible(self) -> int:
