@@ -1,7 +1,7 @@
 """The workloads put out what Kafka Streams' rules say, and the recorded figures follow from the same rules."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import chain
 
 import msgspec
@@ -37,6 +37,18 @@ def window_counts(placed):
     return updates
 
 
+def deduplicated(placed):
+    """An event is kept when none of its key and id was kept within ten minutes before or after it."""
+    kept, out = defaultdict(list), []
+    for key, value, timestamp in chain(*placed):
+        event = json.loads(value)
+        times = kept[key, event["id"]]
+        if all(abs(timestamp - time) > 10 * MINUTE for time in times):
+            times.append(timestamp)
+            out.append((key, event))
+    return out
+
+
 def region_totals(placed):
     """An account that moves is put out twice: its old region without it, its new region with it."""
     accounts, numbers, sums, updates = {}, Counter(), Counter(), []
@@ -58,7 +70,7 @@ def region_totals(placed):
     return updates
 
 
-RULES = {"W0": filtered, "W1": window_counts, "W7": region_totals}
+RULES = {"W0": filtered, "W1": window_counts, "W4": deduplicated, "W7": region_totals}
 
 
 def placed_rows(inputs, share, partition_count):
