@@ -90,5 +90,6 @@ def test_a_store_and_a_materialized_together_are_refused():
 
 
 def test_another_kind_of_store_is_refused():
-    with pytest.raises(ConfigError, match="the kind of a store must be one of persistent, in_memory; got 'rocks'"):
+    kinds = "persistent, in_memory, versioned, versioned_in_memory"
+    with pytest.raises(ConfigError, match=f"the kind of a store must be one of {kinds}; got 'rocks'"):
         Materialized(kind="rocks")

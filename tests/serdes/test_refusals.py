@@ -95,7 +95,7 @@ def test_one_wrong_value_among_many_is_found():
         (of(Order), b'{"item": "x", "amount": "2"}', r"Expected `int`, got `str` - at `\$\.amount`; the bytes are"),
         (of(Flight), b'{"carrier": 5}', r"Expected `str`, got `int` - at `\$\.carrier`; the bytes are"),
         (of(list[int]), b'[1, "x"]', r"Expected `int`, got `str` - at `\$\[1\]`; the bytes are"),
-        (WINDOWED, b"1234567", "a windowed key has at least 8 bytes, got 7: b'1234567'"),
+        (WINDOWED, b"1234567", r"the serde 'windowed\[str, 10\]' reads at least 8 bytes, got 7: b'1234567'"),
         (WINDOWED, b"\xff12345678", "not UTF-8: "),
         (TimeWindowedSerde(INT, 10), b"12345678", "the serde 'int' needs 8 bytes, got 0: b''"),
     ],
