@@ -49,7 +49,8 @@ Ends = dict[str, list[int]]
 """For each topic the offsets, by partition, up to which to read."""
 
 _KEEP_MANIFESTS = 100
-_ATTEMPTS = 5
+_PAUSES = (0.0, 0.5, 2.0, 5.0)
+"""How long to wait before an attempt is repeated, in seconds: a process that died may take a while to be replaced."""
 
 
 class StageRunner(Protocol):
@@ -176,18 +177,19 @@ class Coordinator:
 
     def _attempt(self, ends: Ends) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
-        for _ in range(_ATTEMPTS - 1):
+        for pause in _PAUSES:
             attempt = Attempt(self, ends)
             try:
                 return attempt if attempt.run() else None
             except LostWorkError as error:
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
+            time.sleep(pause)
         attempt = Attempt(self, ends)
         try:
             return attempt if attempt.run() else None
         except LostWorkError as error:
             raise CommitError(
-                f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed {_ATTEMPTS} times, "
+                f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed {len(_PAUSES) + 1} times, "
                 f"the last time because {error}; everything up to commit {self.manifest.commit} is safe. Look for the "
                 "cause in the logs of Spark's executors and start again"
             ) from error
