@@ -118,16 +118,16 @@ def merge(batches: list[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     depth = max(len(batch.order) for batch in batches)
-    columns = [_order_columns(batch, depth) for batch in batches]
+    columns = [order_columns(batch.order, len(batch), depth) for batch in batches]
     order = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
     rows = np.lexsort(order[::-1])
     joined = _join(batches, tuple(order))
     return joined.take(rows)
 
 
-def _order_columns(batch: Batch, depth: int) -> list[IntArray]:
-    count = len(batch)
-    columns = [np.full(count, c, np.int64) if isinstance(c, int) else c for c in batch.order]
+def order_columns(order: Order, count: int, depth: int) -> list[IntArray]:
+    """An order of so many records as so many arrays."""
+    columns = [np.full(count, c, np.int64) if isinstance(c, int) else c for c in order]
     return columns + [np.zeros(count, np.int64)] * (depth - len(columns))
 
 

@@ -154,6 +154,71 @@ class KTable:
         )
         return KGroupedTable(self._graph, self._graph.add(node), keys, values, name)
 
+    def join(
+        self,
+        other: KTable,
+        joiner: Callable[..., Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
+        right value), makes of the two; every change of either side changes the result.
+
+        >>> from penstock.testing import pipe
+        >>> def doubled_and_itself(stream):
+        ...     table = stream.to_table()
+        ...     return table.map_values(lambda value: 2 * value).join(table, lambda left, right: [left, right])
+        >>> pipe(doubled_and_itself, [("a", 1), ("a", None)])
+        [('a', [2, 1]), ('a', [2, 1])]
+
+        Args:
+            other: the right side; it has keys of the same type, and topics of as many partitions.
+            joiner: makes a value of both values.
+            value: the type of the results.
+            store, materialized: how the result is kept; without them it is kept nowhere.
+            name: the step's name.
+        """
+        return self._join(nodes.INNER, other, joiner, value, materialized_of(materialized, store), name)
+
+    def left_join(
+        self,
+        other: KTable,
+        joiner: Callable[..., Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The same for every key of this table; where the other one has no value the function gets None for it."""
+        return self._join(nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name)
+
+    def outer_join(
+        self,
+        other: KTable,
+        joiner: Callable[..., Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The same for every key of either table; where one has no value the function gets None for it."""
+        return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name)
+
+    def _join(
+        self,
+        kind: str,
+        other: KTable,
+        joiner: Callable[..., Any],
+        value: Any,
+        given: Materialized | None,
+        name: str | None,
+    ) -> KTable:
+        from penstock.dsl.joins import join_tables
+
+        return join_tables(kind, self, other, joiner, value, given, name)
+
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _name(self, prefix: str, given: str | None) -> str:

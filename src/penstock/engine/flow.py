@@ -31,6 +31,8 @@ class Flow:
     """Runs chunks through the operators of one task, in topological order."""
 
     def __init__(self, topology: Topology, sub: SubTopology, state: TaskState, context: Context, caching: bool):
+        self._context = context
+        context.looked_up = frozenset(topology.facts.looked_up)
         decodes = decoded_columns(sub)
         number = {part.name: i for i, part in enumerate(sub.parts)}
         below: list[list[int]] = [[] for _ in sub.parts]
@@ -53,6 +55,7 @@ class Flow:
         return self._run({}, flush=True)
 
     def _run(self, inputs: dict[str, Batch], flush: bool) -> Outputs:
+        self._context.written.clear()
         results: list[Batch | tuple[Batch, ...] | None] = []
         outputs: Outputs = {}
         for part, operator, above, branches in self._steps:

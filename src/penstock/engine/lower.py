@@ -17,6 +17,16 @@ from penstock.ops.flat_map import FlatMap
 from penstock.ops.fold import fold_of
 from penstock.ops.functions import Caller
 from penstock.ops.group_by import TableGroupBy
+from penstock.ops.joiner import Joiner
+from penstock.ops.lookup import (
+    FilterLookup,
+    Lookup,
+    MapLookup,
+    SessionLookup,
+    StoreLookup,
+    SuppressLookup,
+    WindowLookup,
+)
 from penstock.ops.map import Map, MapValues, SelectKey
 from penstock.ops.peek import Peek
 from penstock.ops.repartition import KeyFilter
@@ -27,6 +37,7 @@ from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
 from penstock.ops.suppress import Suppress
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, TableWriter, ToStream
+from penstock.ops.table_join import NEEDS, JoinLookup, TableJoinMerge, TableJoinSide
 from penstock.ops.versioned_table import VersionedTableStore
 from penstock.plan import nodes
 from penstock.plan.fields import Field
@@ -80,7 +91,7 @@ class Lowering:
         store = self.store(spec)
         if isinstance(store, VersionedStore):
             return VersionedTableStore(self.name, self.context, store, self.sends_old)
-        return TableStore(store, self.sends_old, self.caches(spec))
+        return TableStore(self.context, store, self.sends_old, self.caches(spec))
 
 
 def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
@@ -296,6 +307,43 @@ def _suppress(node: nodes.Suppress, at: Lowering) -> Operator:
     return Suppress(at.name, at.context, buffer, clock, final, limits, shuts_down, at.sends_old)
 
 
+def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
+    if at.part.role == "merge":
+        return TableJoinMerge(at.table_store(), at.sends_old)
+    is_left = at.part.role == "this"
+    own, other = node.parents if is_left else node.parents[::-1]
+    needs = NEEDS[node.kind] if is_left else NEEDS[node.kind].swapped()
+    joiner = Joiner(at.caller(node.joiner), node.value, swapped=not is_left)
+    is_versioned = own in at.facts.versioned
+    return TableJoinSide(at.name, at.context, joiner, lookup_of(other, at), needs, at.sends_old, is_versioned)
+
+
+def lookup_of(table: Node, at: Lowering) -> Lookup:
+    """Where the values of a table can be looked up."""
+    spec = at.facts.stores.get(table)
+    if spec is not None and not isinstance(table, nodes.Suppress):
+        store = at.store(spec)
+        assert spec.value is not None
+        if isinstance(store, WindowStore):
+            return WindowLookup(at.context, store, spec.value)
+        if isinstance(store, SessionStore):
+            return SessionLookup(at.context, store, spec.value)
+        assert isinstance(store, KeyValueStore | VersionedStore)
+        return StoreLookup(at.context, store, spec.value)
+    above = [lookup_of(parent, at) for parent in table.parents]
+    if isinstance(table, nodes.TableFilter):
+        return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
+    if isinstance(table, nodes.TableMapValues):
+        return MapLookup(above[0], TableMapValues(at.caller(table.mapper), table.value, False, None))
+    if isinstance(table, nodes.Suppress):
+        buffer = at.store(table.store)
+        assert isinstance(buffer, TimeOrderedBuffer)
+        return SuppressLookup(above[0], at.context, buffer, table.suppressed.time_ms is None)
+    assert isinstance(table, nodes.TableJoin)
+    joiner = Joiner(at.caller(table.joiner), table.value)
+    return JoinLookup(joiner, above[0], above[1], NEEDS[table.kind])
+
+
 LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Filter: _filter,
     nodes.Map: _map,
@@ -322,4 +370,5 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.SessionAggregate: _session_aggregate,
     nodes.TableAggregate: _table_aggregate,
     nodes.Suppress: _suppress,
+    nodes.TableJoin: _table_join,
 }

@@ -22,6 +22,7 @@ from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.versioned_aggregate import VersionedAggregateStore
+from penstock.ops.written import Written
 from penstock.serdes.windowed import TimeWindowedSerde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.versioned import VersionedStore
@@ -59,6 +60,8 @@ class Aggregate(Operator):
         located = self._store.locate(keys)
         before = located.get()
         folded = self._fold.fold(groups, before, rows)
+        if self._store.name in self._context.looked_up:
+            self._note(groups, keys, before, folded, result)
         last = groups.last_rows
         stored = folded.new.take(last).encoded()
         self._store.put(located, Values(stored, np.where(_is_null(stored), -1, folded.timestamps[last])))
@@ -67,6 +70,15 @@ class Aggregate(Operator):
             return None
         changes = result.as_changes(folded.new, folded.timestamps, folded.old if self._sends_old else None)
         return changes if folded.kept is None else changes.keep(folded.kept)
+
+    def _note(self, groups: Groups, keys: Keys, before: Values, folded: Folded, result: Batch) -> None:
+        """Note the writes for those who look things up in the store; the store has not been written yet."""
+        codes, times = groups.unsort(groups.group), None
+        if isinstance(self._store, WindowStore) and keys.times is not None:
+            now = self._store.observed_stream_time
+            times = np.maximum.accumulate(np.concatenate([[now], keys.times[codes]]))
+        values = Values(folded.new.encoded(), folded.timestamps)
+        self._context.written[self._store.name] = Written(keys, before, codes, values, result.order, times)
 
     def _last_of_each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
         """The last update of each key, with the value that the store had before as the old one."""

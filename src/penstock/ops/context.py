@@ -14,6 +14,7 @@ from penstock.batch import Batch
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
+from penstock.ops.written import Written
 from penstock.plan.functions import UserFunction, is_own_file
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,10 @@ class Context:
         self.topic_bytes = topic_bytes or (lambda positions: np.zeros(len(positions), np.int64))
         """How long the topics' names are that records at some positions, ascending, came from."""
         self.metrics: dict[Metric, int] = {}
+        self.written: dict[str, Written] = {}
+        """What the present chunk has written into the stores that others look things up in, by their names."""
+        self.looked_up: frozenset[str] = frozenset()
+        """The stores whose writes are to be noted in ``written``."""
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""

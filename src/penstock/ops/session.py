@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from penstock.arrays import IntArray
+from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
@@ -20,10 +21,12 @@ from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
+from penstock.ops.written import Written
 from penstock.serdes import SessionWindowedSerde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.session import Sessions, SessionStore
 from penstock.state.packed import Entries
+from penstock.state.rows import Keys, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,13 @@ class SessionAggregate(Operator):
         live = self._live(loaded, len(keys))
         process(self._fold, self._gap, groups, live, batch, bounds, updates)
         self._count(batch, updates)
+        time_before = self._store.observed_stream_time
         self._store.advance(int(bounds.timestamps.max()))
         self._write(loaded, updates, live)
-        return self._emit(batch, updates)
+        changes = self._changes(batch, updates)
+        if changes is not None and self._store.name in self._context.looked_up:
+            self._note(loaded, changes, bounds, batch, time_before)
+        return self._emit(changes)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
@@ -162,7 +169,7 @@ class SessionAggregate(Operator):
         data = self._fold.column(list(aggregates)).encoded()
         self._store.write(loaded, removed, Entries(_ints(owner), _ints(end), _ints(start), data))
 
-    def _emit(self, batch: Batch, updates: Updates) -> Changes | None:
+    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
         rows = _ints(updates.row)
         if not len(rows):
             return None
@@ -174,10 +181,34 @@ class SessionAggregate(Operator):
         key = WindowedColumn(wide.key, start, end, self._serde)
         wide = replace(wide.with_key(key), order=(*wide.order, number))
         new, old = self._fold.column(updates.new).take(order), self._fold.column(updates.old).take(order)
-        if self._cache is not None:
-            self._cache.add(wide.as_changes(new, end, old))
+        return wide.as_changes(new, end, old)
+
+    def _emit(self, changes: Changes | None) -> Changes | None:
+        if changes is None:
             return None
-        return wide.as_changes(new, end, old if self._sends_old else None)
+        if self._cache is not None:
+            self._cache.add(changes)
+            return None
+        return changes if self._sends_old else replace(changes, old=None)
+
+    def _note(self, loaded: Sessions, changes: Changes, bounds: Bounds, batch: Batch, time_before: int) -> None:
+        """Note the writes, and what there was before, for those who look things up in the store."""
+        old = loaded.entries
+        owners = loaded.keys.data.take(pa.array(old.row))
+        there = self._serde.encode_windows(owners, old.second, old.first)
+        encoded = concat([there, changes.key.encoded()]).dictionary_encode()
+        codes = encoded.indices.to_numpy().astype(np.int64)
+        count = len(encoded.dictionary)
+        place = np.full(count, -1, np.int64)
+        place[codes[: len(old)]] = np.arange(len(old))
+        before = Values(old.data.take(pa.array(place, mask=place < 0)), np.full(count, -1, np.int64))
+        before.timestamps[codes[: len(old)]] = old.first
+        now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
+        times = np.maximum(np.concatenate([[time_before], now]), time_before)
+        values = Values(changes.value.encoded(), changes.timestamp)
+        self._context.written[self._store.name] = Written(
+            Keys(encoded.dictionary), before, codes[len(old) :], values, changes.order, times
+        )
 
 
 def process(

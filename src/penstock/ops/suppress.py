@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, concat, nulls, spans
-from penstock.batch import Batch, Changes, take_order
+from penstock.batch import Batch, Changes, order_columns, take_order
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.errors import BufferFullError
 from penstock.ops.base import Operator
@@ -18,6 +18,7 @@ from penstock.ops.context import Context
 from penstock.ops.episodes import NOT_HELD, Chunk, Ledger, Limits, OneByOne, Plan, ledger_of, plan_of
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.held import Updates, no_updates, unpack
+from penstock.ops.written import Written
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer
 from penstock.state.rows import Keys, Values
@@ -27,6 +28,13 @@ COUNT = "suppression-buffer-count"
 SIZE = "suppression-buffer-size"
 OVERTIME = "intermediate-result-suppression-overtime"
 """How much longer a result was held back than was needed: the time from its last update until it was due."""
+
+HELD = 1
+FREE = 0
+"""Stand as timestamps of the values before what is held back."""
+
+_BEHIND = 2**62
+"""Behind all that records cause that are sent on."""
 
 _CONTEXT_BYTES = 8 + 8 + 8 + 4
 """What Kafka Streams counts for an entry besides its data: the buffer's time, the record's time, offset, partition."""
@@ -76,6 +84,8 @@ class Suppress(Operator):
             if self._shuts_down:
                 raise self._full(batch, full, done.ledger)
             done = self._without_room(work, int(expiry[-1]))
+        if self._buffer.name in self._context.looked_up:
+            self._context.written[self._buffer.name] = self._note(work, done)
         self._write(work, done)
         return self._emit(work, done)
 
@@ -169,6 +179,33 @@ class Suppress(Operator):
         context.count(f"{COUNT}-current", name, numbers["records"])
         context.count(f"{SIZE}-current", name, numbers["bytes"])
 
+    def _note(self, work: _Work, done: _Done) -> Written:
+        """What keys are held, with which value before, from which record on; before the buffer is written.
+
+        A record that is sent on still finds its key held.
+        """
+        at, update = done.plan.emissions
+        count, rows, number = len(at), np.arange(len(work.batch)), np.arange(len(at))
+        keys = concat([work.keys.data, done.gone.keys]).dictionary_encode()
+        key_of = keys.indices.to_numpy().astype(np.int64)
+        update_key = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
+        codes = key_of[np.concatenate([work.codes, update_key[update]])]
+        distinct = Keys(keys.dictionary)
+        times = np.zeros(len(distinct), np.int64)
+        times[key_of] = np.concatenate(
+            [work.chunk.times[work.chunk.groups.order[work.chunk.groups.starts]], done.gone.times]
+        )
+        before = held_before(self._buffer, distinct, times)
+        depth = len(work.batch.order)
+        columns = [column[np.concatenate([rows, at])] for column in order_columns(work.batch.order, len(rows), depth)]
+        columns += [np.concatenate([np.zeros(len(rows), np.int64), number])]
+        columns += [np.concatenate([np.zeros(len(rows), np.int64), np.full(count, _BEHIND)])]
+        in_order = np.lexsort(columns[::-1])
+        prior = concat([done.updates.prior, nulls(count)])
+        is_held = np.where(np.arange(len(rows) + count) < len(rows), HELD, FREE)
+        values = Values(prior.take(pa.array(in_order)), is_held[in_order])
+        return Written(distinct, before, codes[in_order], values, tuple(column[in_order] for column in columns))
+
     def _emit(self, work: _Work, done: _Done) -> Changes | None:
         at, update, time = done.plan.emissions
         batch = work.batch
@@ -243,6 +280,18 @@ class _Done(NamedTuple):
     """Entries from before of which the plan speaks."""
     before: Updates
     """The same, unpacked."""
+
+
+def held_before(buffer: TimeOrderedBuffer, keys: Keys, times: IntArray) -> Values:
+    """For each key the value before the update that began its entry; ``HELD``, or ``FREE``, as timestamp.
+
+    Args:
+        times: the time of each key, where times follow from keys.
+    """
+    at, values = buffer.held(keys, times)
+    is_held = at >= 0
+    prior = unpack(values.data.drop_null()).prior if is_held.any() else nulls(0)
+    return Values(prior.take(pa.array(np.cumsum(is_held) - 1, mask=~is_held)), np.where(is_held, HELD, FREE))
 
 
 def _unpack_present(packed: Binary) -> Updates:

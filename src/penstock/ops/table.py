@@ -16,6 +16,7 @@ from penstock.ops.context import Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
+from penstock.ops.written import Written
 from penstock.serdes import Serde
 from penstock.state.rows import Values
 from penstock.state.store import StateStore
@@ -24,11 +25,12 @@ from penstock.state.store import StateStore
 class TableWriter(Protocol):
     """Whoever writes a table's changes into its store, and says what goes on of them."""
 
-    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
         """Write new values; what goes on of them now.
 
         Args:
             skips_repeated_deletions: leave out deletions of keys that have no value; the store must send old values.
+            old: the old values that go on, where they are not those of the store.
         """
 
     def flush(self) -> Changes | None:
@@ -43,12 +45,13 @@ class TableStore:
         caching: emit the last update of each key and commit, instead of every one.
     """
 
-    def __init__(self, store: StateStore, sends_old: bool, caching: bool):
+    def __init__(self, context: Context, store: StateStore, sends_old: bool, caching: bool):
+        self._context = context
         self._store = store
         self._sends_old = sends_old
         self._cache = EmitCache(sends_old) if caching else None
 
-    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
         """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""
         if not len(batch):
             return None
@@ -61,10 +64,14 @@ class TableStore:
         if final.null_count:
             times = np.where(final.is_null().to_numpy(zero_copy_only=False), -1, times)
         self._store.put(located, Values(final, times))
+        if self._store.name in self._context.looked_up:
+            values = Values(data, batch.timestamp)
+            self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         serde = batch.value.serde
         if self._cache is None:
-            replaced = _values_before(groups, before, batch.value) if self._sends_old else None
-            return batch.as_changes(batch.value, batch.timestamp, replaced)
+            if self._sends_old and old is None:
+                old = _values_before(groups, before, batch.value)
+            return batch.as_changes(batch.value, batch.timestamp, old)
         in_order = np.argsort(last)
         newest = batch.take(last[in_order])
         self._cache.add(
@@ -120,7 +127,7 @@ class TableFilter(Operator):
 
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
-        holds, fine = self._holds(batch, batch.value)
+        holds, fine = self.holds(batch, batch.value)
         if not fine.all():
             batch, holds = batch.keep(fine), holds[fine]
         value = batch.value.where(holds)
@@ -129,14 +136,14 @@ class TableFilter(Operator):
         else:
             old = None
             if self._sends_old and batch.old is not None:
-                old = batch.old.where(self._holds(batch, batch.old)[0])
+                old = batch.old.where(self.holds(batch, batch.old)[0])
             changes = replace(batch, value=value, old=old)
         if changes is None or changes.old is None or not self._skips:
             return changes
         gone, absent = changes.value.null_mask(), changes.old.null_mask()
         return changes if gone is None or absent is None else changes.keep(~(gone & absent))
 
-    def _holds(self, batch: Changes, values: Column) -> tuple[BoolArray, BoolArray]:
+    def holds(self, batch: Batch, values: Column) -> tuple[BoolArray, BoolArray]:
         """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
         present, part = present_rows(batch, values)
         kept, result = self._caller.predicate(part)
@@ -159,15 +166,15 @@ class TableMapValues(Operator):
 
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
-        value, fine = self._mapped(batch, batch.value)
+        value, fine = self.mapped(batch, batch.value)
         if not fine.all():
             batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
         if self._store is not None:
             return self._store.write(batch.as_stream().with_value(value))
-        old = self._mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
+        old = self.mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
         return replace(batch, value=value, old=old)
 
-    def _mapped(self, batch: Changes, values: Column) -> tuple[Column, BoolArray]:
+    def mapped(self, batch: Batch, values: Column) -> tuple[Column, BoolArray]:
         """The new values of all rows, null where there was none; and for which rows the function did not fail."""
         present, part = present_rows(batch, values)
         kept, mapped = self._caller.column(part, self._value)
@@ -181,11 +188,11 @@ class TableMapValues(Operator):
         return None if self._store is None else self._store.flush()
 
 
-def present_rows(batch: Changes, values: Column) -> tuple[IntArray, Batch]:
+def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
     """The rows that have a value, as records that remember the number of their row behind their order."""
     missing = values.null_mask()
     rows = np.arange(len(batch)) if missing is None else np.flatnonzero(~missing)
-    part = batch.as_stream().with_value(values)
+    part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed)
     if missing is not None:
         part = part.take(rows)
     return rows, replace(part, order=(*part.order, rows))

@@ -19,6 +19,7 @@ from penstock.columns import Column
 from penstock.ops.context import Context
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
+from penstock.ops.versioned_table import written_by
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.rows import Keys, Values
 from penstock.state.timeline import Timeline
@@ -47,6 +48,8 @@ class VersionedAggregateStore:
         new = folded.new.take(kept)
         times = folded.timestamps[kept]
         puts = VersionedPuts(self._store, keys, codes[kept], times, new.encoded())
+        if self._store.name in self._context.looked_up:
+            self._context.written[self._store.name] = written_by(puts, result.take(kept))
         puts.apply()
         old = folded.old.take(kept) if self._sends_old else None
         changes = result.take(kept).as_changes(new, times, old)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
 from penstock.arrays import Binary, IntArray
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn
+from penstock.batch import Batch, Changes, take_order
+from penstock.columns import BytesColumn, Column
 from penstock.ops.context import Context
 from penstock.ops.groups import group_keys
+from penstock.ops.written import Written
 from penstock.state.kinds.versioned import VersionedStore
-from penstock.state.rows import Keys
+from penstock.state.rows import Keys, Values
 from penstock.state.versioned_puts import VersionedPuts, repeated_deletions
 
 
@@ -30,7 +34,7 @@ class VersionedTableStore:
         self._store = store
         self._sends_old = sends_old
 
-    def write(self, batch: Batch, skips_repeated_deletions: bool = False) -> Changes | None:
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
         """Write new versions; those that are not too old go on."""
         if not len(batch):
             return None
@@ -40,16 +44,19 @@ class VersionedTableStore:
             if not len(batch):
                 return None
         puts = VersionedPuts(self._store, *self._columns(batch))
+        if self._store.name in self._context.looked_up:
+            self._context.written[self._store.name] = written_by(puts, batch)
         puts.apply()
-        return self.changes(batch, puts)
+        return self.changes(batch, puts, old)
 
     def _columns(self, batch: Batch) -> tuple[Keys, IntArray, IntArray, Binary]:
         keys, codes = group_keys(batch.key.encoded())
         return keys, codes, batch.timestamp, batch.value.encoded()
 
-    def changes(self, batch: Batch, puts: VersionedPuts) -> Changes:
+    def changes(self, batch: Batch, puts: VersionedPuts, old: Column | None = None) -> Changes:
         """What goes on of puts."""
-        old = BytesColumn(puts.latest_before()[0], batch.value.serde) if self._sends_old else None
+        if self._sends_old and old is None:
+            old = BytesColumn(puts.latest_before()[0], batch.value.serde)
         latest = None if puts.is_latest.all() else puts.is_latest
         changes = replace(batch.as_changes(batch.value, batch.timestamp, old), latest=latest)
         if puts.accepted.all():
@@ -59,3 +66,10 @@ class VersionedTableStore:
 
     def flush(self) -> Changes | None:
         return None
+
+
+def written_by(puts: VersionedPuts, batch: Batch) -> Written:
+    """The latest values as puts leave them, for those who look them up; ``batch`` has a record for each put."""
+    rows = np.flatnonzero(puts.is_latest & puts.accepted)
+    values = Values(puts.data.take(pa.array(rows)), puts.times[rows])
+    return Written(puts.keys, puts.latest, puts.codes[rows], values, take_order(batch.order, rows))

@@ -330,3 +330,22 @@ class Suppress(Node):
 
     is_table: ClassVar[bool] = True
     collapses_updates: ClassVar[bool] = True
+
+
+INNER = "inner"
+LEFT = "left"
+OUTER = "outer"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableJoin(Node):
+    """Joins two tables, its parents, by their keys: each change of one side with what the other side has."""
+
+    kind: str
+    joiner: UserFunction
+    this_name: str
+    other_name: str
+    value: Serde
+    store: StoreSpec | None = None
+
+    is_table: ClassVar[bool] = True

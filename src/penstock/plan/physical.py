@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.errors import TopologyError
 from penstock.plan import nodes
 from penstock.plan.nodes import Node
-from penstock.plan.passes.stores import TableFacts
+from penstock.plan.passes.stores import TableFacts, looked_up_stores
 
 
 @dataclass(frozen=True)
@@ -140,4 +140,11 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
         parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
         parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
         return parts
+    if isinstance(node, nodes.TableJoin):
+        left, right = node.parents
+        return [
+            Part("processor", node.this_name, node, "this", (left.name,), looked_up_stores(facts, right)),
+            Part("processor", node.other_name, node, "other", (right.name,), looked_up_stores(facts, left)),
+            Part("processor", node.name, node, "merge", (node.this_name, node.other_name), stores),
+        ]
     return [Part("processor", node.name, node, predecessors=above, stores=stores)]

@@ -85,9 +85,29 @@ class TransactionalKeyValueStore:
         self._touched[rows] = True
         return rows
 
+    def seek(self, keys: Keys) -> IntArray:
+        """The rows of distinct keys, -1 for those without one; none are made."""
+        rows = self._table.find(keys)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size and not self.is_all_here:
+            rows[unknown] = self._load_known(keys.take(unknown))
+        self._touched[rows[rows >= 0]] = True
+        return rows
+
     def get(self, rows: IntArray) -> Values:
         """The values of rows."""
         return self._table.values(rows)
+
+    def look_up(self, keys: Keys) -> Values:
+        """The values of distinct keys; no rows are made for them."""
+        rows = self.seek(keys)
+        known = rows >= 0
+        if known.all():
+            return self.get(rows)
+        found = self.get(rows[known])
+        timestamps = np.full(len(rows), -1, np.int64)
+        timestamps[known] = found.timestamps
+        return Values(found.data.take(pa.array(np.cumsum(known) - 1, mask=~known)), timestamps)
 
     def put(self, rows: IntArray, values: Values) -> None:
         """Write the values of rows, each row once; a null value deletes."""

@@ -47,6 +47,10 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
     if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
+    if isinstance(node, nodes.TableJoin):
+        if part.role == "merge":
+            return NEITHER, BOTH
+        return NEITHER if node.joiner.columnar else VALUE if node.joiner.arity == 2 else BOTH, KEY
     function = _function(node)
     if function is None:
         return NEITHER, _KEEPS.get(type(node), BOTH)

@@ -13,6 +13,9 @@ from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.versioned import versioned_tables
 
+_ASKED_FOR_OLD = {nodes.INNER: (False, False), nodes.LEFT: (True, False), nodes.OUTER: (True, True)}
+"""Which sides of a join send old values to it."""
+
 
 @dataclass(frozen=True)
 class TableFacts:
@@ -22,6 +25,8 @@ class TableFacts:
     sends_old: set[Node] = field(default_factory=set)
     versioned: frozenset[Node] = frozenset()
     """The tables of which every version counts (KIP-914)."""
+    looked_up: set[str] = field(default_factory=set)
+    """The names of the stores in which joins look values up."""
 
 
 def table_facts(declared: tuple[Node, ...]) -> TableFacts:
@@ -35,6 +40,11 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             _ask_for_old(facts, node.parent, force=False, asker=node)
         elif isinstance(node, nodes.TableGroupBy | nodes.Suppress):
             _ask_for_old(facts, node.parent, force=True)
+        elif isinstance(node, nodes.TableJoin):
+            for table, is_asked in zip(node.parents, _ASKED_FOR_OLD[node.kind], strict=True):
+                if is_asked:
+                    _ask_for_old(facts, table, force=True)
+                _have_looked_up(facts, table)
     return facts
 
 
@@ -53,10 +63,32 @@ def _enable(facts: TableFacts, table: Node, force: bool) -> bool:
         if table not in facts.stores and not force:
             return False
         facts.stores[table] = table.store  # type: ignore[attr-defined]
+    elif isinstance(table, nodes.TableJoin):
+        for parent in table.parents:
+            _enable(facts, parent, force=True)
     elif (table not in facts.stores or isinstance(table, nodes.Suppress)) and not _enable(facts, table.parent, force):
         return table in facts.sends_old
     facts.sends_old.add(table)
     return True
+
+
+def _have_looked_up(facts: TableFacts, table: Node) -> None:
+    """Have a store from which the values of a table can be told."""
+    if _is_source(table):
+        facts.stores[table] = table.store  # type: ignore[attr-defined]
+    if table in facts.stores:
+        facts.looked_up.add(facts.stores[table].name)
+    if table not in facts.stores or isinstance(table, nodes.Suppress):
+        for parent in table.parents:
+            _have_looked_up(facts, parent)
+
+
+def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
+    """The names of the stores from which the values of a table can be told."""
+    own = (facts.stores[table].name,) if table in facts.stores else ()
+    if own and not isinstance(table, nodes.Suppress):
+        return own
+    return (*own, *(name for parent in table.parents for name in looked_up_stores(facts, parent)))
 
 
 def _is_source(node: Node) -> bool:

@@ -71,8 +71,8 @@ class TimeOrderedBuffer(WindowStore):
             times: the time of each key, where times follow from keys.
         """
         if self._time_of is not None:
-            times = self._time_of.get(self._time_of.find(keys)).timestamps
-        values = self.locate(keys.at(np.arange(len(keys)), times)).get()
+            times = self._time_of.look_up(keys).timestamps
+        values = self.look_up(keys.at(np.arange(len(keys)), times))
         is_held = values.data.is_valid().to_numpy(zero_copy_only=False) & self.visible(times)
         data = values.data
         if not is_held.all():

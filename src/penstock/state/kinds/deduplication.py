@@ -49,15 +49,15 @@ class DeduplicationSegment(TransactionalSegment):
     def _logical(self, keys: Binary) -> Keys:
         return Keys(keys)
 
-    def seek(self, ids: Keys) -> IntArray:
+    def seek(self, keys: Keys) -> IntArray:
         """The rows of ids, -1 for those without one; none are made."""
-        rows = self._table.find(ids)
+        rows = self._table.find(keys)
         if not self.is_all_here:
             asked = np.flatnonzero(rows < 0)
             if self._on_disk is not None:
-                asked = asked[_are_in(self._on_disk, ids.hashes[asked])]
+                asked = asked[_are_in(self._on_disk, keys.hashes[asked])]
             if asked.size:
-                rows[asked] = self._load_known(ids.take(asked))
+                rows[asked] = self._load_known(keys.take(asked))
         self._touched[rows[rows >= 0]] = True
         return rows
 

@@ -50,7 +50,7 @@ class KeyValueStore(StateStore):
 
     def get(self, keys: Keys) -> Values:
         """The values of distinct keys."""
-        return self.locate(keys).get()
+        return self._piece.look_up(keys)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high``, in order of the keys' bytes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, last_numbers, without_last
+from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, nulls, without_last
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
@@ -81,6 +82,24 @@ class SegmentedStore(StateStore):
                 part = keys if len(places) == len(keys) else keys.take(places)
                 parts.append(Part(segment, segment.find(part), places))
         return Located(keys, parts)
+
+    def look_up(self, keys: Keys) -> Values:
+        """The values of distinct pairs of key and time, no matter whether they can still be seen; of what the
+        running transaction let go of, too."""
+        assert keys.times is not None
+        ids = self._segment_ids(keys.times)
+        timestamps, entries = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
+        found, count = [nulls(0)], 0
+        for id_ in np.unique(ids).tolist():
+            segment = self._segments.get(id_) or self._expired.get(id_)
+            if segment is not None:
+                places = np.flatnonzero(ids == id_)
+                values = segment.look_up(keys.take(places))
+                timestamps[places] = values.timestamps
+                entries[places] = np.arange(count, count + len(places))
+                found.append(values.data)
+                count += len(places)
+        return Values(concat(found).take(pa.array(entries, mask=entries < 0)), timestamps)
 
     def put(self, located: Located, values: Values) -> None:
         located.put(values)

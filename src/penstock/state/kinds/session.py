@@ -144,6 +144,13 @@ class SessionStore(SegmentedStore):
         """The value of one session, None when there is none."""
         return next((value for found, value in self.find_sessions(key, end, start) if found[1:] == (start, end)), None)
 
+    def look_up_session(self, key: bytes, start: int, end: int) -> bytes | None:
+        """The same, no matter whether the session can still be seen."""
+        slots = self._slots(np.array([end]))
+        packed = self.look_up(Keys(pa.array([key], pa.binary()), slots)).data[0].as_py()
+        sessions = () if packed is None else unpack_one(packed)
+        return next((value for *bounds, value in sessions if bounds == [end, start]), None)
+
     def rows(self, reverse: bool = False) -> Iterator[SessionRow]:
         """All sessions: by segment, key, end and start; in memory by end, key and start."""
         every = (self._segment_rows(id_, reverse) for id_ in sorted(self._segments, reverse=reverse))

@@ -184,6 +184,10 @@ class VersionedStore(SegmentedStore):
         """Where the latest values of distinct keys lie."""
         return Located(keys, [Part(self._latest, self._latest.find(keys), np.arange(len(keys)))])
 
+    def get(self, keys: Keys) -> Values:
+        """The latest values of distinct keys."""
+        return self._latest.look_up(keys)
+
     def put_latest(self, keys: Keys, values: Values) -> None:
         """Write latest values of distinct keys; null takes one away."""
         self.latest(keys).put(values)

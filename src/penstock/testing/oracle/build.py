@@ -200,6 +200,12 @@ class Build:
         windows = _WINDOWS[spec["windows"]["type"]](spec["windows"])
         return Step(of.it.windowed_by(windows), of.key, of.value, windows)
 
+    def join(self, spec: Spec) -> Step:
+        of, other = self._of(spec), self._of(spec, "with")
+        call, value = fn.joiner(spec["joiner"], of.value, other.value)
+        materialized = self._materialized(spec, always=False)
+        return Step(getattr(of.it, spec["op"])(other.it, call, value=value, materialized=materialized), of.key, value)
+
     def suppress(self, spec: Spec) -> Step:
         of = self._of(spec)
         buffer = _buffer_config(spec.get("buffer_config") or {})
@@ -242,9 +248,17 @@ def existing_operators() -> set[str]:
 def missing_operators(case: Spec) -> set[str]:
     """The operators, windows and kinds of stores that a case names and that do not exist."""
     missing = set()
+    kinds: dict[str, str] = {}
     for spec in case["topology"]:
         if spec["op"] not in _OPERATORS:
             missing.add(spec["op"])
+        kinds[spec["id"]] = kind = _kind(spec, kinds)
+        if spec["op"] in _JOINS:
+            sides = f"{kind}-{kinds.get(spec['with'].split('.')[0])}"
+            if "foreign_key_extractor" in spec:
+                sides = f"{sides} by foreign key"
+            if sides not in _JOINABLE:
+                missing.add(f"{sides} {spec['op']}")
         windows = spec.get("windows", {}).get("type")
         if windows is not None and windows not in _WINDOWS:
             missing.add(windows)
@@ -252,6 +266,16 @@ def missing_operators(case: Spec) -> set[str]:
         if kind not in ("persistent", "in_memory", "versioned"):
             missing.add(f"{kind} stores")
     return missing
+
+
+def _kind(spec: Spec, kinds: dict[str, str]) -> str:
+    """Whether a step results in a stream or in a table."""
+    op = spec["op"]
+    if op in ("table", "to_table", "count", "reduce", "aggregate"):
+        return "table"
+    if op in ("stream", "to_stream"):
+        return "stream"
+    return "global table" if op == "global_table" else kinds.get(spec.get("of", "").split(".")[0], "stream")
 
 
 def _is_stream(step: Step) -> bool:
@@ -295,6 +319,10 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
     "UnlimitedWindows": _unlimited_windows,
 }
 
+_JOINS = ("join", "left_join", "outer_join")
+_JOINABLE = {"table-table"}
+"""What can be joined with what."""
+
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "stream": Build.stream,
     "table": Build.table,
@@ -317,6 +345,9 @@ _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "group_by_key": Build.group_by_key,
     "group_by": Build.group_by,
     "windowed_by": Build.windowed_by,
+    "join": Build.join,
+    "left_join": Build.join,
+    "outer_join": Build.join,
     "suppress": Build.suppress,
     "count": Build.count,
     "reduce": Build.reduce,

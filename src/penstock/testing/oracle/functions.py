@@ -222,3 +222,26 @@ def merger(spec: Spec) -> Callable[[Any, Any, Any], Any]:
     if spec["fn"] not in mergers:
         raise CaseError(f"unknown merger {spec}")
     return mergers[spec["fn"]]
+
+
+def joiner(spec: Spec, left: Serde, right: Serde) -> Function:
+    """A function of (left, right), or of (key, left, right), to a value."""
+
+    def pair(one: Any, other: Any) -> str:
+        return f"{text(one)}|{text(other)}"
+
+    joiners = {
+        "pair": Function(pair, STR),
+        "key_pair": Function(lambda key, one, other: f"{text(key)}:{pair(one, other)}", STR),
+        "left": Function(lambda one, other: one, left),
+        "right": Function(lambda one, other: other, right),
+        "sum": Function(lambda one, other: number(one) + number(other), INT),
+        "pair_unless_contains": Function(lambda one, other: _pair_unless(pair(one, other), spec["text"]), STR),
+    }
+    if spec["fn"] not in joiners:
+        raise CaseError(f"unknown joiner {spec}")
+    return joiners[spec["fn"]]
+
+
+def _pair_unless(pair: str, part: str) -> str | None:
+    return None if part in pair else pair

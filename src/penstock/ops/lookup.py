@@ -1,0 +1,205 @@
+"""Looking values up in tables, as of a record's place in the processing order.
+
+A table without a store of its own is worked out from the tables in front of it, up to those that have one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import BoolArray, IntArray, last_numbers, without_last
+from penstock.batch import Batch
+from penstock.columns import BytesColumn, Column, WindowedColumn
+from penstock.ops.context import Context
+from penstock.ops.groups import group_keys
+from penstock.ops.suppress import HELD, held_before
+from penstock.ops.table import TableFilter, TableMapValues
+from penstock.serdes import Serde
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.versioned import VersionedStore
+from penstock.state.kinds.window import WindowStore
+from penstock.state.rows import Keys, Values
+
+UNKNOWN = -1
+"""The timestamp of a value that is not there."""
+
+
+class Found(NamedTuple):
+    """What was found for each record of ``batch``, which lacks those for which a function failed."""
+
+    batch: Batch
+    value: Column
+    timestamp: IntArray
+    """``UNKNOWN`` where the value is null."""
+
+    def missing(self) -> BoolArray:
+        """Which records found nothing."""
+        mask = self.value.null_mask()
+        return np.zeros(len(self.batch), np.bool_) if mask is None else mask
+
+    def keep(self, mask: BoolArray) -> Self:
+        """What was found for the records where the mask is true."""
+        if mask.all():
+            return self
+        rows = np.flatnonzero(mask)
+        return self._replace(batch=self.batch.take(rows), value=self.value.take(rows), timestamp=self.timestamp[rows])
+
+
+class Lookup(ABC):
+    """Where the values of one table can be looked up."""
+
+    @abstractmethod
+    def find(self, batch: Batch) -> Found:
+        """The value that each record's key has when the record is processed."""
+
+
+class StoreLookup(Lookup):
+    """In the table's own store."""
+
+    def __init__(self, context: Context, store: KeyValueStore | VersionedStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        current = self._store.get(keys)
+        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+
+
+class WindowLookup(Lookup):
+    """In a table of windows: those that are still kept."""
+
+    def __init__(self, context: Context, store: WindowStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        data, codes = group_keys(batch.key.encoded())
+        keys = Keys(without_last(data.data, 8), last_numbers(data.data))
+        current = self._store.look_up(keys)
+        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        assert keys.times is not None
+        is_kept = keys.times[codes] > self._stream_time(batch) - self._store.retention
+        value = BytesColumn(values.data, self._value).where(is_kept)
+        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
+
+    def _stream_time(self, batch: Batch) -> IntArray | int:
+        """The store's stream time when each record is processed."""
+        written = self._context.written.get(self._store.name)
+        return self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
+
+
+class SessionLookup(Lookup):
+    """In a table of sessions: those that are still kept."""
+
+    def __init__(self, context: Context, store: SessionStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        sessions = [_session(key) for key in keys.data.to_pylist()]
+        data = pa.array([self._store.look_up_session(*session) for session in sessions], pa.binary())
+        ends = np.array([end for _, _, end in sessions], np.int64)
+        values = values_as_of(self._context, self._store.name, Values(data, ends), keys, codes, batch)
+        written = self._context.written.get(self._store.name)
+        now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
+        is_kept = ends[codes] > now - self._store.retention
+        value = BytesColumn(values.data, self._value).where(is_kept)
+        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
+
+
+def _session(key: bytes) -> tuple[bytes, int, int]:
+    """Key, start and end of a session from the bytes of its windowed key."""
+    return key[:-16], int.from_bytes(key[-8:], "big"), int.from_bytes(key[-16:-8], "big")
+
+
+def _times(values: Values) -> IntArray:
+    """The timestamps; ``UNKNOWN`` where there is no value."""
+    if not values.data.null_count:
+        return values.timestamps
+    return np.where(values.data.is_null().to_numpy(zero_copy_only=False), UNKNOWN, values.timestamps)
+
+
+def values_as_of(context: Context, store: str, current: Values, keys: Keys, codes: IntArray, batch: Batch) -> Values:
+    """The values of keys when the records of a batch are processed, from those after the chunk."""
+    written = context.written.get(store)
+    if written is not None and len(written.codes):
+        return written.as_of(current, keys, codes, batch.order)
+    return Values(current.data.take(pa.array(codes)), current.timestamps[codes])
+
+
+class FilterLookup(Lookup):
+    """In a filtered table."""
+
+    def __init__(self, above: Lookup, filter_: TableFilter):
+        self._above = above
+        self._filter = filter_
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        holds, fine = self._filter.holds(found.batch, found.value)
+        if not holds.all():
+            found = found._replace(value=found.value.where(holds), timestamp=np.where(holds, found.timestamp, UNKNOWN))
+        return found.keep(fine)
+
+
+class MapLookup(Lookup):
+    """In a table with mapped values."""
+
+    def __init__(self, above: Lookup, mapper: TableMapValues):
+        self._above = above
+        self._mapper = mapper
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        value, fine = self._mapper.mapped(found.batch, found.value)
+        missing = value.null_mask()
+        timestamp = found.timestamp if missing is None else np.where(missing, UNKNOWN, found.timestamp)
+        return found._replace(value=value, timestamp=timestamp).keep(fine)
+
+
+class SuppressLookup(Lookup):
+    """In a suppressed table: a key that is held back has the value that was sent on last (KIP-328)."""
+
+    def __init__(self, above: Lookup, context: Context, buffer: TimeOrderedBuffer, until_close: bool):
+        self._above = above
+        self._context = context
+        self._buffer = buffer
+        self._until_close = until_close
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        keys, codes = group_keys(found.batch.key.encoded())
+        times = self._ends(found.batch, codes) if self._until_close else np.zeros(len(keys), np.int64)
+        current = held_before(self._buffer, keys, times)
+        prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
+        held = prior.timestamps == HELD
+        if not held.any():
+            return found
+        every = found.value.join([BytesColumn(prior.data, found.value.serde)])
+        rows = np.arange(len(held))
+        return found._replace(
+            value=every.take(np.where(held, rows + len(held), rows)),
+            timestamp=np.where(held, UNKNOWN, found.timestamp),
+        )
+
+    def _ends(self, batch: Batch, codes: IntArray) -> IntArray:
+        """The ends of the windows of the distinct keys."""
+        if isinstance(batch.key, WindowedColumn):
+            ends = batch.key.end
+        else:
+            ends = np.array([window.end for window in batch.key.decoded()], np.int64)
+        result = np.zeros(int(codes.max()) + 1, np.int64)
+        result[codes] = ends
+        return result

@@ -1,0 +1,102 @@
+"""What a chunk has written into a table's store, write by write: so that whoever looks a key up as of a record of the
+same chunk finds what record-at-a-time processing would have found there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import BoolArray, IntArray, concat
+from penstock.batch import Order, order_columns
+from penstock.state.rows import Keys, Values
+from penstock.state.transactional import physical_keys
+
+
+class Written(NamedTuple):
+    """The writes of one chunk into one store."""
+
+    keys: Keys
+    """The distinct keys."""
+    before: Values
+    """Their values before the chunk."""
+    codes: IntArray
+    """For each write the number of its key."""
+    values: Values
+    order: Order
+    """Where each write stands in the task's processing order; ascending."""
+    stream_times: IntArray | None = None
+    """The store's stream time before the first write, and after each; None for stores that have none."""
+
+    def as_of(self, current: Values, keys: Keys, codes: IntArray, order: Order) -> Values:
+        """The values of keys at several places of the processing order.
+
+        Args:
+            current: the values of the keys after the chunk.
+            keys: distinct keys.
+            codes: which of the keys is asked for.
+            order: when; ascending. A write at that very place has happened already.
+        """
+        place = pc.index_in(physical_keys(keys), physical_keys(self.keys)).fill_null(-1).to_numpy().astype(np.int64)
+        asked = np.flatnonzero(place[codes] >= 0)
+        if not asked.size:
+            return take_values(current, codes)
+        group = place[codes[asked]]
+        write = self._last_write(group, tuple(c if isinstance(c, int) else c[asked] for c in order))
+        source = codes.copy()
+        count = len(current.timestamps)
+        source[asked] = np.where(write < 0, count + group, count + len(self.before.timestamps) + write)
+        return take_values(join_values([current, self.before, self.values]), source)
+
+    def stream_time(self, order: Order, count: int) -> IntArray:
+        """The store's stream time at several places of the processing order."""
+        assert self.stream_times is not None
+        written, asked = _ranks(self.order, order, len(self.codes), count)
+        return self.stream_times[np.searchsorted(written, asked, "right")]
+
+    def _last_write(self, group: IntArray, order: Order) -> IntArray:
+        """For each look-up the last write of its key that is not behind it; -1 for none."""
+        written, asked = _ranks(self.order, order, len(self.codes), len(group))
+        span = max(int(written.max()), int(asked.max())) + 1
+        places = self.codes * span + written
+        by_key = np.argsort(places, kind="stable")
+        found = np.searchsorted(places[by_key], group * span + asked, "right") - 1
+        write = by_key[np.maximum(found, 0)]
+        return np.where((found >= 0) & (self.codes[write] == group), write, -1)
+
+
+def _ranks(written: Order, asked: Order, writes: int, questions: int) -> tuple[IntArray, IntArray]:
+    """Numbers that are in the order of the places of writes and questions; a write is not behind a question at its
+    own place."""
+    first, other = written[0], asked[0]
+    assert isinstance(first, np.ndarray)
+    assert isinstance(other, np.ndarray)
+    low = min(int(first.min()), int(other.min()))
+    if _never_meet(first, other):
+        return first - low, other - low
+    depth = max(len(written), len(asked))
+    columns = zip(order_columns(written, writes, depth), order_columns(asked, questions, depth), strict=True)
+    every = [np.concatenate(pair) for pair in columns]
+    is_question = np.arange(writes + questions) >= writes
+    in_order = np.lexsort((is_question, *every[::-1]))
+    rank = np.empty(writes + questions, np.int64)
+    rank[in_order] = np.arange(writes + questions)
+    return rank[:writes], rank[writes:]
+
+
+def _never_meet(one: IntArray, other: IntArray) -> bool:
+    """Whether two ascending columns have no number in common, and the first has none twice."""
+    at = np.searchsorted(one, other)
+    inside = at < len(one)
+    meets: BoolArray = one[at[inside]] == other[inside]
+    return not meets.any() and bool((one[1:] > one[:-1]).all())
+
+
+def take_values(values: Values, rows: IntArray) -> Values:
+    return Values(values.data.take(pa.array(rows)), values.timestamps[rows])
+
+
+def join_values(parts: list[Values]) -> Values:
+    return Values(concat([part.data for part in parts]), np.concatenate([part.timestamps for part in parts]))
