@@ -482,6 +482,75 @@ def no_rate_limit(builder: StreamsBuilder) -> None:
     held_back(builder, 0, BufferConfig.unbounded())
 
 
+# --- joins of tables -------------------------------------------------------------------------------------------------
+
+
+def pair(left: Any, right: Any) -> str:
+    return f"{left}|{right}"
+
+
+def other_table(builder: StreamsBuilder, **kept: Any) -> KTable:
+    return builder.table("other", value=int, **kept)
+
+
+@cached
+def table_join(builder: StreamsBuilder) -> None:
+    table(builder).join(other_table(builder), pair, value=str).to_stream().to("out")
+
+
+@example
+def table_left_join_kept_in_a_store_and_grouped(builder: StreamsBuilder) -> None:
+    joined = table(builder).left_join(other_table(builder), pair, value=str, store="joined")
+    joined.to_stream().to("out")
+    joined.group_by(lambda key, value: (value[0], value), value=str).count().to_stream().to("counts")
+
+
+@example
+def table_outer_join_of_tables_without_stores(builder: StreamsBuilder) -> None:
+    doubled = table(builder).map_values(lambda value: 2 * value, value=int)
+    small = other_table(builder).filter_not(at_least_2)
+    joined = doubled.outer_join(small, pair, value=str)
+    joined.outer_join(table_of_last(builder), pair, value=str).to_stream().to("out")
+
+
+def table_of_last(builder: StreamsBuilder) -> KTable:
+    return stream(builder, "third").group_by_key().reduce(lambda last, value: value)
+
+
+@example
+def table_join_with_itself(builder: StreamsBuilder) -> None:
+    numbers = table(builder)
+    kept = numbers.filter(at_least_2, store="kept")
+    numbers.map_values(lambda value: value + 1, value=int).left_join(kept, pair, value=str).to_stream().to("out")
+
+
+@timed
+def table_join_with_a_suppressed_table(builder: StreamsBuilder) -> None:
+    limited = other_table(builder).suppress(Suppressed.until_time_limit(10, BufferConfig.max_records(2)))
+    table(builder).outer_join(limited, pair, value=str).to_stream().to("out")
+
+
+@example
+def table_join_of_versioned_tables(builder: StreamsBuilder) -> None:
+    left = table(builder, materialized=Materialized.as_versioned("left", 40))
+    right = other_table(builder, materialized=Materialized.as_versioned("right", 40))
+    left.outer_join(right, pair, value=str).to_stream().to("out")
+
+
+@example
+def table_join_of_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(5, 10)
+    left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))
+    left.outer_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
+@example
+def table_join_of_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(5, 10)
+    left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))
+    left.left_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
 # --- the tests -------------------------------------------------------------------------------------------------------
 
 UNCACHED = {"statestore_cache_max_bytes": 0}
