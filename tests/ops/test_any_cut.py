@@ -493,7 +493,7 @@ def other_table(builder: StreamsBuilder, **kept: Any) -> KTable:
     return builder.table("other", value=int, **kept)
 
 
-@cached
+@example
 def table_join(builder: StreamsBuilder) -> None:
     table(builder).join(other_table(builder), pair, value=str).to_stream().to("out")
 
