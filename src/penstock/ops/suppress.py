@@ -184,18 +184,18 @@ class Suppress(Operator):
 
         A record that is sent on still finds its key held.
         """
-        at, update = done.plan.emissions
+        at, update, _ = done.plan.emissions
         count, rows, number = len(at), np.arange(len(work.batch)), np.arange(len(at))
         keys = concat([work.keys.data, done.gone.keys]).dictionary_encode()
         key_of = keys.indices.to_numpy().astype(np.int64)
         update_key = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
         codes = key_of[np.concatenate([work.codes, update_key[update]])]
         distinct = Keys(keys.dictionary)
-        times = np.zeros(len(distinct), np.int64)
-        times[key_of] = np.concatenate(
-            [work.chunk.times[work.chunk.groups.order[work.chunk.groups.starts]], done.gone.times]
-        )
-        before = held_before(self._buffer, distinct, times)
+        source = np.zeros(len(distinct), np.int64)
+        source[key_of] = np.arange(len(key_of))
+        was_held = np.concatenate([work.chunk.held != NOT_HELD, np.ones(len(done.gone.times), np.bool_)])[source]
+        prior = concat([work.held.prior, done.before.prior]).take(pa.array(source))
+        before = Values(prior, np.where(was_held, HELD, FREE))
         depth = len(work.batch.order)
         columns = [column[np.concatenate([rows, at])] for column in order_columns(work.batch.order, len(rows), depth)]
         columns += [np.concatenate([np.zeros(len(rows), np.int64), number])]
