@@ -83,6 +83,17 @@ def without_last(values: Binary, count: int) -> Binary:
     return pc.binary_replace_slice(values, -count, _BEYOND, b"")
 
 
+def first_numbers(values: Binary) -> IntArray:
+    """The first 8 bytes of values as numbers, big endian.
+
+    >>> first_numbers(pa.array([(7).to_bytes(8, "big") + b"key"], pa.binary())).tolist()
+    [7]
+    """
+    where = spans(values)
+    places = where.start[:, None] + np.arange(8)
+    return np.ascontiguousarray(where.data[places]).view(">i8").ravel().astype(np.int64)
+
+
 def last_numbers(values: Binary) -> IntArray:
     """The last 8 bytes of each value as a number, big endian; 0 where it is null. No value may be shorter.
 

@@ -456,6 +456,19 @@ def final_results(builder: StreamsBuilder) -> None:
     counts.suppress(Suppressed.until_window_closes()).to_stream().to("out")
 
 
+@timed
+def final_results_that_spill(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    counts = stream(builder).group_by_key().windowed_by(windows).count("store")
+    buffer = BufferConfig.max_records(1).spill_to_disk_when_full()
+    counts.suppress(Suppressed.until_window_closes(buffer)).to_stream().to("out")
+
+
+@timed
+def rate_limit_that_spills(builder: StreamsBuilder) -> None:
+    held_back(builder, 7, BufferConfig.max_records(1).spill_to_disk_when_full())
+
+
 def held_back(builder: StreamsBuilder, time: int, buffer: BufferConfig) -> None:
     held = table(builder).suppress(Suppressed.until_time_limit(time, buffer))
     groups = held.group_by(lambda key, value: (letter(key, value), value), value=int)

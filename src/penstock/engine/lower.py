@@ -46,7 +46,7 @@ from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
-from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
@@ -135,8 +135,8 @@ def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
 def _buffer(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.Suppress)
     config = node.suppressed.buffer
-    memory = config.byte_limit if config.when_full == SPILL_TO_DISK else None
-    return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, memory)
+    room = Room(config.record_limit, config.byte_limit) if config.when_full == SPILL_TO_DISK else Room()
+    return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, room)
 
 
 def _session_store(node: Node, spec: StoreSpec) -> StateStore:

@@ -122,6 +122,8 @@ class Task:
         limits = self._settings
         if self.state.approximate_num_uncommitted_bytes >= limits.statestore_uncommitted_max_bytes:
             return True
+        if self.state.is_crowded_by_uncommitted():
+            return True
         most = limits.statestore_uncommitted_max_records
         return 0 <= most <= self.state.approximate_num_uncommitted_entries
 

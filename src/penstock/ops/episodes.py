@@ -72,6 +72,22 @@ class Plan(NamedTuple):
     """For each row of the chunk the first row of its episode; NOT_HELD if that began before the chunk."""
 
 
+class _Episodes(NamedTuple):
+    """Episodes in a chunk."""
+
+    key: IntArray
+    since: IntArray
+    """The time of the entry."""
+    until: IntArray
+    """The row at which it ends; the size of the chunk for those that go on."""
+    start: IntArray
+    """Where its rows begin in the order by key."""
+    stop: IntArray
+    """Where they end."""
+    begin: IntArray
+    """Its first row; NOT_HELD if it began before the chunk."""
+
+
 def plan_of(chunk: Chunk, due: Entries, due_key: IntArray) -> Plan:
     """What becomes of a chunk if there is room for all.
 
@@ -79,42 +95,67 @@ def plan_of(chunk: Chunk, due: Entries, due_key: IntArray) -> Plan:
         due: the entries from before whose time comes in this chunk.
         due_key: which of the chunk's keys each of them has, -1 for none.
     """
-    count, groups = chunk.size, chunk.groups
-    place = groups.group * count + groups.order  # ascending: where the rows of each key stand
-    ends = groups.starts + groups.sizes
-    due_of = np.full(len(groups), -1, np.int64)
-    due_of[due_key[due_key >= 0]] = np.flatnonzero(due_key >= 0)
+    count, order = chunk.size, chunk.groups.order
+    found = _episodes(chunk)
     begin = np.empty(count, np.int64)
-    other = np.flatnonzero(due_key < 0)
-    at = [np.searchsorted(chunk.expiry, due.times[other])]
-    update, time = [count + other], [due.times[other]]
-    kept, row, entry = [], [], []
-    active, position = np.arange(len(groups)), groups.starts.copy()
-    is_held = chunk.held != NOT_HELD
-    while active.size:
-        first = groups.order[np.minimum(position, count - 1)]
-        held = is_held[active]
-        since = np.where(held, chunk.held[active], chunk.times[first])
-        until = np.searchsorted(chunk.expiry, since)
-        until = np.where(held, until, np.maximum(until, first))
-        after = np.searchsorted(place, active * count + np.minimum(until, count - 1), "right")
-        after = np.maximum(np.minimum(after, ends[active]), position)
-        has_rows = after > position
-        last = groups.order[np.maximum(after, 1) - 1]
-        source = np.where(has_rows, last, count + due_of[active])
-        _fill(begin, groups.order, position, after, np.where(held, NOT_HELD, first))
-        ended = until < count
-        at.append(until[ended])
-        update.append(source[ended])
-        time.append(since[ended])
-        kept.append(active[~ended])
-        row.append(last[~ended])
-        entry.append(since[~ended])
-        is_held[active] = False
-        goes_on = ended & (after < ends[active])
-        active, position = active[goes_on], after[goes_on]
-    emissions = _in_order(chunk, due, np.concatenate(at), np.concatenate(update), np.concatenate(time))
-    return Plan(emissions, np.concatenate(kept), np.concatenate(row), np.concatenate(entry), begin)
+    _fill(begin, order, found.start, found.stop, found.begin)
+    due_of = np.full(len(chunk.groups), -1, np.int64)
+    due_of[due_key[due_key >= 0]] = np.flatnonzero(due_key >= 0)
+    last = order[np.maximum(found.stop, 1) - 1]
+    source = np.where(found.stop > found.start, last, count + due_of[found.key])
+    ended = found.until < count
+    other = np.flatnonzero(due_key < 0)  # of keys that do not occur in the chunk
+    at = np.concatenate([np.searchsorted(chunk.expiry, due.times[other]), found.until[ended]])
+    update = np.concatenate([count + other, source[ended]])
+    emissions = _in_order(chunk, due, at, update, np.concatenate([due.times[other], found.since[ended]]))
+    return Plan(emissions, found.key[~ended], last[~ended], found.since[~ended], begin)
+
+
+def _episodes(chunk: Chunk) -> _Episodes:
+    """Those that began before the chunk, then those that begin in it."""
+    groups, count = chunk.groups, chunk.size
+    place = groups.group * count + groups.order  # ascending: where the rows of each key stand
+
+    def stop_of(key: IntArray, until: IntArray) -> IntArray:
+        return np.searchsorted(place, key * count + np.minimum(until, count - 1), "right")
+
+    held = np.flatnonzero(chunk.held != NOT_HELD)
+    since = chunk.held[held]
+    until = np.searchsorted(chunk.expiry, since)
+    first = groups.starts.copy()
+    first[held] = stop_of(held, until)
+    before = _Episodes(held, since, until, groups.starts[held], first[held], np.full(len(held), NOT_HELD))
+
+    key, row = groups.group, groups.order
+    since = chunk.times[row]
+    until = np.maximum(np.searchsorted(chunk.expiry, since), row)  # for an episode that would begin at each row
+    stop = stop_of(key, until)
+    ends = groups.starts + groups.sizes
+    start = _chain(first[first < ends], np.where(stop < ends[key], stop, count))
+    begun = _Episodes(key[start], since[start], until[start], start, stop[start], row[start])
+    return _Episodes(*(np.concatenate(pair) for pair in zip(before, begun, strict=True)))
+
+
+_FEW = 64
+
+
+def _chain(first: IntArray, following: IntArray) -> IntArray:
+    """All places that are reached from the first ones, each from the one before; a place beyond the last is an end."""
+    found, active = [first], first
+    while active.size > _FEW:
+        active = following[active]
+        active = active[active < len(following)]
+        found.append(active)
+    if active.size:
+        steps = following.tolist()
+        found.append(np.array([place for start in active.tolist() for place in _walk(steps[start], steps)], np.int64))
+    return np.concatenate(found)
+
+
+def _walk(place: int, steps: list[int]) -> Iterator[int]:
+    while place < len(steps):
+        yield place
+        place = steps[place]
 
 
 def _fill(begin: IntArray, order: IntArray, start: IntArray, stop: IntArray, values: IntArray) -> None:
@@ -136,24 +177,19 @@ def _in_order(chunk: Chunk, due: Entries, at: IntArray, update: IntArray, time: 
 
 
 class Ledger(NamedTuple):
-    """How much is held along a chunk: after each update, and after what it let go of."""
+    """How much is held along a chunk: after each update and what it let go of."""
 
-    put_records: IntArray
-    put_bytes: IntArray
     records: IntArray
     nbytes: IntArray
-    evicts: BoolArray
+    recorded_records: IntArray
+    """What is recorded for averages: at every update, and again where entries were let go of, by time and by limits
+    each, as Kafka Streams has it."""
+    recorded_bytes: IntArray
 
     def first_over(self, limits: Limits) -> int | None:
         """The first row at which there is more than there may be."""
         over = np.flatnonzero((self.records > limits.records) | (self.nbytes > limits.nbytes))
         return int(over[0]) if over.size else None
-
-    def recordings(self) -> tuple[IntArray, IntArray]:
-        """What is recorded of records and bytes: at every update, and once more where entries were let go of, as
-        Kafka Streams has it."""
-        records = np.concatenate([self.put_records, self.records[self.evicts]])
-        return records, np.concatenate([self.put_bytes, self.nbytes[self.evicts]])
 
 
 def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, records: int, nbytes: int) -> Ledger:
@@ -175,7 +211,13 @@ def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, r
     gone_bytes = np.bincount(plan.emissions.at, sizes[plan.emissions.update], minlength=count).astype(np.int64)
     after_records = records + np.cumsum(begins - gone_records)
     after_bytes = nbytes + np.cumsum(added - gone_bytes)
-    return Ledger(after_records + gone_records, after_bytes + gone_bytes, after_records, after_bytes, gone_records > 0)
+    evicts = gone_records > 0
+    return Ledger(
+        after_records,
+        after_bytes,
+        np.concatenate([after_records + gone_records, after_records[evicts]]),
+        np.concatenate([after_bytes + gone_bytes, after_bytes[evicts]]),
+    )
 
 
 class OneByOne:
@@ -223,16 +265,19 @@ class OneByOne:
     def run(self, chunk: Chunk) -> tuple[Plan, Ledger]:
         """Take all updates."""
         key_of = chunk.groups.unsort(chunk.groups.group).tolist()
-        begin, marks = [], []
+        begin, after = [], []
+        recorded: list[tuple[int, int]] = []
         for row, (key, time, expiry) in enumerate(
             zip(key_of, chunk.times.tolist(), chunk.expiry.tolist(), strict=True)
         ):
             begin.append(self._put(row, key, time))
-            put, before = (self._records, self._nbytes), len(self._at)
-            while (oldest := self._oldest()) is not None and (oldest <= expiry or self._is_full()):
-                self._let_go(row)
-            marks.append((*put, self._records, self._nbytes, len(self._at) > before))
-        ledger = Ledger(*(np.array(column) for column in zip(*marks, strict=True)))
+            recorded.append((self._records, self._nbytes))
+            if self._let_go_of_all(row, expiry):
+                recorded.append((self._records, self._nbytes))
+            if self._let_go_while_full(row):
+                recorded.append((self._records, self._nbytes))
+            after.append((self._records, self._nbytes))
+        ledger = Ledger(*np.array(after).T, *np.array(recorded).T)
         kept = sorted(self._written)
         written = [self._written[key] for key in kept]
         return Plan(
@@ -283,6 +328,20 @@ class OneByOne:
             self._next = next(self._before, None)  # the chunk has replaced it
         times = [entry[0] for entry in (*self._queue[:1], self._next) if entry is not None]
         return min(times, default=None)
+
+    def _let_go_of_all(self, row: int, expiry: int) -> bool:
+        """Let go of the entries whose time has come; whether there were any."""
+        before = len(self._at)
+        while (oldest := self._oldest()) is not None and oldest <= expiry:
+            self._let_go(row)
+        return len(self._at) > before
+
+    def _let_go_while_full(self, row: int) -> bool:
+        """Let go of the oldest entries until there is room; whether there was none."""
+        before = len(self._at)
+        while self._is_full() and self._oldest() is not None:
+            self._let_go(row)
+        return len(self._at) > before
 
     def _let_go(self, row: int) -> None:
         """Let go of the oldest entry."""

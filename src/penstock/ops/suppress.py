@@ -171,7 +171,8 @@ class Suppress(Operator):
 
     def _record(self, ledger: Ledger) -> None:
         numbers, context, name = self._buffer.numbers, self._context, self._buffer.name
-        for what, kept, recordings in zip((COUNT, SIZE), ("records", "bytes"), ledger.recordings(), strict=True):
+        records, nbytes = ledger.recorded_records, ledger.recorded_bytes
+        for what, kept, recordings in ((COUNT, "records", records), (SIZE, "bytes", nbytes)):
             if kept not in numbers:
                 context.observe(what, name, np.zeros(1, np.int64))  # as Kafka Streams does when a buffer opens
             context.observe(what, name, recordings)

@@ -130,6 +130,14 @@ class StateStore(ABC):
     def restore_state(self, numbers: dict[str, int]) -> None:  # noqa: B027 - most stores have none
         """Take up the numbers of a commit."""
 
+    def is_crowded(self) -> bool:
+        """Whether more is in memory than this store by itself may have there."""
+        return False
+
+    def is_crowded_by_uncommitted(self) -> bool:
+        """Whether so much is uncommitted that a commit has to come before there is room again."""
+        return False
+
     @property
     def nbytes(self) -> int:
         return sum(piece.nbytes for piece in self.pieces())

@@ -154,6 +154,10 @@ class TaskState:
     def approximate_num_uncommitted_bytes(self) -> int:
         return sum(store.approximate_num_uncommitted_bytes for store in self.stores.values())
 
+    def is_crowded_by_uncommitted(self) -> bool:
+        """Whether a store has to see a commit before it has room again."""
+        return any(store.is_crowded_by_uncommitted() for store in self.stores.values())
+
     @property
     def nbytes(self) -> int:
         """Memory held by rows of all stores."""
@@ -164,6 +168,8 @@ class TaskState:
     def _is_flush_due(self) -> bool:
         limits = self._settings
         if self._unflushed_commits >= limits.flush_commits or self.nbytes > limits.hot_max_bytes:
+            return True
+        if any(store.is_crowded() for store in self.stores.values()):
             return True
         return (
             sum(piece.dirty_count() for store in self.stores.values() for piece in store.pieces()) > limits.flush_rows
@@ -187,8 +193,9 @@ class TaskState:
             self.snapshot = self.at
             crash_point("after-snapshot")
         for everything in (False, True):
-            if self.nbytes > self._settings.hot_max_bytes // 2:
-                for store in self.stores.values():
+            is_full = self.nbytes > self._settings.hot_max_bytes // 2
+            for store in self.stores.values():
+                if is_full or store.is_crowded():
                     store.evict(everything)
 
     def close(self) -> None:

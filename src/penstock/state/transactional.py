@@ -149,7 +149,7 @@ class TransactionalKeyValueStore:
         """Rows for those keys that the disk knows, -1 for the others; none of them is in memory."""
         assert self.base is not None
         rows = np.full(len(keys), -1, np.int64)
-        found = pa.array(self.base.get_many(physical_keys(keys).to_pylist()), pa.binary())
+        found = pa.array(self.base.get_many(self._layout(keys).to_pylist()), pa.binary())
         known = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
         if known.size:
             rows[known] = self._add(keys.take(known))
@@ -191,7 +191,11 @@ class TransactionalKeyValueStore:
 
     def _physical(self, rows: IntArray) -> list[bytes]:
         """The keys of rows as they are on disk."""
-        return physical_keys(self._table.keys(rows)).to_pylist()  # type: ignore[no-any-return]
+        return self._layout(self._table.keys(rows)).to_pylist()  # type: ignore[no-any-return]
+
+    def _layout(self, keys: Keys) -> Binary:
+        """Keys as they are on disk."""
+        return physical_keys(keys)
 
     # --- transactions --------------------------------------------------------------------------------------------
 
@@ -238,7 +242,7 @@ class TransactionalKeyValueStore:
         """The committed rows that are not on disk yet, as they are to lie there, in order of their keys."""
         assert not self._undo, "only committed rows go to disk"
         rows = np.flatnonzero(self._dirty[: len(self._table)])
-        keys, packed = physical_keys(self._table.keys(rows)), pack_all(self._table.values(rows))
+        keys, packed = self._layout(self._table.keys(rows)), pack_all(self._table.values(rows))
         order = pc.array_sort_indices(keys)
         return zip(keys.take(order).to_pylist(), packed.take(order).to_pylist(), strict=True)
 

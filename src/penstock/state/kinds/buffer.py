@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, nulls
+from penstock.arrays import Binary, IntArray, concat, first_numbers, fixed_binary, nulls, without_first
 from penstock.durations import MAX_MS
 from penstock.state.database import Database
-from penstock.state.kinds.window import WindowStore
+from penstock.state.kinds.segments import TransactionalSegment
+from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located
-from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore, unpack_all
 
 _ABSENT = -1
 
@@ -33,6 +34,48 @@ class Entries(NamedTuple):
         return Entries(self.keys.take(chosen), self.times[rows], values)
 
 
+class Room(NamedTuple):
+    """How much of a buffer may be in memory; None for as much as comes."""
+
+    records: int | None = None
+    nbytes: int | None = None
+
+
+class BufferSegment(TransactionalSegment):
+    """Entries of one stretch of time; on disk they lie in the order of their times, so that those that are due are
+    read and no others."""
+
+    def _layout(self, keys: Keys) -> Binary:
+        assert keys.times is not None
+        return pc.binary_join_element_wise(fixed_binary(keys.times.astype(">i8")), keys.data, b"")
+
+    def _logical(self, keys: Binary) -> Keys:
+        return Keys(without_first(keys, 8), first_numbers(keys))
+
+    def row_count(self) -> int:
+        """How many rows are in memory."""
+        return len(self._table)
+
+    def on_disk(self, earliest: int, latest: int) -> tuple[Entries, int | None]:
+        """The entries of a range of time, ends included, that are on disk alone, and the time of the next one."""
+        keys, packed, after = [], [], None
+        if self.base is not None and not self.is_all_here:
+            for key, row in self.base.scan(max(earliest, 0).to_bytes(8, "big"), None):
+                if int.from_bytes(key[:8], "big") > latest:
+                    after = int.from_bytes(key[:8], "big")
+                    break
+                keys.append(key)
+                packed.append(row)
+        if not keys:
+            return join_entries([]), after
+        found = self._logical(pa.array(keys, pa.binary()))
+        unknown = np.flatnonzero(self._table.find(found) < 0)
+        times = found.times
+        assert times is not None
+        values = unpack_all(pa.array(packed, pa.binary()))
+        return Entries(found.data, times, values).take(unknown), after
+
+
 class TimeOrderedBuffer(WindowStore):
     """Entries by key and time. Those whose time has come, ``stream time - wait``, are given out once and are gone,
     at the cost of dropping their segment.
@@ -41,12 +84,15 @@ class TimeOrderedBuffer(WindowStore):
         wait: how long entries stay, in milliseconds.
         times_follow: whether a key's time follows from the key, as the end of a window does; otherwise the buffer
             remembers it.
-        memory_limit: how many bytes of entries may be in memory; the others lie on disk.
+        room: how much may be in memory between commits; the other entries lie on disk.
     """
 
-    def __init__(self, name: str, wait: int, times_follow: bool, memory_limit: int | None = None):
+    segment_type = BufferSegment
+    _segments: dict[int, BufferSegment]  # type: ignore[assignment]
+
+    def __init__(self, name: str, wait: int, times_follow: bool, room: Room = Room()):  # noqa: B008 - it is a tuple
         super().__init__(name, wait)
-        self.memory_limit = memory_limit
+        self.room = room
         self.numbers: dict[str, int] = {}
         """What the operator counts; part of every commit."""
         self._committed_numbers: dict[str, int] = {}
@@ -135,14 +181,16 @@ class TimeOrderedBuffer(WindowStore):
 
     def _entries(self, id_: int, until: int) -> Entries:
         segment = self._segments[id_]
-        segment.load_all()
         times = segment.times()
         held = segment.present() & self.visible(times)
         due = times <= until
+        theirs, after = segment.on_disk(self.earliest_visible, until)
         later = times[held & ~due]
-        self._earliest[id_] = int(later.min()) if later.size else (id_ + 1) * self.segment_interval
+        next_times = [] if after is None else [after]
+        next_times += [int(later.min())] if later.size else []
+        self._earliest[id_] = min(next_times, default=(id_ + 1) * self.segment_interval)
         rows = np.flatnonzero(held & due)
-        return Entries(segment.keys(rows).data, times[rows], segment.get(rows))
+        return join_entries([Entries(segment.keys(rows).data, times[rows], segment.get(rows)), theirs])
 
     def oldest_first(self, at_least: int) -> Iterator[Entries]:
         """All entries in the order in which they go, in pieces; the first has about as many as are asked for."""
@@ -159,7 +207,27 @@ class TimeOrderedBuffer(WindowStore):
             yield everything.take(rows)
             left, count = left[~chosen], count * 4
 
+    def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
+        """Key, time, what is held and its timestamp, in the order in which entries go, or backwards."""
+        everything = self.entries_until(MAX_MS)
+        self._earliest.clear()  # nothing was let go of
+        order = in_order(everything.times, everything.keys)
+        keys, times, values = everything.take(order[::-1] if reverse else order)
+        return zip(keys.to_pylist(), times.tolist(), values.data.to_pylist(), values.timestamps.tolist(), strict=True)
+
     # --- transactions and the disk -------------------------------------------------------------------------------
+
+    def is_crowded(self) -> bool:
+        records, nbytes = self.room
+        if nbytes is not None and self.nbytes > nbytes:
+            return True
+        return records is not None and sum(segment.row_count() for segment in self._segments.values()) > records
+
+    def is_crowded_by_uncommitted(self) -> bool:
+        records, nbytes = self.room
+        if nbytes is not None and self.approximate_num_uncommitted_bytes > nbytes:
+            return True
+        return records is not None and self.approximate_num_uncommitted_entries > records
 
     def changes(self) -> ChangeSet | None:
         time_of, self._time_of = self._time_of, None  # the times of keys follow from the entries
