@@ -189,9 +189,9 @@ class Coordinator:
             return attempt if attempt.run() else None
         except LostWorkError as error:
             raise CommitError(
-                f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed {len(_PAUSES) + 1} times, "
-                f"the last time because {error}; everything up to commit {self.manifest.commit} is safe. Look for the "
-                "cause in the logs of Spark's executors and start again"
+                f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed "
+                f"{len(_PAUSES) + 1} times, the last time because {error}; everything up to commit "
+                f"{self.manifest.commit} is safe. Look for the cause in the logs of Spark's executors and start again"
             ) from error
 
     def _publish(self, manifest: Manifest, repeated: bool = False) -> None:

@@ -14,7 +14,6 @@ from penstock.batch import HEADERS
 
 _NULL = -1
 _HEAD = 28
-_EMPTY = pa.scalar(b"", pa.binary())
 
 
 class Updates(NamedTuple):
@@ -61,7 +60,7 @@ class Updates(NamedTuple):
             length = spans(part).length
             head[:, column] = length if missing is None else np.where(missing, _NULL, length)
         present = [
-            pc.fill_null(part, _EMPTY) if part.null_count else part for part in parts if part.null_count < len(part)
+            pc.fill_null(part, b"") if part.null_count else part for part in parts if part.null_count < len(part)
         ]
         return pc.binary_join_element_wise(fixed_binary(head), *present, b"")
 
