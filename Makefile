@@ -47,7 +47,7 @@ lock:
 		--generate-hashes --no-annotate --quiet --custom-compile-command 'make lock   (needs uv; make lock UPGRADE=--upgrade takes the newest of everything)' -o requirements.lock $(UPGRADE)
 
 clean:
-	rm -rf .venv .venv.log .penstock/demo bench/work build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help setup demo test quick lint bench lock clean

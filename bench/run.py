@@ -35,7 +35,7 @@ PEERS = "PENSTOCK_BENCH_PEERS"
 @click.option("--runs", default=3, show_default=True, help="How often everything is measured; medians count.")
 @click.option("--quick", is_flag=True, help="A tenth of the records, to see that it works; RESULTS.md stays.")
 @click.option(
-    "--work", type=click.Path(path_type=Path), default=FOLDER / "work", help="The folder for topics and state."
+    "--work", type=click.Path(path_type=Path), default=FOLDER / "runs", help="The folder for topics and state."
 )
 def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None:
     """Measure WORKLOADS, by default all, print a table and write it into bench/RESULTS.md.
