@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
-from penstock import StreamsBuilder, TimeWindows, Topology, columnar
+from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -51,10 +51,17 @@ def w1(source: str, sink: str) -> Topology:
     return _window_counts(source, sink, "10 s")
 
 
-def _window_counts(source: str, sink: str, grace: str) -> Topology:
+def w2(source: str, sink: str) -> Topology:
+    """The same, but each key and window once, when it closes."""
+    return _window_counts(source, sink, "10 s", final=True)
+
+
+def _window_counts(source: str, sink: str, grace: str, final: bool = False) -> Topology:
     builder = StreamsBuilder()
     windows = TimeWindows.of_size_and_grace("60 s", grace)
     counts = builder.stream(source, key=str, value=bytes).group_by_key().windowed_by(windows).count("counts")
+    if final:
+        counts = counts.suppress(Suppressed.until_window_closes())
     counts.to_stream().map(window_as_json, key=str, value=str).to(sink)
     return builder.build()
 
@@ -134,6 +141,7 @@ WORKLOADS = (
     Workload("W0", "filter and project", w0, *_EVENTS),
     Workload("W1", "windowed count, every update", w1, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W1", "windowed count, last per commit", w1, *_EVENTS, result=("w", "n"), cache=True, at_least=10),
+    Workload("W2", "windowed count, final results", w2, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W4", "deduplication by id", w4, *_EVENTS, at_least=7),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )

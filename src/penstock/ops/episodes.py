@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.arrays import Binary, IntArray
 from penstock.ops.groups import Groups
 from penstock.state.kinds.buffer import Entries, in_order, join_entries
 

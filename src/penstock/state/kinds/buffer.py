@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 from penstock.arrays import Binary, IntArray, concat, first_numbers, fixed_binary, nulls, without_first
 from penstock.durations import MAX_MS
 from penstock.state.database import Database
-from penstock.state.kinds.segments import TransactionalSegment
+from penstock.state.kinds.segments import TransactionalSegment, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located
 from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore, unpack_all
 
 _ABSENT = -1
+_SEGMENTS = 17
+"""Over how many segments the time to wait is spread: what goes is looked for in the first of them alone."""
 
 
 class Entries(NamedTuple):
@@ -91,7 +93,7 @@ class TimeOrderedBuffer(WindowStore):
     _segments: dict[int, BufferSegment]  # type: ignore[assignment]
 
     def __init__(self, name: str, wait: int, times_follow: bool, room: Room = Room()):  # noqa: B008 - it is a tuple
-        super().__init__(name, wait)
+        super().__init__(name, wait, segment_interval=segment_interval_of(wait, _SEGMENTS))
         self.room = room
         self.numbers: dict[str, int] = {}
         """What the operator counts; part of every commit."""

@@ -1,0 +1,62 @@
+"""What a record costs in a suppression that holds few keys, and in one that holds many.
+
+    python -m bench.held [HELD ...]
+
+Every record is a key of its own, a millisecond after the one before, so the time to wait says how many are held. Once
+it is full, as many results go out as records come in. Only the suppression is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.batch import Changes
+from penstock.columns import BytesColumn, WindowedColumn
+from penstock.ops.context import Context, Origin
+from penstock.ops.episodes import Limits
+from penstock.ops.suppress import Suppress
+from penstock.serdes import INT, STR, TimeWindowedSerde
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+
+CHUNK = 32_768
+CHUNKS = 12
+SECOND = 1000
+
+
+def updates(first: int) -> Changes:
+    """A chunk of updates of windows of a second."""
+    number = np.arange(first, first + CHUNK)
+    start = number // SECOND * SECOND
+    names = pc.binary_join_element_wise("user-", pc.cast(pa.array(number), "string"), "").cast("binary")
+    keys = WindowedColumn(BytesColumn(names, STR), start, start + SECOND, TimeWindowedSerde(STR, SECOND))
+    keys.encoded()
+    none = BytesColumn(pa.nulls(CHUNK, pa.binary()), INT)
+    return Changes(keys, BytesColumn(INT.encode_all([1] * CHUNK), INT), number, (number,), None, old=none)
+
+
+def cpu_per_million(held: int) -> float:
+    """CPU seconds for a million records in a suppression that holds so many."""
+    context = Context("0_0", "fail", lambda position: Origin("in", 0, position, None, None, 0))
+    buffer, clock = TimeOrderedBuffer("buffer", held, times_follow=True), StreamTime()
+    suppress = Suppress("suppress", context, buffer, clock, True, Limits(), True, False)
+    warm = held // CHUNK + 1
+    spent = 0.0
+    for chunk in range(warm + CHUNKS):
+        batch = updates(chunk * CHUNK)
+        began = time.process_time()
+        suppress.step(batch)
+        buffer.commit()
+        clock.commit()
+        spent += time.process_time() - began if chunk >= warm else 0
+    return spent / (CHUNKS * CHUNK) * 1e6
+
+
+if __name__ == "__main__":
+    for held in [int(count) for count in sys.argv[1:]] or [10_000, 100_000, 1_000_000]:
+        print(f"{held:>12,} keys held: {cpu_per_million(held):.2f} CPU s for a million records", flush=True)
