@@ -30,7 +30,7 @@ test: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist loadfile
 
 quick: $(READY)
-	@$(PYTEST) -m 'not slow'
+	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow'
 
 lint: $(READY)
 	@$(BIN)/ruff check .
