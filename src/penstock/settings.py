@@ -67,6 +67,8 @@ class Settings:
             (and count), or ``"dead_letter:<topic>"``.
         processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
             so that a crash in between has records processed again on the state that they have changed already.
+        emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
+            (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
     """
 
@@ -80,6 +82,7 @@ class Settings:
     chunk_records: int = 32_768
     on_error: str = "fail"
     processing_guarantee: str = "exactly_once"
+    emit_interval_ms: int = 0
     output_partitions: int = 0
     hot_max_bytes: int = StateSettings.hot_max_bytes
     flush_rows: int = StateSettings.flush_rows
@@ -99,7 +102,7 @@ class Settings:
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("statestore_cache_max_bytes", "output_partitions"):
+        for name in ("statestore_cache_max_bytes", "emit_interval_ms", "output_partitions"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         for name in ("statestore_uncommitted_max_records", "statestore_uncommitted_max_bytes"):

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from penstock import (
     BufferConfig,
     Deduplicated,
+    EmitStrategy,
     Materialized,
     SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -28,6 +30,7 @@ from penstock import (
     UnlimitedWindows,
     columnar,
 )
+from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.engine.lower import LOWER
@@ -409,6 +412,103 @@ def sessions_until(builder: StreamsBuilder) -> None:
     with warnings.catch_warnings(action="ignore"):
         windows = SessionWindows.inactivity_gap(4).until(10)
     stream(builder).group_by_key().count(windows=windows, store="store").to_stream().to("out")
+
+
+@cached
+def sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(5, 8)
+    stream(builder).group_by_key().windowed_by(windows).count("store").to_stream().to("out")
+
+
+@example
+def sliding_windows_of_texts(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_with_no_grace(7)
+    kept = Materialized.as_("store").in_memory()
+    texts = stream(builder).group_by(letter).windowed_by(windows)
+    texts.aggregate(
+        str, lambda k, v, seen: None if v == 3 else f"{seen}{v}", value=str, materialized=kept
+    ).to_stream().to("out")
+
+
+@example
+def final_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 3).advance_by(4)
+    final = stream(builder).group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    final.count("store").to_stream().to("out")
+
+
+@example
+def final_windows_far_back(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_with_no_grace(5)
+    final = stream(builder).group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    final.reduce(max, materialized=Materialized.as_("store").with_retention("1 day")).to_stream().to("out")
+
+
+@example
+def final_sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(5, 2)
+    final = stream(builder).group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    final.count("store").to_stream().to("out")
+
+
+@example
+def final_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(3, 2)
+    final = stream(builder).group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    final.count("store").to_stream().to("out")
+
+
+@example
+def final_sessions_that_are_kept(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_with_no_grace(3)
+    kept = Materialized.as_("store").in_memory().with_retention(50)
+    final = stream(builder).group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    final.count(materialized=kept).to_stream().to("out")
+
+
+def joined_with(mark: str) -> Callable[[Any, Any, Any], str]:
+    return lambda key, value, seen: f"{seen}{mark}{value}"
+
+
+def two_groups(builder: StreamsBuilder) -> CogroupedKStream:
+    one, other = stream(builder).group_by_key(), stream(builder, "other").group_by_key()
+    return one.cogroup(joined_with("+")).cogroup(other, joined_with("-"))
+
+
+@cached
+def cogroup(builder: StreamsBuilder) -> None:
+    two_groups(builder).aggregate(str, value=str, store="store").to_stream().to("out")
+
+
+@example
+def cogroup_in_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5).advance_by(5)
+    two_groups(builder).windowed_by(windows).aggregate(str, value=str, store="store").to_stream().to("out")
+
+
+@example
+def cogroup_in_sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(4, 5)
+    two_groups(builder).windowed_by(windows).aggregate(str, value=str, store="store").to_stream().to("out")
+
+
+@example
+def cogroup_in_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(4, 5)
+    texts = two_groups(builder).windowed_by(windows)
+    texts.aggregate(str, lambda key, a, b: f"{a}/{b}", value=str, store="store").to_stream().to("out")
+
+
+@example
+def distinct_in_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(5, 10)
+    stream(builder).group_by_key().windowed_by(windows).distinct(Materialized.as_("store")).to_stream().to("out")
+
+
+@example
+def distinct_in_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(3, 10)
+    stream(builder).group_by_key().windowed_by(windows).distinct(Materialized.as_("store")).to_stream().to("out")
 
 
 @example

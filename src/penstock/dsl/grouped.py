@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.graph import Graph
 from penstock.dsl.kstream import repartition_node
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
-from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
+from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, check_windows
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from penstock.errors import ConfigError, TopologyError
+from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.serdes import INT, Serde
@@ -115,14 +116,14 @@ class KGroupedStream:
         ...      [("a", "x", 3), ("a", "y", 12)])
         [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 1)]
         """
+        check_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self, windows)
-        if isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows):
-            return TimeWindowedKStream(self, windows)
-        raise TopologyError(
-            f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "
-            f"example TimeWindows.of_size_and_grace(...); got {windows!r} of type {type(windows).__name__}"
-        )
+        return TimeWindowedKStream(self, windows)
+
+    def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
+        """Aggregate this stream together with others, each with its own function of (key, value, aggregate)."""
+        return CogroupedKStream(()).cogroup(self, aggregator)
 
     # --- inside --------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction_of
@@ -13,6 +14,7 @@ from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
 from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
+from penstock.serdes.nullable import NullableSerde
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
@@ -53,7 +55,8 @@ class TimeWindowedKStream:
     ) -> KTable:
         """How many records each key has in each window; the keys of the result are ``Windowed``."""
         given = materialized_of(materialized, store)
-        burn_count_name(self._grouped._graph, given)
+        if not isinstance(self._windows, SlidingWindows):
+            burn_count_name(self._grouped._graph, given)
         return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
 
     def reduce(
@@ -85,6 +88,27 @@ class TimeWindowedKStream:
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
     ) -> KTable:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+
+    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable:
+        """The first record of each new window, and no later one of it (KIP-655).
+
+        >>> from penstock.testing import pipe
+        >>> ten = TimeWindows.of_size_with_no_grace(10)
+        >>> pipe(lambda stream: stream.group_by_key().windowed_by(ten).distinct(),
+        ...      [("a", 1, 4), ("a", 2, 5), ("a", 3, 12)])
+        [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 3)]
+
+        Raises:
+            TopologyError: the windows overlap, so that one record would come out several times.
+        """
+        windows = self._windows
+        if isinstance(windows, SlidingWindows) or windows.advance_ms < windows.size_ms:
+            kind = "sliding" if isinstance(windows, SlidingWindows) else "hopping"
+            raise TopologyError(
+                f"distinct at {caller()}: {kind} windows overlap, so a record would be multiplied instead of "
+                "deduplicated; use tumbling windows or sessions"
+            )
+        return distinct_table(self._grouped, windows, self._emit, nodes.WindowDistinct, materialized, name)
 
 
 class SessionWindowedKStream:
@@ -163,10 +187,44 @@ class SessionWindowedKStream:
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
+    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable:
+        """The first record of each new session; one that extends or merges sessions is none (KIP-655)."""
+        return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, materialized, name)
+
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
     ) -> KTable:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+
+
+def distinct_table(
+    grouped: KGroupedStream,
+    windows: Any,
+    emit: EmitStrategy,
+    node: type[Any],
+    given: Materialized | None,
+    name: str | None,
+) -> KTable:
+    """The table of the first records of windows; its store knows null as a value like any other."""
+    if emit.final:
+        raise TopologyError(
+            f"distinct at {caller()} sends the first record of a window on at once, and no other; "
+            "take emit_strategy(EmitStrategy.on_window_close()) away"
+        )
+    graph = grouped._graph
+    spec = graph.store(given, names.DISTINCT, key=grouped._key, value=grouped._value)
+    own_name = graph.names.node(names.DISTINCT, name)
+    assert spec.key is not None
+    assert spec.value is not None
+    made = node(
+        name=own_name,
+        parents=(grouped.parent_for(spec.name),),
+        where=caller(),
+        aggregation=nodes.Aggregation(kind="count"),
+        windows=windows,
+        store=replace(spec, value=NullableSerde(spec.value)),
+    )
+    return KTable(graph, graph.add(made), windowed_key(spec.key, windows), spec.value)
 
 
 def windowed_table(
@@ -195,6 +253,15 @@ def windowed_table(
     assert spec.key is not None
     assert spec.value is not None
     return KTable(graph, graph.add(node), windowed_key(spec.key, windows), spec.value)
+
+
+def check_windows(windows: Any) -> None:
+    """Raise ``TopologyError`` for what are no windows."""
+    if not isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows | SessionWindows):
+        raise TopologyError(
+            f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "
+            f"example TimeWindows.of_size_and_grace(...); got {windows!r} of type {type(windows).__name__}"
+        )
 
 
 def node_type(windows: Any) -> type[Any]:

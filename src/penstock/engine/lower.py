@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from penstock.dsl.suppressed import SHUT_DOWN, SPILL_TO_DISK
 from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggregate
 from penstock.ops.base import Operator, PassThrough
+from penstock.ops.closing import Closing
+from penstock.ops.cogroup import CogroupInput, ObservedTime, OneTime, SideTimes
 from penstock.ops.context import Context
 from penstock.ops.deduplicate import Deduplicate, KeyById, RestoreKey, Selector
+from penstock.ops.distinct import FirstOfSession, NoFold, SessionDistinct, WindowDistinct
 from penstock.ops.episodes import UNLIMITED, Limits
 from penstock.ops.fields import FieldReader
 from penstock.ops.filter import Filter
@@ -33,6 +36,7 @@ from penstock.ops.repartition import KeyFilter
 from penstock.ops.session import SessionAggregate
 from penstock.ops.session_fold import session_fold_of
 from penstock.ops.sink import Sink
+from penstock.ops.sliding import SlidingAggregate
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
 from penstock.ops.suppress import Suppress
@@ -45,11 +49,12 @@ from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
-from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -99,7 +104,7 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     made: dict[str, StateStore] = {}
     for part in sub.parts:
         spec = facts.stores.get(part.node)
-        if spec is not None and part.stores:
+        if spec is not None and part.kind == "processor":
             made[spec.name] = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
     return list(made.values())
 
@@ -124,7 +129,12 @@ def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
 
 def _window_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.WindowAggregate)
-    return WindowStore(spec.name, spec.retention or node.windows.retention_ms, spec.in_memory)
+    retention = spec.retention or node.windows.retention_ms
+    store = WindowStore(spec.name, retention, spec.in_memory)
+    if node.final:  # what the retention just ends for has not closed yet; Kafka Streams' stores on disk still show it
+        store.keeps_beyond = 1
+        store.retention += 0 if spec.in_memory else 1
+    return store
 
 
 def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
@@ -139,10 +149,22 @@ def _buffer(node: Node, spec: StoreSpec) -> StateStore:
     return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, room)
 
 
+def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.SlidingAggregate)
+    retention, slot = spec.retention or node.windows.retention_ms, 2 * node.windows.time_difference_ms
+    store = SlidingStore(spec.name, retention, spec.in_memory, slot=slot)
+    if node.final:
+        store.keeps_beyond = 1
+        store.retention += 0 if spec.in_memory else 1
+    return store
+
+
 def _session_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.SessionAggregate)
     retention, gap = spec.retention or node.windows.retention_ms, node.windows.inactivity_gap_ms
-    return SessionStore(spec.name, retention, spec.in_memory, gap=gap)
+    store = SessionStore(spec.name, retention, spec.in_memory, gap=gap)
+    store.keeps_beyond = int(node.final)  # what ends just when the retention does has not closed yet
+    return store
 
 
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
@@ -150,6 +172,9 @@ _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.Deduplicate: _deduplication_store,
     nodes.Suppress: _buffer,
     nodes.SessionAggregate: _session_store,
+    nodes.SlidingAggregate: _sliding_store,
+    nodes.WindowDistinct: _window_store,
+    nodes.SessionDistinct: _session_store,
 }
 
 
@@ -226,39 +251,84 @@ def _stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
 
 
 def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
+    is_distinct = isinstance(node, nodes.WindowDistinct)
     assert node.store.key is not None
     assert node.store.value is not None
     store = at.store(node.store)
     assert isinstance(store, WindowStore)
-    return WindowAggregate(
+    serde = TimeWindowedSerde(node.store.key, node.windows.size_ms)
+    return (WindowDistinct if is_distinct else WindowAggregate)(
         at.name,
         at.context,
-        fold_of(node.aggregation, at.name, node.store.value, at.context),
+        NoFold() if is_distinct else fold_of(node.aggregation, at.name, node.store.value, at.context),
         store,
         at.sends_old,
-        at.caches(node.store),
+        at.caches(node.store) and not node.final and not is_distinct,
         node.windows,
-        TimeWindowedSerde(node.store.key, node.windows.size_ms),
-        at.state.clock(at.name),
+        serde,
+        _observed_time(node, at),
+        _closing(node, at, serde, at_end=True),
     )
 
 
 def _session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
+    is_distinct = isinstance(node, nodes.SessionDistinct)
     assert node.store.key is not None
     assert node.store.value is not None
     store = at.store(node.store)
     assert isinstance(store, SessionStore)
-    return SessionAggregate(
+    serde = SessionWindowedSerde(node.store.key)
+    return (SessionDistinct if is_distinct else SessionAggregate)(
+        at.name,
+        at.context,
+        FirstOfSession() if is_distinct else session_fold_of(node.aggregation, node.store.value),
+        store,
+        at.sends_old,
+        at.caches(node.store) and not node.final and not is_distinct,
+        node.windows,
+        serde,
+        _observed_time(node, at),
+        _closing(node, at, serde, at_end=False),
+    )
+
+
+def _sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
+    assert node.store.key is not None
+    assert node.store.value is not None
+    store = at.store(node.store)
+    assert isinstance(store, SlidingStore)
+    serde = TimeWindowedSerde(node.store.key, node.windows.size_ms)
+    return SlidingAggregate(
         at.name,
         at.context,
         session_fold_of(node.aggregation, node.store.value),
         store,
         at.sends_old,
-        at.caches(node.store),
+        at.caches(node.store) and not node.final,
         node.windows,
-        SessionWindowedSerde(node.store.key),
-        at.state.clock(at.name),
+        serde,
+        _observed_time(node, at),
+        _closing(node, at, serde, at_end=False),
     )
+
+
+def _observed_time(node: Node, at: Lowering) -> ObservedTime:
+    """The operator's own stream time; in a cogroup every side has one."""
+    sides = [parent for parent in node.parents if isinstance(parent, nodes.CogroupInput)]
+    return SideTimes([at.state.clock(side.name) for side in sides]) if sides else OneTime(at.state.clock(at.name))
+
+
+def _cogroup_input(node: nodes.CogroupInput, at: Lowering) -> Operator:
+    return CogroupInput(at.name, at.context, node.side)
+
+
+def _closing(node: nodes.WindowAggregate, at: Lowering, serde: WindowedSerde, at_end: bool) -> Closing | None:
+    assert node.store.value is not None
+    if not node.final:
+        return None
+    emitted = at.state.clock(f"{at.name}-emitted")
+    by_key = node.store.in_memory and isinstance(node, nodes.SessionAggregate)  # the orders of Kafka Streams' stores
+    return Closing(at.name, at.context, serde, node.store.value, at.sends_old, emitted, at_end, by_key)
 
 
 def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
@@ -368,6 +438,10 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.KeyById: _key_by_id,
     nodes.RestoreKey: _restore_key,
     nodes.SessionAggregate: _session_aggregate,
+    nodes.SlidingAggregate: _sliding_aggregate,
+    nodes.CogroupInput: _cogroup_input,
+    nodes.WindowDistinct: _window_aggregate,
+    nodes.SessionDistinct: _session_aggregate,
     nodes.TableAggregate: _table_aggregate,
     nodes.Suppress: _suppress,
     nodes.TableJoin: _table_join,

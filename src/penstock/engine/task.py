@@ -56,6 +56,7 @@ class Task:
         on_error = settings.on_error.partition(":")[0]
         self.context = Context(str(id_), on_error, self._origin, self._offsets, self._topic_bytes)
         self.context.replays = settings.at_least_once
+        self.context.emit_interval_ms = settings.emit_interval_ms
         caching = settings.statestore_cache_max_bytes > 0
         self._flow = Flow(topology, self.sub, self.state, self.context, caching)
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}

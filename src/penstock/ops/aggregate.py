@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray
-from penstock.batch import Batch, Changes
+from penstock.arrays import BoolArray, IntArray, nulls
+from penstock.batch import Batch, Changes, merge
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
+from penstock.ops.closing import Closing
+from penstock.ops.cogroup import ObservedTime, SideTimes
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.fold import Fold, Folded, Rows
@@ -24,7 +26,6 @@ from penstock.ops.groups import Groups, group_keys
 from penstock.ops.versioned_aggregate import VersionedAggregateStore
 from penstock.ops.written import Written
 from penstock.serdes.windowed import TimeWindowedSerde
-from penstock.state.clock import StreamTime
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys, Values
@@ -123,19 +124,26 @@ class WindowAggregate(Aggregate):
         caching: bool,
         windows: Any,
         serde: TimeWindowedSerde,
-        clock: StreamTime,
+        time: ObservedTime,
+        closing: Closing | None,
     ):
         super().__init__(node, context, fold, store, sends_old, caching)
+        self._window_store = store
         self._windows = windows
         self._serde = serde
-        self._clock = clock
+        self._time = time
+        self._closing = closing
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key")
         if not len(batch):
             return None
-        closed_at = self._clock.advance(batch.timestamp) - self._windows.grace_period_ms
+        closed_at = self._time.observe(batch) - self._windows.grace_period_ms
+        changes = self._update(batch, closed_at)
+        return changes if self._closing is None else self._close(self._closing, batch, closed_at)
+
+    def _update(self, batch: Batch, closed_at: IntArray) -> Changes | None:
         row, start, within = self._assign(batch.timestamp)
         is_open = self._ends(start) > closed_at[row]
         if not is_open.all():
@@ -157,6 +165,22 @@ class WindowAggregate(Aggregate):
         row, within = row_numbers(((timestamps - first) // advance + 1).tolist())
         return row, first[row] + within * advance, within
 
+    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:
+        """The results of the windows that the records close; those cannot change any more, so the store has them."""
+        if not closing.is_due():
+            return None
+        size = self._windows.size_ms
+        earliest = max(closing.closed_before - size + 1, 0)
+        closing.done(closed_at)
+        found = self._window_store.between(earliest, int(closed_at[-1]) - size)
+        if found is None:
+            return None
+        keys, values = found
+        assert keys.times is not None
+        ends = keys.times + size
+        row = closing.closed_by(closed_at, ends)
+        return closing.results(batch, row, keys.data, keys.times, ends, *values)
+
     def _ends(self, start: IntArray) -> IntArray:
         ends: IntArray = np.minimum(start, MAX_MS - self._windows.size_ms) + self._windows.size_ms
         return ends
@@ -166,6 +190,43 @@ class WindowAggregate(Aggregate):
         wide = batch if every else batch.take(row)
         if self._windows.size_ms != self._windows.advance_ms:
             wide = replace(wide, order=(*wide.order, within))
+        if isinstance(self._time, SideTimes):
+            unseen = self._unseen(wide, start)
+            if unseen.any():
+                return self._fold_unseen(batch, wide, row, start, unseen)
+        return self._fold_seen(batch, wide, row, start)
+
+    def _unseen(self, wide: Batch, start: IntArray) -> BoolArray:
+        """Which windows the store shows no more when their records come: another side's time may be far ahead."""
+        store = self._window_store
+        after = np.maximum(np.maximum.accumulate(start), store.observed_stream_time)
+        before = np.append(store.observed_stream_time, after[:-1])
+        refused = start < store.refused_before(after)
+        self._context.drop(self._node, wide.position[refused], "expired-window-of-store")
+        self._context.expired(store.name, "window", int(np.count_nonzero(refused)))
+        unseen: BoolArray = start <= before - store.retention
+        return unseen
+
+    def _fold_unseen(
+        self, batch: Batch, wide: Batch, row: IntArray, start: IntArray, unseen: BoolArray
+    ) -> Changes | None:
+        """Records of windows that are not seen any more begin a window anew, each its own, and it is not seen later."""
+        seen = np.flatnonzero(~unseen)
+        changes = self._fold_seen(batch, wide.take(seen), row[seen], start[seen]) if len(seen) else None
+        lost = np.flatnonzero(unseen)
+        alone, count = wide.take(lost), len(lost)
+        rows = Rows(alone.key.decoded, alone.value, None, alone.timestamp, batch, row[lost])
+        groups = Groups.by_number(np.arange(count))
+        folded = self._fold.fold(groups, Values(nulls(count), np.full(count, -1, np.int64)), rows)
+        key = WindowedColumn(alone.key, start[lost], self._ends(start[lost]), self._serde)
+        old = folded.old if self._sends_old else None
+        results = alone.with_key(key).as_changes(folded.new, folded.timestamps, old)
+        results = results if folded.kept is None else results.keep(folded.kept)
+        merged = merge([results] if changes is None else [changes, results])
+        assert isinstance(merged, Changes)
+        return merged
+
+    def _fold_seen(self, batch: Batch, wide: Batch, row: IntArray, start: IntArray) -> Changes | None:
         keys, codes = group_keys(wide.key.encoded())
         numbers = (start - start.min()) // self._windows.advance_ms
         span = int(numbers.max()) + 1

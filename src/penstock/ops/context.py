@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -60,6 +61,9 @@ class Context:
         topic_bytes: Callable[[IntArray], IntArray] | None = None,
     ):
         self.task = task
+        self.emit_interval_ms = 0
+        """Wall-clock time between two looks for windows that have closed."""
+        self.wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.topic_bytes = topic_bytes or (lambda positions: np.zeros(len(positions), np.int64))
         """How long the topics' names are that records at some positions, ascending, came from."""
         self.metrics: dict[Metric, int] = {}

@@ -14,17 +14,19 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
-from penstock.columns import WindowedColumn
+from penstock.columns import Column, WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
+from penstock.ops.closing import Closing
+from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
 from penstock.ops.written import Written
 from penstock.serdes import SessionWindowedSerde
-from penstock.state.clock import StreamTime
-from penstock.state.kinds.session import Sessions, SessionStore
+from penstock.state.kinds.packed import Loaded
+from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
 from penstock.state.rows import Keys, Values
 
@@ -60,8 +62,10 @@ class Updates:
     end: list[int] = field(default_factory=list)
     new: list[Any] = field(default_factory=list)
     old: list[Any] = field(default_factory=list)
-    removed: list[int] = field(default_factory=list)
-    """Sessions that were loaded and went away."""
+    gone: list[tuple[int, Session]] = field(default_factory=list)
+    """Sessions that went away, and the rows at which they did."""
+    fresh: list[int] = field(default_factory=list)
+    """Rows of records that began a session."""
     late: list[int] = field(default_factory=list)
     """Rows of records for closed sessions."""
     not_stored: list[int] = field(default_factory=list)
@@ -92,7 +96,8 @@ class SessionAggregate(Operator):
         caching: bool,
         windows: Any,
         serde: SessionWindowedSerde,
-        clock: StreamTime,
+        time: ObservedTime,
+        closing: Closing | None,
     ):
         self._node = node
         self._context = context
@@ -103,45 +108,51 @@ class SessionAggregate(Operator):
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
         self._serde = serde
-        self._clock = clock
+        self._time = time
+        self._closing = closing
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key")
         if not len(batch):
             return None
-        bounds = self._bounds(batch.timestamp)
+        bounds = self._bounds(batch)
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
-        loaded = self._store.load(keys, earliest)
+        unseen_from = None if self._closing is None else self._closing.closed_before
+        loaded = self._store.load(keys, earliest, unseen_from)
         updates = Updates(self._cache is not None)
         live = self._live(loaded, len(keys))
         process(self._fold, self._gap, groups, live, batch, bounds, updates)
         self._count(batch, updates)
         time_before = self._store.observed_stream_time
+        self._write(loaded, updates, live, unseen_from)
         self._store.advance(int(bounds.timestamps.max()))
-        self._write(loaded, updates, live)
         changes = self._changes(batch, updates)
         if changes is not None and self._store.name in self._context.looked_up:
             self._note(loaded, changes, bounds, batch, time_before)
-        return self._emit(changes)
+        if self._closing is None:
+            return self._emit(changes)
+        return self._close(self._closing, batch, bounds.closed_at, updates)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
-    def _bounds(self, timestamps: IntArray) -> Bounds:
-        times = self._clock.advance(timestamps)
+    def _bounds(self, batch: Batch) -> Bounds:
+        times = self._time.observe(batch)
         closed_at = times - (self._windows.grace_period_ms + self._gap)
         if not self._windows.closes:
             closed_at = np.full(len(times), np.iinfo(np.int64).min)
-        after = np.maximum(times, self._store.observed_stream_time)
+        after = np.maximum(np.maximum.accumulate(batch.timestamp), self._store.observed_stream_time)
         before = np.append(self._store.observed_stream_time, after[:-1])
         stored_from = after - self._store.retention + 1
-        counted_from = stored_from if self._store.in_memory else stored_from - 1
-        return Bounds(timestamps, closed_at, before - self._store.retention + 1, stored_from, counted_from)
+        if self._closing is not None:  # what was not sent on yet is kept, seen or not
+            stored_from = np.minimum(stored_from, closed_at)
+        counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
+        return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _live(self, loaded: Sessions, count: int) -> list[list[Session]]:
+    def _live(self, loaded: Loaded, count: int) -> list[list[Session]]:
         """The sessions of each key that were in the store."""
         live: list[list[Session]] = [[] for _ in range(count)]
         entries = loaded.entries
@@ -161,13 +172,38 @@ class SessionAggregate(Operator):
         for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
             self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
 
-    def _write(self, loaded: Sessions, updates: Updates, live: list[list[Session]]) -> None:
+    def _write(self, loaded: Loaded, updates: Updates, live: list[list[Session]], unseen_from: int | None) -> None:
         removed = np.zeros(len(loaded.entries), np.bool_)
-        removed[updates.removed] = True
+        removed[[session[3] for _, session in updates.gone if session[3] >= 0]] = True
         new = [(number, *session[:3]) for number, sessions in enumerate(live) for session in sessions if session[3] < 0]
         owner, end, start, aggregates = zip(*new, strict=True) if new else ((), (), (), ())
         data = self._fold.column(list(aggregates)).encoded()
-        self._store.write(loaded, removed, Entries(_ints(owner), _ints(end), _ints(start), data))
+        self._store.write(loaded, removed, Entries(_ints(owner), _ints(end), _ints(start), data), unseen_from)
+
+    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, updates: Updates) -> Changes | None:
+        """The results of the sessions that the records close: of those in the store, and of those that went later."""
+        if not closing.is_due():
+            return None
+        closed_before = closing.closed_before
+        closing.done(closed_at)
+        gone = [(row, session) for row, session in updates.gone if session[0] >= closed_before]
+        rows, ends = _ints([row for row, _ in gone]), _ints([session[0] for _, session in gone])
+        closed_by = closing.closed_by(closed_at, ends)
+        places = np.flatnonzero(closed_by < rows)
+        row, end, start = closed_by[places], ends[places], _ints([gone[place][1][1] for place in places.tolist()])
+        keys = batch.key.encoded().take(pa.array(rows[places]))
+        data = self._fold.column([gone[place][1][2] for place in places.tolist()]).encoded()
+        found = self._store.of_times(max(closed_before, 0), int(closed_at[-1]) - 1)
+        if found is not None:
+            entries = found.entries
+            row = np.concatenate([row, closing.closed_by(closed_at, entries.first)])
+            end, start = np.concatenate([end, entries.first]), np.concatenate([start, entries.second])
+            keys = concat([keys, found.keys.data.take(pa.array(entries.row))])
+            data = concat([data, entries.data])
+        return closing.results(batch, row, keys, start, end, data, end)
+
+    def _windowed(self, key: Column, start: IntArray, end: IntArray) -> WindowedColumn:
+        return WindowedColumn(key, start, end, self._serde)
 
     def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
         rows = _ints(updates.row)
@@ -178,8 +214,7 @@ class SessionAggregate(Operator):
         first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
         number = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
         wide = batch.take(rows)
-        key = WindowedColumn(wide.key, start, end, self._serde)
-        wide = replace(wide.with_key(key), order=(*wide.order, number))
+        wide = replace(wide.with_key(self._windowed(wide.key, start, end)), order=(*wide.order, number))
         new, old = self._fold.column(updates.new).take(order), self._fold.column(updates.old).take(order)
         return wide.as_changes(new, end, old)
 
@@ -191,7 +226,7 @@ class SessionAggregate(Operator):
             return None
         return changes if self._sends_old else replace(changes, old=None)
 
-    def _note(self, loaded: Sessions, changes: Changes, bounds: Bounds, batch: Batch, time_before: int) -> None:
+    def _note(self, loaded: Loaded, changes: Changes, bounds: Bounds, batch: Batch, time_before: int) -> None:
         """Note the writes, and what there was before, for those who look things up in the store."""
         old = loaded.entries
         owners = loaded.keys.data.take(pa.array(old.row))
@@ -241,17 +276,23 @@ def process(
         old = None
         for session in found:
             live.remove(session)
-            if session[3] >= 0:
-                updates.removed.append(session[3])
+            updates.gone.append((row, session))
             if start == end:  # a session of this very time: it is replaced
                 old = session[2] if updates.with_replaced else None
             else:
                 updates.add(row, session[1], session[0], None, session[2])
         updates.add(row, start, end, aggregate, old)
+        if not found:
+            updates.fresh.append(row)
         if end < bounds.stored_from[row]:
             if end < bounds.counted_from[row]:
                 updates.not_stored.append(row)
         elif aggregate is not None:
+            for session in live:
+                if session[0] == end and session[1] == start:  # it was not visible any more, and is replaced
+                    live.remove(session)
+                    updates.gone.append((row, session))
+                    break
             insort(live, [end, start, aggregate, -1], key=_bounds_of)
 
 

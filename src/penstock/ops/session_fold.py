@@ -28,6 +28,14 @@ class SessionFold(ABC):
     """The user's function, for errors."""
 
     @abstractmethod
+    def initial(self) -> Any:
+        """What an aggregate begins with, None for nothing."""
+
+    @abstractmethod
+    def add(self, key: Any, value: Any, aggregate: Any) -> Any:
+        """The aggregate with one more value."""
+
+    @abstractmethod
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
         """The aggregate of a record and the sessions it joins; all as they are kept while a loop runs."""
 
@@ -50,6 +58,12 @@ class SessionFold(ABC):
 
 class CountSessions(SessionFold):
     """How many records a session has."""
+
+    def initial(self) -> int:
+        return 0
+
+    def add(self, key: Any, value: Any, aggregate: int) -> int:
+        return aggregate + 1
 
     def fold(self, key: Any, value: Any, found: list[int]) -> int:
         return sum(found) + 1
@@ -84,6 +98,14 @@ class UserSessions(SessionFold):
         self._add = add
         self._merge = merge
         self.function = function
+
+    def initial(self) -> Any:
+        initial = self._initialize()
+        return None if initial is None else self._keeper.write(initial)
+
+    def add(self, key: Any, value: Any, aggregate: Any) -> Any:
+        result = self._add(key, value, None if aggregate is None else self._keeper.read(aggregate))
+        return None if result is None else self._keeper.write(result)
 
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
         aggregate = self._initialize()
@@ -120,5 +142,9 @@ def session_fold_of(aggregation: Aggregation, serde: Serde) -> SessionFold:
 
         return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add)
     assert aggregation.initialize is not None
-    assert aggregation.merge is not None
-    return UserSessions(serde, aggregation.initialize, aggregation.add.call, aggregation.merge.call, aggregation.add)
+    merge = _no_merger if aggregation.merge is None else aggregation.merge.call
+    return UserSessions(serde, aggregation.initialize, aggregation.add.call, merge, aggregation.add)
+
+
+def _no_merger(key: Any, one: Any, other: Any) -> Any:
+    raise AssertionError("only sessions merge")

@@ -301,6 +301,22 @@ class WindowAggregate(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class CogroupInput(Node):
+    """One of several grouped streams that are aggregated together; the aggregation itself is the step below.
+
+    ``shared`` is that step's store, which Kafka Streams connects with these.
+    """
+
+    side: int
+    shared: StoreSpec
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowDistinct(WindowAggregate):
+    """The first record of each window (KIP-655)."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SlidingAggregate(WindowAggregate):
     pass
 
@@ -308,6 +324,11 @@ class SlidingAggregate(WindowAggregate):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SessionAggregate(WindowAggregate):
     pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SessionDistinct(SessionAggregate):
+    """The first record of each session (KIP-655)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

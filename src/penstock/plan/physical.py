@@ -129,6 +129,10 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
         return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,))]
     store = facts.stores.get(node)
     stores = (store.name,) if store else ()
+    if isinstance(node, nodes.CogroupInput):
+        stores = (node.shared.name,)
+    elif any(isinstance(parent, nodes.CogroupInput) for parent in node.parents):
+        stores = ()  # Kafka Streams connects it with the steps above
     if isinstance(node, nodes.TableSource):
         source = Part("source", node.source_name, node, "source", topics=(node.topic,))
         return [source, Part("processor", node.name, node, predecessors=(node.source_name,), stores=stores)]

@@ -20,6 +20,7 @@ from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys
@@ -106,10 +107,10 @@ class KeyValueView(View[KeyValueStore | DeduplicationStore]):
         return sum(1 for _ in self.all())
 
 
-class WindowView(View[WindowStore]):
+class WindowView(View[Any]):
     """A window store, read only."""
 
-    def __init__(self, stores: list[WindowStore], key: Serde, value: Serde, size: int):
+    def __init__(self, stores: list[WindowStore | SlidingStore], key: Serde, value: Serde, size: int):
         super().__init__(stores)
         self._key = key
         self._value = value
@@ -257,7 +258,7 @@ def view_of(stores: list[StateStore], spec: StoreSpec, node: Node) -> AnyView:
         return BufferView(pieces, spec.key, spec.value)
     if isinstance(stores[0], SessionStore):
         return SessionView(pieces, spec.key, spec.value)
-    if isinstance(stores[0], WindowStore):
+    if isinstance(stores[0], WindowStore | SlidingStore):
         windows = node.windows if isinstance(node, nodes.WindowAggregate) else None
         return WindowView(pieces, spec.key, spec.value, 0 if windows is None else windows.size_ms)
     if isinstance(stores[0], VersionedStore):

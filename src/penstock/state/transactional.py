@@ -136,6 +136,12 @@ class TransactionalKeyValueStore:
         """The rows whose keys begin with these bytes."""
         return self.scan(prefix, after_prefix(prefix), reverse)
 
+    def _between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
+        """The rows in memory of a range of times, ends included."""
+        times = self._table.times()
+        rows = np.flatnonzero(self._table.present() & (times >= earliest) & (times <= latest))
+        return self._table.keys(rows), self._table.values(rows)
+
     def _load(self, keys: Keys) -> IntArray:
         """Rows for keys that are not in memory, with what the disk has for them."""
         rows = self._add(keys)

@@ -84,6 +84,8 @@ class TopologyTestDriver:
                 f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets, self._topic_bytes
             )
             context.dropped_positions = []
+            context.emit_interval_ms = self.settings.emit_interval_ms
+            context.wall_clock_ms = lambda: self.wall_clock_ms
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
             for part in sub.parts:
                 if part.kind == "source":

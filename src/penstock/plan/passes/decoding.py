@@ -42,7 +42,7 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         timestamp = getattr(node, "timestamp", None)
         uses = NEITHER if timestamp is None else VALUE if timestamp.arity == 1 else BOTH
         return uses, BOTH
-    if isinstance(node, nodes.Split):
+    if isinstance(node, nodes.Split | nodes.CogroupInput):
         return BOTH, BOTH
     if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind

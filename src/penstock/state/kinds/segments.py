@@ -20,6 +20,14 @@ class TransactionalSegment(TransactionalKeyValueStore):
     def _logical(self, keys: Binary) -> Keys:
         return Keys(without_last(keys, 8), last_numbers(keys))
 
+    def between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
+        """The rows of a range of times, ends included."""
+        if self.base is not None and not self.base.is_empty:
+            first, last = (time.to_bytes(8, "big") for time in (max(earliest, 0), latest))
+            keys = [key for key, _ in self.base.scan(None, None) if first <= key[-8:] <= last]
+            self.find(self._logical(pa.array(keys, pa.binary())))
+        return self._between(earliest, latest)
+
 
 class SegmentedStore(StateStore):
     """What stores by key and time have in common.
@@ -41,6 +49,8 @@ class SegmentedStore(StateStore):
         self.retention = retention
         self.in_memory = in_memory
         self.segment_interval = segment_interval or segment_interval_of(retention)
+        self.keeps_beyond = 0
+        """Milliseconds for which rows are kept beyond the retention, unseen."""
         self.observed_stream_time = -1
         self._committed_stream_time = -1
         self._segments: dict[int, TransactionalSegment] = {}
@@ -111,8 +121,16 @@ class SegmentedStore(StateStore):
             oldest = self.oldest_live_segment()
             for id_ in [id_ for id_ in self._segments if id_ < oldest]:
                 segment = self._segments.pop(id_)
-                if segment.has_committed:  # a rollback brings it back
+                if segment.has_committed or self.keeps_beyond:  # a rollback brings it back, results may be in it
                     self._expired[id_] = segment
+
+    def refused_before(self, stream_times: IntArray) -> IntArray:
+        """The earliest time that the store takes at each of these stream times; what is older counts as a drop.
+
+        As in Kafka Streams, a store on disk takes what belongs to a segment that is still there, seen or not.
+        """
+        last_gone = stream_times - self.retention
+        return last_gone + 1 if self.in_memory else last_gone // self.segment_interval * self.segment_interval
 
     @property
     def earliest_visible(self) -> int:
@@ -124,7 +142,25 @@ class SegmentedStore(StateStore):
         return times >= self.earliest_visible
 
     def oldest_live_segment(self) -> int:
-        return self.earliest_visible // self.segment_interval
+        return (self.earliest_visible - self.keeps_beyond) // self.segment_interval
+
+    def between(self, earliest: int, latest: int) -> tuple[Keys, Values] | None:
+        """The rows of a range of times, ends included, also those that are not visible any more; None without any.
+
+        Rows of segments that this transaction let go of are among them.
+        """
+        if latest < earliest:
+            return None
+        first, last = self._segment_ids(np.array([earliest, latest])).tolist()
+        segments = [self._expired, self._segments]
+        parts = [s.between(earliest, latest) for held in segments for id_, s in held.items() if first <= id_ <= last]
+        parts = [part for part in parts if len(part[0])]
+        if not parts:
+            return None
+        data = concat([keys.data for keys, _ in parts])
+        times = np.concatenate([keys.times for keys, _ in parts])
+        values = concat([values.data for _, values in parts])
+        return Keys(data, times), Values(values, np.concatenate([values.timestamps for _, values in parts]))
 
     # --- transactions and the disk -------------------------------------------------------------------------------
 

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import IntArray
 from penstock.record import SessionKey
-from penstock.state.kinds.segments import SegmentedStore
-from penstock.state.packed import Entries, pack, unpack, unpack_one
-from penstock.state.rows import Keys, Values
+from penstock.state.kinds.packed import Loaded, PackedStore
+from penstock.state.packed import Entries, unpack_one
+from penstock.state.rows import Keys
 
-_MOST_SLOTS = 1000
 _SESSIONS_A_SLOT = 4
 
 
 SessionRow = tuple[SessionKey, bytes]
 
 
-class Sessions(NamedTuple):
-    """What ``load`` found: the sessions of some keys, sorted by key, end and start."""
-
-    keys: Keys
-    entries: Entries
-    """``row`` is the number of the key, ``first`` the session's end and ``second`` its start."""
-
-
-class SessionStore(SegmentedStore):
+class SessionStore(PackedStore):
     """Values by key, start and end of a session; sessions are visible for the retention, counted from their end.
 
-    What a key has in a stretch of time (a slot) is one row, so that the sessions around a record are found with a
-    look-up or two and no scan. A segment is a number of slots.
+    Of the entries of a row, the first number is a session's end and the second its start.
 
     Args:
         name: the store's name.
@@ -57,55 +46,20 @@ class SessionStore(SegmentedStore):
         segment_interval: int | None = None,
         gap: int | None = None,
     ):
-        super().__init__(name, retention, in_memory, segment_interval)
-        width = self.segment_interval
-        if gap is not None:
-            width = min(width, max(_SESSIONS_A_SLOT * (gap + 1), retention // _MOST_SLOTS))
-        self._slot_width = width
-        self._slots_a_segment = -(-self.segment_interval // width)
+        slot = None if gap is None else _SESSIONS_A_SLOT * (gap + 1)
+        super().__init__(name, retention, in_memory, segment_interval, slot)
 
     # --- a chunk at a time ---------------------------------------------------------------------------------------
 
-    def load(self, keys: Keys, earliest_ends: IntArray) -> Sessions:
-        """All sessions of distinct keys that end at a time, each key's own, or later; none of those that are gone."""
-        low = self._slots(np.maximum(earliest_ends, max(self.earliest_visible, 0)))
-        high = self._slots(np.array([max(self.observed_stream_time, 0)]))
-        counts = np.maximum(high - low + 1, 0)
-        owner = np.repeat(np.arange(len(keys)), counts)
-        slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
-        entries = unpack(self.locate(keys.at(owner, slot)).get().data)
-        return Sessions(keys, Entries(owner[entries.row], entries.first, entries.second, entries.data))
+    def load(self, keys: Keys, earliest_ends: IntArray, unseen_from: int | None = None) -> Loaded:
+        """All sessions of distinct keys that end at some time or later, and what lies in one row with them.
 
-    def write(self, loaded: Sessions, removed: BoolArray, new: Entries) -> None:
-        """Take sessions out that ``load`` found, and put new ones in; those that are gone by now are forgotten."""
-        old = loaded.entries
-        slot_of_old, slot_of_new = self._slots(old.first), self._slots(new.first)
-        slots = np.concatenate([slot_of_old, slot_of_new])
-        if not len(slots):
-            return
-        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
-        code_of_old = old.row * span + slot_of_old - base
-        code_of_new = new.row * span + slot_of_new - base
-        codes = np.unique(np.concatenate([code_of_old[removed], code_of_new]))
-        if not len(codes):
-            return
-        kept = np.flatnonzero(~removed & self.visible(old.first) & np.isin(code_of_old, codes))
-        stays = old.take(kept)
-        stays = Entries(np.searchsorted(codes, code_of_old[kept]), stays.first, stays.second, stays.data)
-        joins = Entries(np.searchsorted(codes, code_of_new), new.first, new.second, new.data)
-        entries = stays.join(joins)
-        last_ends = np.full(len(codes), -1, np.int64)
-        last_ends[entries.row] = entries.first
-        located = self.locate(loaded.keys.at(codes // span, codes % span + base))
-        self.put(located, Values(pack(entries, len(codes)), last_ends))
-
-    def _slots(self, ends: IntArray) -> IntArray:
-        """The numbers of the slots that sessions with these ends belong to, ascending with the end."""
-        within = ends % self.segment_interval // self._slot_width
-        return ends // self.segment_interval * self._slots_a_segment + within
-
-    def _segment_ids(self, times: IntArray) -> IntArray:
-        return times // self._slots_a_segment
+        Args:
+            keys: the keys.
+            earliest_ends: for each key, the earliest end of interest.
+            unseen_from: the earliest end of sessions that matter although they are not visible any more.
+        """
+        return self.load_range(keys, earliest_ends, np.array([self.observed_stream_time]), unseen_from)
 
     # --- a session at a time -------------------------------------------------------------------------------------
 
@@ -168,5 +122,5 @@ class SessionStore(SegmentedStore):
         ]
         return sorted(rows, key=lambda row: (row[0].key, row[0].end, row[0].start), reverse=reverse)
 
-    def _load_one(self, key: bytes, earliest_end: int) -> Sessions:
+    def _load_one(self, key: bytes, earliest_end: int) -> Loaded:
         return self.load(Keys(pa.array([key], pa.binary())), np.array([earliest_end]))

@@ -9,8 +9,10 @@ from typing import Any
 from penstock import (
     BufferConfig,
     Deduplicated,
+    EmitStrategy,
     Materialized,
     SessionWindows,
+    SlidingWindows,
     Stores,
     StreamsBuilder,
     Suppressed,
@@ -217,6 +219,10 @@ class Build:
             suppressed = suppressed.with_name(spec["name"])
         return Step(of.it.suppress(suppressed), of.key, of.value)
 
+    def emit_strategy(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        return Step(of.it.emit_strategy(getattr(EmitStrategy, spec["strategy"])()), of.key, of.value, of.windows)
+
     def count(self, spec: Spec) -> Step:
         of = self._of(spec)
         return Step(of.it.count(materialized=self._materialized(spec, always=True)), _result_key(of), INT)
@@ -228,11 +234,24 @@ class Build:
         table = of.it.reduce(*reducers, materialized=self._materialized(spec, always=True))
         return Step(table, _result_key(of), of.value)
 
+    def distinct(self, spec: Spec) -> Step:
+        of = self._of(spec)
+        table = of.it.distinct(materialized=self._materialized(spec, always=True))
+        return Step(table, _result_key(of), of.value)
+
+    def cogroup(self, spec: Spec) -> Step:
+        first, *others = spec["streams"]
+        of = self._of(first)
+        cogrouped = of.it.cogroup(fn.aggregator(first["aggregator"]))
+        for other in others:
+            cogrouped = cogrouped.cogroup(self._of(other).it, fn.aggregator(other["aggregator"]))
+        return Step(cogrouped, of.key, of.value)
+
     def aggregate(self, spec: Spec) -> Step:
         of = self._of(spec)
         initial, value = spec["initializer"]["value"], fn.literal_type(spec["initializer"])
         names = ["adder", "subtractor"] if "adder" in spec else ["aggregator"]
-        aggregators = [fn.aggregator(spec[name]) for name in names]
+        aggregators = [fn.aggregator(spec[name]) for name in names if name in spec]
         if "merger" in spec:
             aggregators.append(fn.merger(spec["merger"]))
         materialized = self._materialized(spec, always=True)
@@ -313,7 +332,12 @@ def _unlimited_windows(spec: Spec) -> UnlimitedWindows:
     return UnlimitedWindows.of().start_on(spec.get("start_ms", 0))
 
 
+def _sliding_windows(spec: Spec) -> SlidingWindows:
+    return SlidingWindows.of_time_difference_and_grace(spec["time_difference_ms"], spec.get("grace_ms", 0))
+
+
 _WINDOWS: dict[str, Callable[[Spec], Any]] = {
+    "SlidingWindows": _sliding_windows,
     "TimeWindows": _time_windows,
     "SessionWindows": _session_windows,
     "UnlimitedWindows": _unlimited_windows,
@@ -348,8 +372,11 @@ _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "join": Build.join,
     "left_join": Build.join,
     "outer_join": Build.join,
+    "emit_strategy": Build.emit_strategy,
     "suppress": Build.suppress,
     "count": Build.count,
     "reduce": Build.reduce,
     "aggregate": Build.aggregate,
+    "cogroup": Build.cogroup,
+    "distinct": Build.distinct,
 }

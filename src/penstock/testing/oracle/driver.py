@@ -44,6 +44,7 @@ def settings_of(case: Spec) -> dict[str, Any]:
     return {
         "application_id": config.get("application.id", "oracle"),
         "statestore_cache_max_bytes": int(config.get("statestore.cache.max.bytes", 0)),
+        "emit_interval_ms": int(config.get("__emit.interval.ms.kstreams.windowed.aggregation__", 0)),
     }
 
 

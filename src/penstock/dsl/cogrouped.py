@@ -1,0 +1,169 @@
+"""Several grouped streams on their way to one aggregation (KIP-150)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+
+from penstock.dsl.aggregations import AGGREGATOR, MERGER
+from penstock.dsl.graph import DEFAULT_VALUE, result_type
+from penstock.dsl.ktable import KTable
+from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.windowed import check_windows, node_type, windowed_key
+from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.plan import names, nodes
+from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.serdes import Serde
+
+if TYPE_CHECKING:
+    from penstock.dsl.grouped import KGroupedStream
+
+Groups = tuple[tuple["KGroupedStream", UserFunction], ...]
+"""The streams, each with its aggregator."""
+
+
+class CogroupedKStream:
+    """Streams grouped by the same keys, each with a function of (key, value, aggregate) for the one aggregate of a key.
+
+    Records with a null key or a null value are dropped and counted.
+    """
+
+    def __init__(self, groups: Groups):
+        self._groups = groups
+
+    def cogroup(self, grouped: KGroupedStream, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
+        """With one more stream; a stream that is there already gets the new aggregator."""
+        function = user_function(aggregator, "cogroup", AGGREGATOR)
+        groups = dict(self._groups)
+        groups[grouped] = function
+        return CogroupedKStream(tuple(groups.items()))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each key of all streams made into one, from an initial value.
+
+        >>> from penstock.testing import pipe
+        >>> def visits_and_orders(stream):
+        ...     visits, orders = stream.filter(lambda k, v: v > 0), stream.filter(lambda k, v: v < 0)
+        ...     both = visits.group_by_key().cogroup(lambda key, value, total: total + value)
+        ...     both = both.cogroup(orders.group_by_key(), lambda key, value, total: total + 10 * value)
+        ...     return both.aggregate(lambda: 0, value=int)
+        >>> pipe(visits_and_orders, [("a", 1), ("a", -2), ("a", 3)])
+        [('a', 1), ('a', -19), ('a', -16)]
+        """
+        return cogrouped_table(self._groups, initializer, None, None, value, materialized_of(materialized, store), name)
+
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedCogroupedKStream: ...
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
+
+    def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
+        """Aggregate by key and window of time."""
+        check_windows(windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(self._groups, windows)
+        return TimeWindowedCogroupedKStream(self._groups, windows)
+
+
+class TimeWindowedCogroupedKStream:
+    """Grouped streams cut into tumbling, hopping, sliding or unlimited windows."""
+
+    def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows):
+        self._groups = groups
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each key and window of all streams made into one, from an initial value."""
+        given = materialized_of(materialized, store)
+        return cogrouped_table(self._groups, initializer, None, self._windows, value, given, name)
+
+
+class SessionWindowedCogroupedKStream:
+    """Grouped streams cut into sessions."""
+
+    def __init__(self, groups: Groups, windows: SessionWindows):
+        self._groups = groups
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        merger: Callable[[Any, Any, Any], Any],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
+        merge = user_function(merger, "aggregate", MERGER)
+        given = materialized_of(materialized, store)
+        return cogrouped_table(self._groups, initializer, merge, self._windows, value, given, name)
+
+
+def cogrouped_table(
+    groups: Groups,
+    initializer: Callable[[], Any],
+    merge: UserFunction | None,
+    windows: Any,
+    value: Any,
+    given: Materialized | None,
+    name: str | None,
+) -> KTable:
+    """The table of an aggregation of several streams."""
+    first, (_, function) = groups[0][0], groups[0]
+    graph, where = first._graph, caller()
+    initialize = user_function(initializer, "aggregate", ())
+    result = result_type(value, function.returns(), DEFAULT_VALUE)
+    spec = graph.store(given, names.COGROUP_AGGREGATE, key=first._key, value=result)
+    parents = [grouped.parent_for(spec.name) for grouped, _ in groups]
+    inputs = [
+        graph.add(
+            nodes.CogroupInput(
+                name=graph.names.suffixed(name, f"-cogroup-agg-{side}", names.COGROUP_AGGREGATE),
+                parents=(parent,),
+                where=where,
+                side=side,
+                shared=spec,
+            )
+        )
+        for side, parent in enumerate(parents)
+    ]
+    aggregation = nodes.Aggregation(
+        kind="aggregate", add=_by_side([f for _, f in groups]), initialize=initialize.call, merge=merge
+    )
+    own_name = graph.names.suffixed(name, "-cogroup-merge", names.COGROUP_MERGE)
+    facts: dict[str, Any] = {"name": own_name, "parents": tuple(inputs), "where": where, "aggregation": aggregation}
+    assert spec.key is not None
+    assert spec.value is not None
+    if windows is None:
+        plain = graph.add(nodes.StreamAggregate(store=spec, **facts))
+        return KTable(graph, plain, spec.key, spec.value)
+    node = graph.add(node_type(windows)(store=spec, windows=windows, **facts))
+    key: Serde = windowed_key(spec.key, windows)
+    return KTable(graph, node, key, spec.value)
+
+
+def _by_side(functions: list[UserFunction]) -> UserFunction:
+    """A function of (key, (side, value), aggregate) that calls the side's own."""
+    calls = [function.call for function in functions]
+
+    def aggregate(key: Any, sided: tuple[int, Any], aggregate: Any) -> Any:
+        side, value = sided
+        return calls[side](key, value, aggregate)
+
+    return UserFunction(aggregate, 3, columnar=False, where=functions[0].where)

@@ -1,0 +1,88 @@
+"""``distinct``: the first record of each new window, and no other (KIP-655)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray, nulls
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn, Column
+from penstock.ops.aggregate import WindowAggregate
+from penstock.ops.fold import Fold, Folded, Rows
+from penstock.ops.groups import Groups
+from penstock.ops.session import SessionAggregate, Updates
+from penstock.ops.session_fold import SessionFold
+from penstock.serdes import BYTES
+from penstock.serdes.nullable import mark_nulls
+from penstock.state.rows import Keys, Values
+
+
+class NoFold(Fold):
+    """Distinct windows keep their first value as it is."""
+
+    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+        raise AssertionError("nothing is folded")
+
+
+class WindowDistinct(WindowAggregate):
+    """The first record of each key and window that is not in the store yet."""
+
+    def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
+        is_new = self._store.locate(keys).get().data.is_null().to_numpy(zero_copy_only=False)
+        new = np.flatnonzero(is_new)
+        first = groups.order[groups.starts][new]
+        data = mark_nulls(rows.add.take(first).encoded())
+        self._store.put(self._store.locate(keys.take(new)), Values(data, rows.timestamps[first]))
+        return first_records(result, rows.add, np.sort(first), rows.timestamps, self._sends_old)
+
+
+class FirstOfSession(SessionFold):
+    """The value of a session's first record to arrive, marked, so that null is a value like any other."""
+
+    def initial(self) -> Any:
+        return None
+
+    def add(self, key: Any, value: Any, aggregate: Any) -> Any:
+        return value if aggregate is None else aggregate
+
+    def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
+        return found[0] if found else value
+
+    def keys(self, batch: Batch) -> Sequence[Any]:
+        return range(len(batch))
+
+    def values(self, batch: Batch) -> Sequence[Any]:
+        marked: list[bytes] = mark_nulls(batch.value.encoded()).to_pylist()
+        return marked
+
+    def load(self, data: Binary) -> list[Any]:
+        return data.to_pylist()  # type: ignore[no-any-return]
+
+    def column(self, results: list[Any]) -> Column:
+        return BytesColumn(pa.array(results, pa.binary()), BYTES)
+
+
+class SessionDistinct(SessionAggregate):
+    """The records that begin a session; those that extend or merge sessions are none of them."""
+
+    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
+        rows = np.sort(np.array(updates.fresh, np.int64))
+        if not len(rows):
+            return None
+        wide = batch.take(rows)
+        key = self._windowed(wide.key, wide.timestamp, wide.timestamp)
+        return first_records(wide.with_key(key), wide.value, np.arange(len(rows)), wide.timestamp, self._sends_old)
+
+
+def first_records(
+    result: Batch, values: Column, rows: IntArray, timestamps: IntArray, sends_old: bool
+) -> Changes | None:
+    """Some rows as changes of a table in which they are new."""
+    if not len(rows):
+        return None
+    old = BytesColumn(nulls(len(rows)), values.serde) if sends_old else None
+    return result.take(rows).as_changes(values.take(rows), timestamps[rows], old)

@@ -1,0 +1,38 @@
+"""Values that may be null, in a store in which null means that there is no row: a byte in front says which it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary
+from penstock.serdes.base import Serde
+
+_NULL, _VALUE = b"\x00", b"\x01"
+
+
+class NullableSerde(Serde):
+    """A serde that decodes null too; values that are written are never None, so ``encode`` only marks them.
+
+    >>> from penstock.serdes import STR
+    >>> [NullableSerde(STR).decode(data) for data in mark_nulls(pa.array([b"a", None], pa.binary())).to_pylist()]
+    ['a', None]
+    """
+
+    def __init__(self, inner: Serde):
+        self.inner = inner
+        self.name = f"nullable[{inner.name}]"
+
+    def encode(self, value: Any) -> bytes:
+        return _VALUE + self.inner.encode(value)
+
+    def decode(self, data: bytes) -> Any:
+        return None if data == _NULL else self.inner.decode(data[1:])
+
+
+def mark_nulls(data: Binary) -> Binary:
+    """The bytes of values with a mark in front, and the mark alone for null."""
+    marked = pc.binary_join_element_wise(pa.scalar(_VALUE), data, b"")
+    return marked.fill_null(_NULL) if data.null_count else marked

@@ -1,0 +1,108 @@
+"""Stores in which a row holds what a key has in a stretch of time: sessions, or windows that begin at any time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import BoolArray, IntArray
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.packed import Entries, pack, unpack
+from penstock.state.rows import Keys, Values
+
+_MOST_SLOTS = 1000
+
+
+class Loaded(NamedTuple):
+    """What was found of some keys, sorted by key and then by both numbers."""
+
+    keys: Keys
+    entries: Entries
+    """``row`` is the number of the key."""
+
+
+class PackedStore(SegmentedStore):
+    """Several entries in a row: those of a key whose first number, a time, lies in the same stretch of time, a slot.
+
+    So what lies around a record is found with a look-up or two and no scan. A segment is a number of slots.
+
+    Args:
+        name: the store's name.
+        retention: milliseconds for which entries are kept, by their first number.
+        in_memory: keep all rows in memory.
+        segment_interval: milliseconds that one segment covers.
+        slot: milliseconds that one slot covers, unless the retention is so long that there would be too many of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        retention: int,
+        in_memory: bool = False,
+        segment_interval: int | None = None,
+        slot: int | None = None,
+    ):
+        super().__init__(name, retention, in_memory, segment_interval)
+        width = self.segment_interval
+        if slot is not None:
+            width = min(width, max(slot, retention // _MOST_SLOTS, 1))
+        self._slot_width = width
+        self._slots_a_segment = -(-self.segment_interval // width)
+
+    def load_range(self, keys: Keys, earliest: IntArray, latest: IntArray, unseen_from: int | None = None) -> Loaded:
+        """What distinct keys have in ranges of time, each key its own; and what lies in one row with it."""
+        low = self._slots(np.maximum(earliest, max(self._kept_from(unseen_from), 0)))
+        high = self._slots(np.clip(latest, 0, max(self.observed_stream_time, 0)))
+        counts = np.maximum(high - low + 1, 0)
+        owner = np.repeat(np.arange(len(keys)), counts)
+        slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+        entries = unpack(self.locate(keys.at(owner, slot)).get().data)
+        return Loaded(keys, Entries(owner[entries.row], entries.first, entries.second, entries.data))
+
+    def of_times(self, earliest: int, latest: int) -> Loaded | None:
+        """All entries of a range of time, ends included, also those that are not visible any more; None without any."""
+        if latest < earliest:
+            return None
+        first, last = self._slots(np.array([earliest, latest])).tolist()
+        found = self.between(first, last)
+        if found is None:
+            return None
+        keys, values = found
+        entries = unpack(values.data)
+        inside = np.flatnonzero((entries.first >= earliest) & (entries.first <= latest))
+        return Loaded(Keys(keys.data), entries.take(inside))
+
+    def write(self, loaded: Loaded, removed: BoolArray, new: Entries, unseen_from: int | None = None) -> None:
+        """Take entries out that were loaded, and put new ones in; those that are not visible are forgotten."""
+        old = loaded.entries
+        slot_of_old, slot_of_new = self._slots(old.first), self._slots(new.first)
+        slots = np.concatenate([slot_of_old, slot_of_new])
+        if not len(slots):
+            return
+        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
+        code_of_old = old.row * span + slot_of_old - base
+        code_of_new = new.row * span + slot_of_new - base
+        codes = np.unique(np.concatenate([code_of_old[removed], code_of_new]))
+        if not len(codes):
+            return
+        kept = np.flatnonzero(~removed & (old.first >= self._kept_from(unseen_from)) & np.isin(code_of_old, codes))
+        stays = old.take(kept)
+        stays = Entries(np.searchsorted(codes, code_of_old[kept]), stays.first, stays.second, stays.data)
+        joins = Entries(np.searchsorted(codes, code_of_new), new.first, new.second, new.data)
+        entries = stays.join(joins)
+        last = np.full(len(codes), -1, np.int64)
+        last[entries.row] = entries.first
+        located = self.locate(loaded.keys.at(codes // span, codes % span + base))
+        self.put(located, Values(pack(entries, len(codes)), last))
+
+    def _kept_from(self, unseen_from: int | None) -> int:
+        return self.earliest_visible if unseen_from is None else min(self.earliest_visible, unseen_from)
+
+    def _slots(self, times: IntArray) -> IntArray:
+        """The numbers of the slots that entries of these times belong to, ascending with the time."""
+        within = times % self.segment_interval // self._slot_width
+        return times // self.segment_interval * self._slots_a_segment + within
+
+    def _segment_ids(self, times: IntArray) -> IntArray:
+        return times // self._slots_a_segment

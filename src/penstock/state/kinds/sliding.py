@@ -1,0 +1,46 @@
+"""The store of sliding windows, which begin at any time: values by key and window start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.state.kinds.packed import PackedStore
+from penstock.state.kinds.window import WindowRow
+from penstock.state.packed import unpack_one
+from penstock.state.rows import Keys
+
+
+class SlidingStore(PackedStore):
+    """Values by key and window start; windows are visible for the retention, counted from their start.
+
+    Of the entries of a row, the first number is a window's start and the second its timestamp.
+    """
+
+    def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
+        """The windows of one key that begin in a range of time, ends included: start, value, timestamp."""
+        bounds = np.array([max(earliest, 0)]), np.array([latest])
+        entries = self.load_range(Keys(pa.array([key], pa.binary())), *bounds).entries
+        rows = zip(entries.first.tolist(), entries.data.to_pylist(), entries.second.tolist(), strict=True)
+        first = max(earliest, self.earliest_visible)
+        found = [row for row in rows if first <= row[0] <= latest]
+        return reversed(found) if reverse else iter(found)
+
+    def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
+        """All windows: by segment, key and start; in memory by start and key."""
+        every = (self._segment_rows(id_, reverse) for id_ in sorted(self._segments, reverse=reverse))
+        rows = (row for segment in every for row in segment)
+        if not self.in_memory:
+            return rows
+        return iter(sorted(rows, key=lambda row: (row[1], row[0]), reverse=reverse))
+
+    def _segment_rows(self, id_: int, reverse: bool) -> list[WindowRow]:
+        rows = [
+            (row_key[:-8], start, value, timestamp)
+            for row_key, packed, _ in self._segments[id_].scan()
+            for start, timestamp, value in unpack_one(packed)
+            if start >= self.earliest_visible
+        ]
+        return sorted(rows, key=lambda row: row[:2], reverse=reverse)

@@ -1,0 +1,85 @@
+"""Windows as arguments: what they read back, what is deprecated, what is refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.errors import ConfigError
+from support.flows import source
+
+DAY = 86_400_000
+
+
+@pytest.mark.kip("328-01")
+def test_every_kind_of_window_takes_a_grace_period_and_tells_it():
+    assert TimeWindows.of_size_with_no_grace(10).grace("1 s").grace_period_ms == 1000
+    assert TimeWindows.of_size_and_grace(10, 5).advance_by(2).grace_period_ms == 5
+    assert SlidingWindows.of_time_difference_with_no_grace(10).grace(7).grace_period_ms == 7
+    assert SessionWindows.of_inactivity_gap_with_no_grace(10).grace(7).grace_period_ms == 7
+    assert UnlimitedWindows.of().grace("1 h").grace_period_ms == 0  # no effect
+
+
+@pytest.mark.kip("328-02")
+def test_until_still_sets_the_retention_and_says_that_it_is_deprecated():
+    with pytest.warns(DeprecationWarning, match=r"use Materialized\.with_retention"):
+        windows = TimeWindows.of_size_and_grace(10, 5).until(100)
+    assert (windows.retention_ms, windows.grace_period_ms) == (100, 5)
+    builder, stream = source(value=str)
+    stream.group_by_key().windowed_by(windows).count("counts")
+    (store,) = builder.build().facts.stores.values()
+    assert store.retention is None  # it is the windows' own
+
+
+@pytest.mark.kip("94-01")
+def test_kip_94s_sessions_are_kept_for_a_day_unless_until_says_otherwise():
+    windows = SessionWindows.inactivity_gap("5 minutes")
+    assert (windows.inactivity_gap_ms, windows.retention_ms, windows.closes) == (300_000, DAY, False)
+    with pytest.warns(DeprecationWarning, match="until is deprecated"):
+        windows = windows.until("1 h")
+    assert (windows.retention_ms, windows.grace_period_ms, windows.closes) == (3_600_000, 3_300_000, False)
+
+
+def test_an_unlimited_window_begins_where_it_is_told_to():
+    assert UnlimitedWindows.of().start_on(datetime(1970, 1, 2, tzinfo=UTC)).start_ms == DAY
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TimeWindows.of_size_with_no_grace(0), "the size of windows must be positive, got 0 (0 ms)"),
+        (lambda: TimeWindows.of_size_and_grace(5, -1), "the grace period must not be negative, got -1 (-1 ms)"),
+        (
+            lambda: TimeWindows.of_size_with_no_grace(10).advance_by(11),
+            "the advance of windows must be more than 0 and at most their size (10 ms), got 11 (11 ms)",
+        ),
+        (
+            lambda: SlidingWindows.of_time_difference_with_no_grace(-1),
+            "the time difference must not be negative, got -1 (-1 ms)",
+        ),
+        (
+            lambda: SessionWindows.of_inactivity_gap_with_no_grace(-5),
+            "the inactivity gap must not be negative, got -5 (-5 ms)",
+        ),
+        (
+            lambda: UnlimitedWindows.of().start_on(-1),
+            "an unlimited window must not start before 1970, got -1 (-1 ms)",
+        ),
+        (
+            lambda: UnlimitedWindows.of().until(5),
+            "until(5) cannot be set for unlimited windows: they are kept for ever",
+        ),
+    ],
+)
+def test_what_windows_cannot_be_is_refused_with_the_numbers(make, message):
+    with pytest.raises(ConfigError) as error:
+        make()
+    assert str(error.value) == message
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_until_is_refused_when_it_is_shorter_than_a_window():
+    with pytest.raises(ConfigError, match=r"kept for at least the size of the windows \(10 ms\), got 9 \(9 ms\)"):
+        TimeWindows.of_size_with_no_grace(10).until(9)
+    with pytest.raises(ConfigError, match=r"kept for at least the inactivity gap \(10 ms\), got 9 \(9 ms\)"):
+        SessionWindows.inactivity_gap(10).until(9)
