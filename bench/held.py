@@ -44,7 +44,7 @@ def cpu_per_million(held: int) -> float:
     """CPU seconds for a million records in a suppression that holds so many."""
     context = Context("0_0", "fail", lambda position: Origin("in", 0, position, None, None, 0))
     buffer, clock = TimeOrderedBuffer("buffer", held, times_follow=True), StreamTime()
-    suppress = Suppress("suppress", context, buffer, clock, True, Limits(), True, False)
+    suppress = Suppress("suppress", context, buffer, clock, True, Limits(), True, False, STR, INT)
     warm = held // CHUNK + 1
     spent = 0.0
     for chunk in range(warm + CHUNKS):

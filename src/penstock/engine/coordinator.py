@@ -24,6 +24,7 @@ import msgspec
 from penstock import errors
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.identity import identity
+from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, create_sink_topics, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.work import StageWork, TaskDone, TaskWork
@@ -41,6 +42,7 @@ from penstock.metrics import add_up
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.task_state import Numbers
 from penstock.storage import Storage
 
 _log = logging.getLogger(__name__)
@@ -99,6 +101,8 @@ class Coordinator:
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
         self.application = identity(storage, application_id, topology, self.layout)
         self.manifest = self._recover()
+        self.idle = IdleTasks(topology)
+        """Which tasks wait for time to go on."""
 
     def _extra_topics(self) -> list[str]:
         kind, _, topic = self.settings.on_error.partition(":")
@@ -145,10 +149,14 @@ class Coordinator:
 
     # --- one commit ----------------------------------------------------------------------------------------------
 
-    def step(self, ends: Ends) -> CommitDone | None:
-        """Make the next commit, reading at most up to these ends; None when there is nothing to read."""
+    def step(self, ends: Ends, advances: Advances | None = None) -> CommitDone | None:
+        """Make the next commit, reading at most up to these ends; None when there is nothing to do.
+
+        Args:
+            advances: what goes on without records.
+        """
         began = time.monotonic()
-        attempt = self._attempt(ends)
+        attempt = self._attempt(ends, advances or {})
         if attempt is None:
             return None
         before = self.manifest
@@ -159,8 +167,33 @@ class Coordinator:
             manifest = msgspec.structs.replace(manifest, commit=manifest.commit + 1, sinks={})
         self._create(manifest)
         self._forget(before, attempt.exchange_files)
+        self.idle.had_records(attempt.busy_tasks)
         crash_point("after-forget")
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
+
+    def go_on(self) -> CommitDone | None:
+        """Let time go on for tasks that have had nothing to read for long enough; None when there are none."""
+        if not self.idle:
+            return None
+        advances = self.idle.due(self._at_end())
+        return self.step({}, advances) if advances else None
+
+    def _at_end(self) -> dict[str, Numbers]:
+        """The numbers of the tasks that have read all there is, and to whom nothing is on its way."""
+        if self.manifest.waiting:
+            return {}
+        ends = self.end_offsets()
+        found: dict[str, Numbers] = {}
+        behind: set[str] = set()
+        for sub in (sub for stage in self.layout.stages for sub in stage):
+            for task in self.layout.task_ids(sub):
+                entry = self.manifest.tasks.get(str(task), TaskEntry())
+                inputs = [topic for topic in self.layout.inputs(sub, task) if topic in ends]
+                if any(ends[topic][task.partition] > entry.offsets.get(topic, 0) for topic in inputs):
+                    behind.update(sub.sink_topics)
+                elif not behind.intersection(sub.source_topics):
+                    found[str(task)] = entry.numbers
+        return found
 
     def _create(self, manifest: Manifest) -> None:
         """Make a manifest the newest, and its records visible."""
@@ -175,16 +208,16 @@ class Coordinator:
         self._publish(manifest)
         crash_point("after-publish")
 
-    def _attempt(self, ends: Ends) -> Attempt | None:
+    def _attempt(self, ends: Ends, advances: Advances) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
         for pause in _PAUSES:
-            attempt = Attempt(self, ends)
+            attempt = Attempt(self, ends, advances)
             try:
                 return attempt if attempt.run() else None
             except LostWorkError as error:
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
             time.sleep(pause)
-        attempt = Attempt(self, ends)
+        attempt = Attempt(self, ends, advances)
         try:
             return attempt if attempt.run() else None
         except LostWorkError as error:
@@ -239,7 +272,8 @@ class Coordinator:
 class Attempt:
     """One attempt at the next commit: all stages, one after the other."""
 
-    def __init__(self, coordinator: Coordinator, ends: Ends):
+    def __init__(self, coordinator: Coordinator, ends: Ends, advances: Advances):
+        self._advances = advances
         self._coordinator = coordinator
         self._before = coordinator.manifest
         self._ends = ends
@@ -252,6 +286,11 @@ class Attempt:
     def exchange_files(self) -> set[str]:
         """The files that went through repartition topics."""
         return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
+
+    @property
+    def busy_tasks(self) -> list[str]:
+        """The tasks that had records to process."""
+        return [name for name, done in self._done.items() if done.records]
 
     def run(self) -> bool:
         """Run the stages; whether there was anything to do.
@@ -283,8 +322,9 @@ class Attempt:
                         )
                     if end > at:
                         ends[topic] = end
-            if ends or exchange:
-                works.append(TaskWork(str(task), entry, ends, exchange))
+            advances = self._advances.get(str(task), {})
+            if ends or exchange or advances:
+                works.append(TaskWork(str(task), entry, ends, exchange, advances))
         return works
 
     def _exchange(self, sub: SubTopology, task: TaskId) -> dict[str, list[ExchangeRef]]:

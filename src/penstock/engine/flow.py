@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.batch import Batch, merge
+from penstock.engine.idle import timed_nodes
 from penstock.engine.lower import Lowering, lower
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
@@ -31,6 +33,7 @@ class Flow:
     """Runs chunks through the operators of one task, in topological order."""
 
     def __init__(self, topology: Topology, sub: SubTopology, state: TaskState, context: Context, caching: bool):
+        self._state = state
         self._context = context
         context.looked_up = frozenset(topology.facts.looked_up)
         decodes = decoded_columns(sub)
@@ -48,25 +51,36 @@ class Flow:
 
     def step(self, inputs: dict[str, Batch]) -> Outputs:
         """Run chunks through; ``inputs`` by the names of the sources."""
-        return self._run(inputs, flush=False)
+        return self._run(inputs, lambda step: None)
 
     def flush(self) -> Outputs:
         """What the operators held back until the commit."""
-        return self._run({}, flush=True)
+        return self._run({}, lambda step: step.operator.flush())
 
-    def _run(self, inputs: dict[str, Batch], flush: bool) -> Outputs:
+    def go_on(self, advances: dict[str, int]) -> Outputs:
+        """Let time go on without records: for some suppressions, and for what has to keep up with them.
+
+        Args:
+            advances: their names, and by how many milliseconds.
+        """
+        nodes = {step.part.name: step.part.node for step in self._steps}
+        for name, duration in advances.items():
+            for timed in timed_nodes(nodes[name]):
+                self._state.clock(timed).go_on(duration)
+        return self._run({}, lambda step: step.operator.go_on() if step.part.name in advances else None)
+
+    def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], Batch | None]) -> Outputs:
         self._context.written.clear()
         results: list[Batch | tuple[Batch, ...] | None] = []
         outputs: Outputs = {}
-        for part, operator, above, branches in self._steps:
+        for step in self._steps:
+            part, operator, above, branches = step
             if part.kind == "source":
                 batch = inputs.get(part.name)
             else:
                 batch = _incoming(operator, [results[a] for a in above], branches)
             result: Batch | tuple[Batch, ...] | None = operator.step(batch) if batch is not None else None
-            if flush:
-                result = _both(result, operator.flush())
-            results.append(result)
+            results.append(result := _both(result, more(step)))
             if part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(part.name, []).append(result)
         return outputs

@@ -374,7 +374,10 @@ def _suppress(node: nodes.Suppress, at: Lowering) -> Operator:
     final = node.suppressed.time_ms is None
     shuts_down = config.when_full == SHUT_DOWN
     clock = at.state.clock(at.name)
-    return Suppress(at.name, at.context, buffer, clock, final, limits, shuts_down, at.sends_old)
+    key, value = node.store.key, node.store.value
+    assert key is not None
+    assert value is not None
+    return Suppress(at.name, at.context, buffer, clock, final, limits, shuts_down, at.sends_old, key, value)
 
 
 def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:

@@ -79,6 +79,8 @@ class Task:
         self._reader = Reader(list(self._inputs(work)), self._settings.chunk_records, self._by_arrival)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
+            if work.advances:
+                outlets.write(self._flow.go_on(work.advances))
             with _without_garbage_collection():
                 outlets.write(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())

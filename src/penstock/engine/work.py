@@ -21,6 +21,8 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """For each topic of the log up to which offset to read."""
     exchange: dict[str, list[ExchangeRef]] = {}
     """For each repartition topic what to read."""
+    advances: dict[str, int] = {}
+    """The nodes whose time moves on without records, and by how many milliseconds."""
 
 
 class StageWork(msgspec.Struct, frozen=True):

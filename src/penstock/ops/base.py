@@ -14,6 +14,10 @@ class Operator(ABC):
     def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
         """What becomes of a chunk of records; one batch for each branch if the operator splits."""
 
+    def go_on(self) -> Batch | None:
+        """What becomes due because time went on without a record."""
+        return None
+
     def flush(self) -> Batch | None:
         """What was held back until the commit."""
         return None

@@ -19,8 +19,9 @@ from penstock.ops.episodes import NOT_HELD, Chunk, Ledger, Limits, OneByOne, Pla
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.held import Updates, no_updates, unpack
 from penstock.ops.written import Written
+from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
-from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer
+from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order
 from penstock.state.rows import Keys, Values
 
 EMITTED = "suppression-emit-total"
@@ -60,6 +61,8 @@ class Suppress(Operator):
         limits: Limits,
         shuts_down: bool,
         sends_old: bool,
+        key: Serde,
+        value: Serde,
     ):
         self._node = node
         self._context = context
@@ -69,6 +72,8 @@ class Suppress(Operator):
         self._limits = limits
         self._shuts_down = shuts_down
         self._sends_old = sends_old
+        self._key = key
+        self._value = value
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
@@ -88,6 +93,32 @@ class Suppress(Operator):
             self._context.written[self._buffer.name] = self._note(work, done)
         self._write(work, done)
         return self._emit(work, done)
+
+    def go_on(self) -> Changes | None:
+        """Let go of what is due by a time that went on without a record."""
+        due = self._buffer.due(self._clock.now)
+        due = due.take(in_order(due.times, due.keys))
+        gone = _unpack_present(due.values.data)
+        self._buffer.advance(self._clock.now)
+        if not len(due.times):
+            return None
+        held, size = self._held_now()
+        records, nbytes = np.array([held - len(due.times)]), np.array([size - int(gone.sizes.sum())])
+        self._record(Ledger(records, nbytes, records, nbytes))
+        sent = np.flatnonzero(gone.new.is_valid().to_numpy(zero_copy_only=False))
+        if not sent.size:
+            return None
+        due, gone = due.take(sent), gone.take(sent)
+        self._count(len(sent), due.times, gone.seen)
+        order = np.zeros(len(sent), np.int64), np.arange(len(sent))
+        old = BytesColumn(gone.old, self._value) if self._sends_old else None
+        keys, values = BytesColumn(due.keys, self._key), BytesColumn(gone.new, self._value)
+        return Changes(keys, values, due.values.timestamps, order, gone.headers, None, old)
+
+    def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
+        """Count what was sent on, and how long after the last update of each that was due it was so."""
+        self._context.count(EMITTED, self._node, sent)
+        self._context.observe(OVERTIME, self._node, np.maximum(times + self._buffer.retention - seen, 0))
 
     # --- deciding ------------------------------------------------------------------------------------------------
 
@@ -216,13 +247,11 @@ class Suppress(Operator):
             at, update, time = at[exists], update[exists], time[exists]
         if not update.size:
             return None
-        self._context.count(EMITTED, self._node, len(update))
         number = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
         keys = concat([work.keys.data, done.gone.keys]).take(pa.array(number[update]))
         sent = every.take(update)
         in_time = time <= work.chunk.expiry[at]
-        overtime = (time + self._buffer.retention - sent.seen)[in_time]
-        self._context.observe(OVERTIME, self._node, np.maximum(overtime, 0))
+        self._count(len(update), time[in_time], sent.seen[in_time])
         stamps = np.concatenate([batch.timestamp, done.gone.values.timestamps])[update]
         serde = batch.value.serde
         order = (*take_order(batch.order, at), np.arange(len(at)))

@@ -28,6 +28,11 @@ class StreamTime:
             self.now = int(times[-1])
         return times
 
+    def go_on(self, duration: int) -> None:
+        """Move on by so many milliseconds without a record; time that no record has set yet stays."""
+        if self.now >= 0:
+            self.now += duration
+
     def commit(self) -> None:
         self._committed = self.now
 

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch import HEADERS
+from penstock.durations import Duration, to_ms
+from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
 from penstock.engine.lower import stores_of
 from penstock.engine.task import Task
@@ -92,6 +94,7 @@ class CutDriver:
         self._given = settings
         self._application_id = application_id
         self._log = MemoryLog()
+        self.wall_clock_ms = 0
         self._inputs, self._outputs = _types(topology)
         self._input_of_arrival: dict[int, int] = {}
         self._read: dict[str, int] = {}
@@ -163,6 +166,14 @@ class CutDriver:
             raise
         self._note_drops()
 
+    def advance_wall_clock_time(self, duration: Duration) -> None:
+        """Let wall-clock time pass."""
+        self.commit()
+        self._application.coordinator.go_on()  # what waits, waits from now on
+        self.wall_clock_ms += to_ms(duration)
+        self._application.coordinator.go_on()
+        self.commit()
+
     def read_output(self, topic: str) -> list[Record]:
         """The records written to a topic since the last call, decoded."""
         self.commit()
@@ -218,6 +229,7 @@ class CutDriver:
             by_arrival=True,
         )
         application.host.on_new_task = _watch_drops
+        application.coordinator.idle = IdleTasks(self.topology, lambda: self.wall_clock_ms / 1000)
         return application
 
     def _restart(self) -> None:

@@ -13,6 +13,7 @@ from penstock.batch import HEADERS, Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
+from penstock.engine.idle import IdleTasks
 from penstock.engine.layout import topic_sizes
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
@@ -25,7 +26,7 @@ from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
-from penstock.state.task_state import TaskState
+from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.queues import TopicQueues
 
 
@@ -66,6 +67,7 @@ class TopologyTestDriver:
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
         self.wall_clock_ms = 0
+        self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000)
         self._is_closed = False
         self._topic_sizes = topic_sizes(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
@@ -144,7 +146,17 @@ class TopologyTestDriver:
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Let wall-clock time pass."""
+        self._check_open()
+        self._idle.due(self._numbers())  # what waits, waits from now on
         self.wall_clock_ms += to_ms(duration)
+        for task, advances in self._idle.due(self._numbers()).items():
+            flow, state, context = next(one for one in self._tasks if one[1].task == task)
+            self._deliver(flow.go_on(advances))
+            self._finish(flow, state, context)
+        self._drain()
+
+    def _numbers(self) -> dict[str, Numbers]:
+        return {state.task: state.numbers() for _, state, _ in self._tasks}
 
     def store(self, name: str) -> Any:
         """A state store, for reading: ``get``, ``range``, ``all``; window stores also ``fetch``."""
@@ -203,6 +215,10 @@ class TopologyTestDriver:
             old = record.old if record.old is not None else null_column(1, record.value.serde)
             batch = Changes(record.key, record.value, times, order, record.headers, old=old)
         self._deliver(flow.step({part.name: batch}))
+        self._idle.had_records([state.task])
+        self._finish(flow, state, context)
+
+    def _finish(self, flow: Flow, state: TaskState, context: Context) -> None:
         self._deliver(flow.flush())
         self._deliver_dead_letters(context)
         state.commit(state.at + 1)

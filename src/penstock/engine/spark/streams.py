@@ -85,6 +85,8 @@ class Streams:
         try:
             self._open(spark, slots)
             self.query = self._start_query(trigger)
+            if self._coordinator.idle and trigger != AVAILABLE_NOW:
+                threading.Thread(target=self._go_on, name=f"penstock {application_id} idle", daemon=True).start()
         except BaseException:
             self._release()
             raise
@@ -121,6 +123,18 @@ class Streams:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{to_ms(trigger, 'trigger')} milliseconds").start()
 
+    def _go_on(self) -> None:
+        """While there is nothing to read, let time go on where suppressions ask for it."""
+        while not self._stopping.wait(self._coordinator.idle.seconds()):
+            try:
+                with self._working:
+                    if not self._stopping.is_set() and (done := self._coordinator.go_on()):
+                        self._report(done, self._coordinator.offsets())
+            except Exception as error:
+                self._error = error if isinstance(error, PenstockError) else self._unexpected(error)
+                self._stopping.set()
+                self.query.stop()
+
     # --- one micro-batch -----------------------------------------------------------------------------------------
 
     def _batch(self, _: Any, batch: int) -> None:
@@ -137,11 +151,14 @@ class Streams:
                 self._error = error
                 raise
             except Exception as error:
-                self._error = ProcessingError(
-                    f"application {self.application_id!r} stopped at commit {self._coordinator.manifest.commit + 1}: "
-                    f"{type(error).__name__}: {error}; everything committed before is safe"
-                )
+                self._error = self._unexpected(error)
                 raise
+
+    def _unexpected(self, error: Exception) -> PenstockError:
+        return ProcessingError(
+            f"application {self.application_id!r} stopped at commit {self._coordinator.manifest.commit + 1}: "
+            f"{type(error).__name__}: {error}; everything committed before is safe"
+        )
 
     def _ends_of(self, batch: int) -> Ends:
         """The ends that Spark wrote down for a micro-batch, in its own offset log."""
