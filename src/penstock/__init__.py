@@ -5,8 +5,16 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.stores import Stores
+from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
-from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.dsl.windows import (
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
 from penstock.errors import PenstockError, TopologyError, TopologyException
 from penstock.log.consume import ConsumerRecord, consume
 from penstock.log.produce import produce, produce_columns
@@ -19,6 +27,7 @@ __all__ = [
     "ConsumerRecord",
     "Deduplicated",
     "EmitStrategy",
+    "JoinWindows",
     "Materialized",
     "PenstockError",
     "Record",
@@ -26,6 +35,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "Stores",
+    "StreamJoined",
     "StreamsBuilder",
     "Suppressed",
     "TimeWindows",

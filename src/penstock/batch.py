@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -138,7 +139,7 @@ def _join(batches: list[Batch], order: Order) -> Batch:
         "value": first.value.join([batch.value for batch in batches[1:]]),
         "timestamp": np.concatenate([batch.timestamp for batch in batches]),
         "order": order,
-        "headers": _join_headers(batches),
+        "headers": merge_headers(batches),
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
     }
     if isinstance(first, Changes):
@@ -157,7 +158,8 @@ def _join_latest(batches: list[Any]) -> BoolArray | None:
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def _join_headers(batches: list[Batch]) -> Any:
+def merge_headers(batches: Sequence[Batch]) -> Any:
+    """The headers of all records, one batch after the other; None when there are none."""
     if all(batch.headers is None for batch in batches):
         return None
     return concat([pa.nulls(len(b), HEADERS) if b.headers is None else b.headers for b in batches])

@@ -44,6 +44,19 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
     return ms
 
 
+def to_signed_ms(duration: Duration, what: str = "duration") -> int:
+    """The same for a duration that may be negative.
+
+    >>> to_signed_ms(-250)
+    -250
+    """
+    return -to_ms(-duration, what) if _is_negative(duration) else to_ms(duration, what)  # type: ignore[operator]
+
+
+def _is_negative(duration: Duration) -> bool:
+    return (isinstance(duration, int) and duration < 0) or (isinstance(duration, timedelta) and duration < timedelta(0))
+
+
 def _parse(duration: Duration, what: str) -> int:
     if isinstance(duration, bool):
         raise ConfigError(f"{what} must be a duration, got {duration!r}")

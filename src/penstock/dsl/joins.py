@@ -13,8 +13,8 @@ from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.serdes import Serde
 
-_METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
-_JOINER = (("left", "right"), ("key", "left", "right"))
+METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
+JOINER = (("left", "right"), ("key", "left", "right"))
 
 
 def join_tables(
@@ -27,11 +27,11 @@ def join_tables(
     name: str | None,
 ) -> KTable:
     """Join two tables by their keys."""
-    method = _METHODS[kind]
+    method = METHODS[kind]
     if not isinstance(right, KTable):
         raise TopologyError(f"{method} at {caller()} joins a table with a table; got {right!r}")
     check_sides(method, left._graph, right._graph, left._key, right._key)
-    function = user_function(joiner, method, *_JOINER)
+    function = user_function(joiner, method, *JOINER)
     values = result_type(value, function.returns(), DEFAULT_VALUE)
     key, values, spec = _spec(left, materialized, values)
     graph = left._graph

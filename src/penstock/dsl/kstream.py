@@ -17,6 +17,8 @@ from penstock.serdes import Serde, of
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
     from penstock.dsl.ktable import KTable
+    from penstock.dsl.stream_joined import StreamJoined
+    from penstock.dsl.windows import JoinWindows
 
 KEY_VALUE = ("key", "value")
 VALUE = ("value",)
@@ -37,6 +39,8 @@ class KStream:
         self._key = key
         self._value = value
         self._repartition_required = repartition_required
+        self._repartitioned: nodes.Repartition | None = None
+        """The repartition that joins of this stream share."""
 
     # --- one record at a time ------------------------------------------------------------------------------------
 
@@ -265,6 +269,56 @@ class KStream:
         node = self._select_key(user_function(mapper, "group_by", KEY_VALUE), key, name)
         values = self._value if value is None else of(value, "value")
         return KGroupedStream(self._graph, node, node.key, values, name, True)
+
+    # --- joins ---------------------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        other: KStream,
+        joiner: Callable[..., Any],
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream:
+        return self._join_stream(nodes.INNER, other, joiner, windows, stream_joined, value, name)
+
+    def left_join(
+        self,
+        other: KStream,
+        joiner: Callable[..., Any],
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream:
+        return self._join_stream(nodes.LEFT, other, joiner, windows, stream_joined, value, name)
+
+    def outer_join(
+        self,
+        other: KStream,
+        joiner: Callable[..., Any],
+        windows: JoinWindows,
+        stream_joined: StreamJoined | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream:
+        """The same for all records of both streams; one without a partner is joined with None."""
+        return self._join_stream(nodes.OUTER, other, joiner, windows, stream_joined, value, name)
+
+    def _join_stream(
+        self,
+        kind: str,
+        other: KStream,
+        joiner: Callable[..., Any],
+        windows: JoinWindows | None,
+        stream_joined: StreamJoined | None,
+        value: Any,
+        name: str | None,
+    ) -> KStream:
+        from penstock.dsl.stream_stream import join_streams
+
+        return join_streams(kind, self, other, joiner, windows, stream_joined, value, name)
 
     # --- deduplication -------------------------------------------------------------------------------------------
 

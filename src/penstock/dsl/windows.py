@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from penstock.durations import MAX_MS, Duration, to_ms
+from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
 from penstock.errors import ConfigError
 
 DEFAULT_MAINTAIN_MS = 24 * 60 * 60 * 1000
@@ -252,6 +252,73 @@ class SessionWindows:
 
 
 Windows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
+
+    A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
+    later.
+
+    >>> windows = JoinWindows.of_time_difference_and_grace("10 s", "1 minute").before(0)
+    >>> windows.before_ms, windows.after_ms, windows.grace_period_ms
+    (0, 10000, 60000)
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_period_ms: int
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
+        """Records at most so far apart; what finds no partner does not wait beyond that."""
+        return cls.of_time_difference_and_grace(time_difference, 0)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> Self:
+        """Records at most so far apart; late records find their partners for the grace period.
+
+        Raises:
+            ConfigError: one of them is negative.
+        """
+        reach = to_ms(time_difference, "the time difference of join windows")
+        return cls(reach, reach, to_ms(grace, "the grace period"))
+
+    def before(self, time_difference: Duration) -> JoinWindows:
+        """Records of the right side at most so much earlier; a negative number means that they must be later.
+
+        Raises:
+            ConfigError: no record could fit.
+        """
+        return self._reaching(replace(self, before_ms=to_signed_ms(time_difference, "the time before of join windows")))
+
+    def after(self, time_difference: Duration) -> JoinWindows:
+        """Records of the right side at most so much later; a negative number means that they must be earlier.
+
+        Raises:
+            ConfigError: no record could fit.
+        """
+        return self._reaching(replace(self, after_ms=to_signed_ms(time_difference, "the time after of join windows")))
+
+    @staticmethod
+    def _reaching(windows: JoinWindows) -> JoinWindows:
+        if windows.size_ms < 0:
+            raise ConfigError(
+                f"join windows from {windows.before_ms} ms before to {windows.after_ms} ms after a record are empty; "
+                "before and after must not be negative together"
+            )
+        return windows
+
+    @property
+    def size_ms(self) -> int:
+        """From the earliest to the latest record that fits."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long records are kept."""
+        return self.size_ms + self.grace_period_ms
 
 
 @dataclass(frozen=True)

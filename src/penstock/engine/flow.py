@@ -8,7 +8,7 @@ from typing import NamedTuple
 from penstock.batch import Batch, merge
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lower import Lowering, lower
-from penstock.ops.base import Operator
+from penstock.ops.base import Operator, TwoSided
 from penstock.ops.context import Context
 from penstock.ops.split import Branch
 from penstock.plan.passes.decoding import decoded_columns
@@ -75,15 +75,26 @@ class Flow:
         outputs: Outputs = {}
         for step in self._steps:
             part, operator, above, branches = step
-            if part.kind == "source":
-                batch = inputs.get(part.name)
+            result: Batch | tuple[Batch, ...] | None
+            if isinstance(operator, TwoSided):
+                result = operator.step_both(*_sides(operator, [results[a] for a in above], branches))
             else:
-                batch = _incoming(operator, [results[a] for a in above], branches)
-            result: Batch | tuple[Batch, ...] | None = operator.step(batch) if batch is not None else None
+                if part.kind == "source":
+                    batch = inputs.get(part.name)
+                else:
+                    batch = _incoming(operator, [results[a] for a in above], branches)
+                result = operator.step(batch) if batch is not None else None
             results.append(result := _both(result, more(step)))
             if part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(part.name, []).append(result)
         return outputs
+
+
+def _sides(
+    operator: Operator, above: list[Batch | tuple[Batch, ...] | None], branches: tuple[int | None, ...]
+) -> list[Batch | None]:
+    """What comes from each of the steps above."""
+    return [_incoming(operator, [one], (branch,)) for one, branch in zip(above, branches, strict=True)]
 
 
 def _incoming(

@@ -39,6 +39,7 @@ from penstock.ops.sink import Sink
 from penstock.ops.sliding import SlidingAggregate
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
+from penstock.ops.stream_join import Side, StreamJoin
 from penstock.ops.suppress import Suppress
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, TableWriter, ToStream
 from penstock.ops.table_join import NEEDS, JoinLookup, TableJoinMerge, TableJoinSide
@@ -52,6 +53,7 @@ from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
@@ -167,6 +169,16 @@ def _session_store(node: Node, spec: StoreSpec) -> StateStore:
     return store
 
 
+def _join_window_store(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.JoinWindow)
+    windows = node.windows
+    return JoinWindowStore(spec.name, windows.size_ms, windows.retention_ms, spec.in_memory)
+
+
+def _waiting_store(node: Node, spec: StoreSpec) -> StateStore:
+    return WaitingStore(spec.name, spec.in_memory)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.WindowAggregate: _window_store,
     nodes.Deduplicate: _deduplication_store,
@@ -175,6 +187,8 @@ _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.SlidingAggregate: _sliding_store,
     nodes.WindowDistinct: _window_store,
     nodes.SessionDistinct: _session_store,
+    nodes.JoinWindow: _join_window_store,
+    nodes.StreamJoin: _waiting_store,
 }
 
 
@@ -391,6 +405,26 @@ def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
     return TableJoinSide(at.name, at.context, joiner, lookup_of(other, at), needs, at.sends_old, is_versioned)
 
 
+def _join_window(node: nodes.JoinWindow, at: Lowering) -> JoinWindowStore:
+    store = at.store(node.store)
+    assert isinstance(store, JoinWindowStore)
+    return store
+
+
+def _stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
+    if at.part.role != "merge":
+        return PassThrough()
+    windows = node.windows
+    before, after = windows.before_ms, windows.after_ms
+    left = Side(_join_window(node.left, at), node.left.value, before, after, node.kind != nodes.INNER)
+    right = Side(_join_window(node.right, at), node.right.value, after, before, node.kind == nodes.OUTER)
+    waiting = None if node.store is None else at.store(node.store)
+    assert waiting is None or isinstance(waiting, WaitingStore)
+    joiner = Joiner(at.caller(node.joiner), node.value)
+    clock = at.state.clock(at.name)
+    return StreamJoin(at.name, at.context, joiner, left, right, clock, waiting, windows.grace_period_ms, node.key)
+
+
 def lookup_of(table: Node, at: Lowering) -> Lookup:
     """Where the values of a table can be looked up."""
     spec = at.facts.stores.get(table)
@@ -448,4 +482,6 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.TableAggregate: _table_aggregate,
     nodes.Suppress: _suppress,
     nodes.TableJoin: _table_join,
+    nodes.JoinWindow: _pass_through,
+    nodes.StreamJoin: _stream_join,
 }

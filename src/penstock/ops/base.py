@@ -28,3 +28,14 @@ class PassThrough(Operator):
 
     def step(self, batch: Batch) -> Batch:
         return batch
+
+
+class TwoSided(Operator):
+    """An operator that tells apart what comes from the first and what from the second step above it."""
+
+    @abstractmethod
+    def step_both(self, left: Batch | None, right: Batch | None) -> Batch | None:
+        """What becomes of the records of a chunk that come from either side."""
+
+    def step(self, batch: Batch) -> Batch | None:
+        return self.step_both(batch, None)

@@ -370,3 +370,28 @@ class TableJoin(Node):
     store: StoreSpec | None = None
 
     is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JoinWindow(Node):
+    """Keeps one side of a stream-stream join in a store."""
+
+    windows: Any
+    value: Serde
+    store: StoreSpec
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamJoin(Node):
+    """Joins two streams, its parents, in windows of time; ``store`` is where records without a partner wait."""
+
+    kind: str
+    joiner: UserFunction
+    windows: Any
+    left: JoinWindow
+    right: JoinWindow
+    this_name: str
+    other_name: str
+    key: Serde
+    value: Serde
+    store: StoreSpec | None = None

@@ -144,6 +144,13 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
         parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
         parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
         return parts
+    if isinstance(node, nodes.StreamJoin):
+        kept_left, kept_right = node.left, node.right
+        return [
+            Part("processor", node.this_name, node, "this", (kept_left.name,), (kept_right.store.name, *stores)),
+            Part("processor", node.other_name, node, "other", (kept_right.name,), (kept_left.store.name, *stores)),
+            Part("processor", node.name, node, "merge", (node.this_name, node.other_name)),
+        ]
     if isinstance(node, nodes.TableJoin):
         left, right = node.parents
         return [

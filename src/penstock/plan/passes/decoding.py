@@ -47,7 +47,7 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
     if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
-    if isinstance(node, nodes.TableJoin):
+    if isinstance(node, nodes.StreamJoin | nodes.TableJoin):
         if part.role == "merge":
             return NEITHER, BOTH
         return NEITHER if node.joiner.columnar else VALUE if node.joiner.arity == 2 else BOTH, KEY

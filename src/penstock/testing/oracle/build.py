@@ -10,10 +10,12 @@ from penstock import (
     BufferConfig,
     Deduplicated,
     EmitStrategy,
+    JoinWindows,
     Materialized,
     SessionWindows,
     SlidingWindows,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -205,6 +207,11 @@ class Build:
     def join(self, spec: Spec) -> Step:
         of, other = self._of(spec), self._of(spec, "with")
         call, value = fn.joiner(spec["joiner"], of.value, other.value)
+        if _is_stream(of):
+            windows = _join_windows(spec["windows"])
+            joined = StreamJoined(name=spec.get("name"), kind=spec.get("kind", "persistent"))
+            stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
+            return Step(stream, of.key, value)
         materialized = self._materialized(spec, always=False)
         return Step(getattr(of.it, spec["op"])(other.it, call, value=value, materialized=materialized), of.key, value)
 
@@ -279,7 +286,7 @@ def missing_operators(case: Spec) -> set[str]:
             if sides not in _JOINABLE:
                 missing.add(f"{sides} {spec['op']}")
         windows = spec.get("windows", {}).get("type")
-        if windows is not None and windows not in _WINDOWS:
+        if windows is not None and windows not in (*_WINDOWS, "JoinWindows"):
             missing.add(windows)
         kind = (spec.get("materialized") or {}).get("kind", "persistent")
         if kind not in ("persistent", "in_memory", "versioned"):
@@ -313,6 +320,13 @@ def _time_windows(spec: Spec) -> TimeWindows:
     return windows.advance_by(spec["advance_ms"]) if "advance_ms" in spec else windows
 
 
+def _join_windows(spec: Spec) -> JoinWindows:
+    windows = JoinWindows.of_time_difference_and_grace(spec["time_difference_ms"], spec.get("grace_ms", 0))
+    if "before_ms" in spec:
+        windows = windows.before(spec["before_ms"])
+    return windows.after(spec["after_ms"]) if "after_ms" in spec else windows
+
+
 def _buffer_config(spec: Spec) -> BufferConfig:
     config = BufferConfig.unbounded() if not {"max_records", "max_bytes"} & set(spec) else BufferConfig()
     if "max_records" in spec:
@@ -344,7 +358,7 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
 }
 
 _JOINS = ("join", "left_join", "outer_join")
-_JOINABLE = {"table-table"}
+_JOINABLE = {"stream-stream", "table-table"}
 """What can be joined with what."""
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {

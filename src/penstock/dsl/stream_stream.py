@@ -1,0 +1,116 @@
+"""Joins of streams with streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from penstock.dsl.graph import DEFAULT_VALUE, result_type
+from penstock.dsl.joins import JOINER, METHODS, check_sides
+from penstock.dsl.kstream import KStream, repartition_node
+from penstock.dsl.stream_joined import StreamJoined
+from penstock.dsl.windows import JoinWindows
+from penstock.plan import names, nodes
+from penstock.plan.functions import caller, check_type, user_function
+from penstock.plan.names import check_name
+from penstock.serdes import BYTES, Serde
+
+
+def join_streams(
+    kind: str,
+    left: KStream,
+    right: KStream,
+    joiner: Callable[..., Any],
+    windows: JoinWindows | None,
+    joined: StreamJoined | None,
+    value: Any,
+    name: str | None,
+) -> KStream:
+    """Join two streams in windows of time."""
+    method, graph = METHODS[kind], left._graph
+    check_type(windows, JoinWindows, f"the windows of {method}", "such as JoinWindows.of_time_difference_with_no_grace")
+    assert windows is not None
+    given = joined or StreamJoined()
+    check_type(given, StreamJoined, "stream_joined=", "such as StreamJoined.as_(name)")
+    if name is not None:
+        given = replace(given, name=check_name(name))
+    key = given.key or left._key
+    check_sides(method, graph, right._graph, key, given.key or right._key)
+    function = user_function(joiner, method, *JOINER)
+    one = _Side(left, given.name and f"{given.name}-left", key, given.value or left._value)
+    other = _Side(right, given.name and f"{given.name}-right", key, given.other_value or right._value)
+    node = _node(kind, one, other, given, windows, function, result_type(value, function.returns(), DEFAULT_VALUE))
+    return KStream(graph, graph.add(node), key, node.value)
+
+
+class _Side:
+    """One side, repartitioned if need be."""
+
+    def __init__(self, stream: KStream, repartition: str | None, key: Serde, value: Serde):
+        self.graph = stream._graph
+        self.key = key
+        self.value = value
+        self.node = stream._node
+        if stream._repartition_required:
+            made = repartition_node(self.graph, self.node, repartition or self.node.name, key, value)
+            if stream._repartitioned is None or repartition is not None:
+                stream._repartitioned = self.graph.add(made)
+            self.node = stream._repartitioned
+
+    def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
+        """What keeps this side's records."""
+        spec = nodes.StoreSpec(
+            name=store, named_by_user=False, kind=kind, caching=False, key=self.key, value=self.value
+        )
+        node = nodes.JoinWindow(
+            name=name, parents=(self.node,), where=caller(), windows=windows, value=self.value, store=spec
+        )
+        return self.graph.add(node)
+
+
+def _node(
+    kind: str, one: _Side, other: _Side, given: StreamJoined, windows: JoinWindows, joiner: Any, value: Serde
+) -> nodes.StreamJoin:
+    graph, name = one.graph, given.name
+    is_left, is_outer = kind != nodes.INNER, kind == nodes.OUTER
+    this_suffix = "-outer-this-join" if is_outer else "-this-join"
+    other_suffix = "-outer-other-join" if is_left else "-other-join"
+    windowed = [graph.names.suffixed(name, f"-{side}-windowed", names.STREAM_WINDOWED) for side in ("this", "other")]
+    this_made = graph.names.node(names.STREAM_OUTER_THIS if is_outer else names.STREAM_JOIN_THIS)
+    other_made = graph.names.node(names.STREAM_OUTER_OTHER if is_left else names.STREAM_JOIN_OTHER)
+    merge = graph.names.suffixed(name, "-merge", names.MERGE)
+    stores = this_made, other_made
+    if given.store is not None:
+        stores = check_name(given.store + this_suffix), check_name(given.store + other_suffix)
+    left = one.window(windowed[0], f"{stores[0]}-store", given.kind, windows)
+    right = other.window(windowed[1], f"{stores[1]}-store", given.kind, windows)
+    return nodes.StreamJoin(
+        name=merge,
+        parents=(one.node, other.node),
+        where=caller(),
+        kind=kind,
+        joiner=joiner,
+        windows=windows,
+        left=left,
+        right=right,
+        this_name=this_made if name is None else check_name(name + this_suffix),
+        other_name=other_made if name is None else check_name(name + other_suffix),
+        key=one.key,
+        value=value,
+        store=_waiting(kind, given, this_made),
+    )
+
+
+def _waiting(kind: str, given: StreamJoined, this_made: str) -> nodes.StoreSpec | None:
+    """The store of records that wait for a partner."""
+    if kind == nodes.INNER:
+        return None
+    if given.store is not None:
+        name = given.store + ("-outer-shared-join" if kind == nodes.OUTER else "-left-shared-join")
+    else:
+        made = names.STREAM_OUTER_THIS if kind == nodes.OUTER else names.STREAM_JOIN_THIS
+        name = names.STREAM_OUTER_SHARED + this_made.removeprefix(made)
+    return nodes.StoreSpec(
+        name=check_name(f"{name}-store"), named_by_user=False, kind=given.kind, caching=False, key=BYTES, value=BYTES
+    )

@@ -1,0 +1,172 @@
+"""The stores of stream-stream joins: records by key and time, duplicates and all; and records that found no partner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray, concat
+from penstock.state.database import Database
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.packed import Entries, pack, unpack, unpack_one
+from penstock.state.rows import Keys, Values
+from penstock.state.transactional import ChangeSet
+
+
+class JoinWindowStore(SegmentedStore):
+    """Records by key and timestamp; several of one key and timestamp are kept in the order in which they came.
+
+    What a key has in a stretch of time (a slot) is one row, so that the records around another one are found with a
+    look-up or two and no scan. A segment is a number of slots.
+
+    Args:
+        name: the store's name.
+        reach: how far around a record its partners lie, in milliseconds.
+        retention: milliseconds for which records are kept.
+        in_memory: keep all rows in memory.
+    """
+
+    def __init__(self, name: str, reach: int, retention: int, in_memory: bool = False):
+        super().__init__(name, retention, in_memory)
+        self._slots_a_segment = max(self.segment_interval // max(reach + 1, self.segment_interval // 1000, 1), 1)
+        self._slot_width = -(-self.segment_interval // self._slots_a_segment)
+
+    def load(self, keys: Keys, earliest: IntArray, latest: IntArray) -> Entries:
+        """The records of distinct keys in a range of time, each key's own, and more; sorted by key, time and arrival.
+
+        ``row`` is the number of the key, ``first`` the timestamp.
+        """
+        low, high = self._slots(np.maximum(earliest, 0)), self._slots(np.maximum(latest, 0))
+        lowest, highest = self._held_slots()
+        low, high = np.maximum(low, lowest), np.minimum(high, highest)
+        counts = np.maximum(high - low + 1, 0)
+        owner = np.repeat(np.arange(len(keys)), counts)
+        slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+        entries = unpack(self.look_up(keys.at(owner, slot)).data)
+        return Entries(owner[entries.row], entries.first, entries.second, entries.data)
+
+    def _held_slots(self) -> tuple[int, int]:
+        """The first and the last slot in which there may be something."""
+        held = [*self._segments, *self._expired]
+        if not held:
+            return 0, -1
+        return min(held) * self._slots_a_segment, (max(held) + 1) * self._slots_a_segment - 1
+
+    def append(self, keys: Keys, codes: IntArray, times: IntArray, data: Binary) -> None:
+        """Put records, in the order in which they came."""
+        if not len(codes):
+            return
+        slots = self._slots(times)
+        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
+        places, row = np.unique(codes * span + slots - base, return_inverse=True)
+        located = self.locate(keys.at(places // span, places % span + base))
+        there = unpack(located.get().data)
+        every = _joined(there, Entries(row, times, np.zeros(len(row), np.int64), data))
+        latest = np.full(len(places), -1, np.int64)
+        latest[every.row] = every.first
+        self.put(located, Values(pack(every, len(places)), latest))
+
+    def _slots(self, times: IntArray) -> IntArray:
+        """The numbers of the slots of times, ascending with the time."""
+        within = times % self.segment_interval // self._slot_width
+        return times // self.segment_interval * self._slots_a_segment + within
+
+    def _segment_ids(self, times: IntArray) -> IntArray:
+        return times // self._slots_a_segment
+
+    def rows(self) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """Key, timestamp, value and timestamp of all records that can still be seen, by segment, key and time."""
+        for id_ in sorted(self._segments):
+            for row_key, packed, _ in self._segments[id_].scan():
+                for time, _, value in unpack_one(packed):
+                    if time >= self.earliest_visible:
+                        yield row_key[:-8], time, value, time
+
+
+def _joined(there: Entries, new: Entries) -> Entries:
+    """Both, by row and time; equal times in the order in which they came."""
+    row, first = np.concatenate([there.row, new.row]), np.concatenate([there.first, new.first])
+    order = np.lexsort((np.arange(len(row)), first, row))
+    data = concat([there.data, new.data]).take(pa.array(order))
+    return Entries(row[order], first[order], np.zeros(len(order), np.int64), data)
+
+
+NEVER = 2**63 - 1
+"""The lowest time of no records at all."""
+
+
+class WaitingStore(KeyValueStore):
+    """Records without a partner so far, by time, side and key, as Kafka Streams orders them.
+
+    A key is the timestamp in 8 bytes, a byte that is 1 for the left side, and the record's key; its value are the
+    values of all such records.
+
+    ``min_time`` is the time up to which nothing needs to be looked for.
+    """
+
+    def __init__(self, name: str, in_memory: bool = False):
+        super().__init__(name, in_memory)
+        self.min_time = NEVER
+        self._committed_min_time = NEVER
+        self._queue: list[bytes] | None = None
+        self._counts: dict[bytes, int] = {}
+
+    @property
+    def counts(self) -> dict[bytes, int]:
+        """How many records wait, by key."""
+        if self._queue is None:
+            rows = list(self.range())
+            self._counts = {key: int.from_bytes(value[:4], "big") for key, value, _ in rows}
+            self._queue = sorted(self._counts)
+        return self._counts
+
+    def queue(self) -> list[bytes]:
+        """The keys that wait as a heap; some of them may be gone already, or be there twice."""
+        assert self.counts is not None
+        assert self._queue is not None
+        return self._queue
+
+    def write(self, changed: dict[bytes, list[bytes] | None]) -> None:
+        """Write the values that wait under some keys; None for those that do not wait any more."""
+        if not changed:
+            return
+        keys = Keys(pa.array(list(changed), pa.binary()))
+        rows = [index for index, values in enumerate(changed.values()) for _ in values or ()]
+        every = [value for values in changed.values() for value in values or ()]
+        numbers = np.array(rows, np.int64)
+        entries = Entries(numbers, np.zeros_like(numbers), np.zeros_like(numbers), pa.array(every, pa.binary()))
+        self.put(self.locate(keys), Values(pack(entries, len(keys)), np.zeros(len(keys), np.int64)))
+
+    def values_of(self, keys: list[bytes]) -> list[list[bytes]]:
+        """The values that wait under distinct keys, in the order in which they came."""
+        packed = self.get(Keys(pa.array(keys, pa.binary()))).data.to_pylist()
+        return [[] if value is None else [data for _, _, data in unpack_one(value)] for value in packed]
+
+    def open(self, database: Database | None) -> None:
+        super().open(database)
+        self._queue = None
+
+    def apply(self, changes: ChangeSet) -> None:
+        super().apply(changes)
+        self._queue = None
+
+    def commit(self) -> None:
+        super().commit()
+        self._committed_min_time = self.min_time
+
+    def rollback(self) -> None:
+        super().rollback()
+        self.min_time = self._committed_min_time
+        self._queue = None
+
+    def state(self) -> dict[str, int]:
+        return {"min_time": self.min_time}
+
+    def restore_state(self, numbers: dict[str, int]) -> None:
+        self.min_time = self._committed_min_time = numbers["min_time"]
+
+
+__all__ = ["NEVER", "JoinWindowStore", "WaitingStore"]
