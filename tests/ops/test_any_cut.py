@@ -20,9 +20,11 @@ from penstock import (
     BufferConfig,
     Deduplicated,
     EmitStrategy,
+    JoinWindows,
     Materialized,
     SessionWindows,
     SlidingWindows,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -662,6 +664,36 @@ def table_join_of_sessions(builder: StreamsBuilder) -> None:
     windows = SessionWindows.of_inactivity_gap_and_grace(5, 10)
     left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))
     left.left_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
+# --- joins of streams ------------------------------------------------------------------------------------------------
+
+
+def joined_streams(builder: StreamsBuilder, method: str, windows: JoinWindows, **options: Any) -> None:
+    left, right = stream(builder), stream(builder, "other")
+    getattr(left, method)(right, pair, windows, value=str, **options).to("out")
+
+
+@timed
+def stream_join(builder: StreamsBuilder) -> None:
+    joined_streams(builder, "join", JoinWindows.of_time_difference_with_no_grace(5))
+
+
+@timed
+def stream_left_join(builder: StreamsBuilder) -> None:
+    joined_streams(builder, "left_join", JoinWindows.of_time_difference_and_grace(5, 10))
+
+
+@timed
+def stream_outer_join_in_memory(builder: StreamsBuilder) -> None:
+    windows = JoinWindows.of_time_difference_and_grace(4, 3).before(9)
+    joined_streams(builder, "outer_join", windows, stream_joined=StreamJoined.as_("kept").in_memory())
+
+
+@timed
+def stream_join_with_itself(builder: StreamsBuilder) -> None:
+    numbers = stream(builder)
+    numbers.outer_join(numbers, pair, JoinWindows.of_time_difference_with_no_grace(3), value=str).to("out")
 
 
 # --- the tests -------------------------------------------------------------------------------------------------------

@@ -281,6 +281,25 @@ class KStream:
         value: Any = None,
         name: str | None = None,
     ) -> KStream:
+        """Each record together with every record of the other stream that has its key and is near it in time.
+
+        The result has the later of both times. Records without key or value are dropped and counted.
+
+        Args:
+            other: the right side; it has keys of the same type, and topics of as many partitions.
+            joiner: a function of (left, right) or (key, left, right) that gives the new value.
+            windows: how far apart in time two records may be.
+            stream_joined: names, types, and what keeps the records.
+            value: the type of the results.
+            name: the step's name.
+
+        >>> from penstock import JoinWindows
+        >>> from penstock.testing import pipe
+        >>> near = JoinWindows.of_time_difference_with_no_grace(5)
+        >>> pipe(lambda stream: stream.join(stream, lambda left, right: [left, right], near),
+        ...      [("a", 1, 0), ("a", 2, 5), ("a", 3, 11)])
+        [('a', [1, 1]), ('a', [2, 1]), ('a', [1, 2]), ('a', [2, 2]), ('a', [3, 3])]
+        """
         return self._join_stream(nodes.INNER, other, joiner, windows, stream_joined, value, name)
 
     def left_join(
@@ -292,6 +311,8 @@ class KStream:
         value: Any = None,
         name: str | None = None,
     ) -> KStream:
+        """The same for all records of this stream; one without a partner is joined with None, once no partner can come
+        any more: when stream time has passed its window and the grace period."""
         return self._join_stream(nodes.LEFT, other, joiner, windows, stream_joined, value, name)
 
     def outer_join(
