@@ -125,5 +125,5 @@ def test_windows_that_no_record_could_fit_are_refused():
 
 
 def test_a_join_of_streams_needs_windows():
-    with pytest.raises(TopologyError, match="the windows of join at .* must be of type JoinWindows"):
+    with pytest.raises(TopologyError, match=r"the windows of join at .* must be of type JoinWindows"):
         joined("join", None)

@@ -18,6 +18,7 @@ from penstock.record import SessionKey, Windowed
 from penstock.serdes import Serde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.join_window import JoinWindowStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
@@ -110,7 +111,7 @@ class KeyValueView(View[KeyValueStore | DeduplicationStore]):
 class WindowView(View[Any]):
     """A window store, read only."""
 
-    def __init__(self, stores: list[WindowStore | SlidingStore], key: Serde, value: Serde, size: int):
+    def __init__(self, stores: list[WindowStore | SlidingStore | JoinWindowStore], key: Serde, value: Serde, size: int):
         super().__init__(stores)
         self._key = key
         self._value = value
@@ -258,8 +259,8 @@ def view_of(stores: list[StateStore], spec: StoreSpec, node: Node) -> AnyView:
         return BufferView(pieces, spec.key, spec.value)
     if isinstance(stores[0], SessionStore):
         return SessionView(pieces, spec.key, spec.value)
-    if isinstance(stores[0], WindowStore | SlidingStore):
-        windows = node.windows if isinstance(node, nodes.WindowAggregate) else None
+    if isinstance(stores[0], WindowStore | SlidingStore | JoinWindowStore):
+        windows = node.windows if isinstance(node, nodes.WindowAggregate | nodes.JoinWindow) else None
         return WindowView(pieces, spec.key, spec.value, 0 if windows is None else windows.size_ms)
     if isinstance(stores[0], VersionedStore):
         return VersionedView(pieces, spec.key, spec.value)

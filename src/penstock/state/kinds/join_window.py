@@ -11,6 +11,7 @@ from penstock.arrays import Binary, IntArray, concat
 from penstock.state.database import Database
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.kinds.window import WindowRow
 from penstock.state.packed import Entries, pack, unpack, unpack_one
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
@@ -77,11 +78,20 @@ class JoinWindowStore(SegmentedStore):
     def _segment_ids(self, times: IntArray) -> IntArray:
         return times // self._slots_a_segment
 
-    def rows(self) -> Iterator[tuple[bytes, int, bytes, int]]:
+    def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
+        """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
+        entries = self.load(Keys(pa.array([key], pa.binary())), np.array([earliest]), np.array([latest]))
+        first = max(earliest, self.earliest_visible)
+        rows = zip(entries.first.tolist(), entries.data.to_pylist(), strict=True)
+        found = [(time, value, time) for time, value in rows if first <= time <= latest]
+        return reversed(found) if reverse else iter(found)
+
+    def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
         """Key, timestamp, value and timestamp of all records that can still be seen, by segment, key and time."""
-        for id_ in sorted(self._segments):
-            for row_key, packed, _ in self._segments[id_].scan():
-                for time, _, value in unpack_one(packed):
+        for id_ in sorted(self._segments, reverse=reverse):
+            for row_key, packed, _ in self._segments[id_].scan(reverse=reverse):
+                entries = unpack_one(packed)
+                for time, _, value in reversed(entries) if reverse else entries:
                     if time >= self.earliest_visible:
                         yield row_key[:-8], time, value, time
 
