@@ -58,7 +58,7 @@ def outcome(folder: Path, topology: Topology | None = None) -> dict[str, Any]:
         with committed_store(coordinator, spec.name) as store:
             found[spec.name] = sorted(store.all(), key=str)
     found["offsets"] = coordinator.offsets()
-    found["drops"] = {name: n for name, n in coordinator.manifest.metrics.items() if "dropped" in name}
+    found["figures"] = coordinator.manifest.metrics
     return found
 
 
