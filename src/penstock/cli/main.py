@@ -9,6 +9,7 @@ import click
 from penstock.cli.command import RootGroup
 from penstock.cli.config import config
 from penstock.cli.doctor import doctor
+from penstock.cli.explain import explain
 from penstock.cli.run import run
 from penstock.cli.topics import topics
 from penstock.cli.topology import topology
@@ -27,7 +28,7 @@ def main() -> None:
     """
 
 
-for command in (run, topics, topology, config, doctor):
+for command in (run, topics, topology, explain, config, doctor):
     main.add_command(command)
 
 if __name__ == "__main__":

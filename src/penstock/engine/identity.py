@@ -26,6 +26,11 @@ class Identity(msgspec.Struct, frozen=True):
     """The kind of each store."""
 
 
+def application_of(storage: Storage) -> str:
+    """The identity that a checkpoint has."""
+    return unseal(storage.read(_NAME), Identity, f"{storage.url}/{_NAME}").id
+
+
 def identity(storage: Storage, application_id: str, topology: Topology, layout: Layout) -> str:
     """The identity of an application's checkpoint, made at its first start.
 

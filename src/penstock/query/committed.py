@@ -5,54 +5,76 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.layout import TaskId
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
+from penstock.plan.physical import SubTopology
+from penstock.query.checkpoint import Checkpoint
 from penstock.query.stores import AnyView, view_of
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
+Source = Coordinator | Checkpoint
+"""What is committed: by an application of this program, or as its checkpoint has it."""
 
-def committed_store(coordinator: Coordinator, name: str) -> AnyView:
+
+def committed_store(source: Source, name: str) -> AnyView:
     """A store of an application, put together from the snapshots and delta files of all its tasks.
 
     It stays as it is however the application goes on, until it is closed or nobody refers to it any more.
     """
-    facts = coordinator.topology.facts
+    facts = source.topology.facts
     specs = {spec.name: (node, spec) for node, spec in facts.stores.items()}
     if name not in specs:
         raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
     node, spec = specs[name]
-    subs = coordinator.topology.sub_topologies
-    sub = next(sub for sub in subs if any(name in part.stores for part in sub.parts))
     folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
-    tasks = [task for task in coordinator.manifest.tasks if TaskId.parse(task).sub == sub.id]
-    states: list[TaskState] = []
-    try:
-        for task in tasks:
-            states.append(_restored(coordinator, task, folder / task))
-    except BaseException:
-        _remove(states, folder)
-        raise
+    states = _restored(source, name, folder)
     stores: list[StateStore] = [state.stores[name] for state in states]
     if not stores:
-        stores = [store for store in stores_of(sub, facts) if store.name == name]
+        stores = [store for store in stores_of(_sub_topology(source, name), facts) if store.name == name]
     view = view_of(stores, spec, node)
     view.on_close(weakref.finalize(view, _remove, states, folder))
     return view
 
 
-def _restored(coordinator: Coordinator, task: str, folder: Path) -> TaskState:
-    """One task's state at its last commit, restored into a folder of its own."""
-    sub = coordinator.topology.sub_topologies[TaskId.parse(task).sub]
-    stores = stores_of(sub, coordinator.topology.facts)
-    state = TaskState(task, stores, coordinator.settings.state, folder, coordinator.storage)
-    entry, manifests = coordinator.manifest.tasks[task], coordinator.manifests
-    state.open(coordinator.application, entry.changed, entry.snapshot, lambda at: manifests.since(task, entry, at))
-    return state
+@contextmanager
+def committed_stores(source: Source, name: str) -> Iterator[dict[str, StateStore]]:
+    """What a store is in each of the tasks that have it, as of the last commit."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
+    states = _restored(source, name, folder)
+    try:
+        yield {state.task: state.stores[name] for state in states}
+    finally:
+        _remove(states, folder)
+
+
+def _sub_topology(source: Source, store: str) -> SubTopology:
+    return next(sub for sub in source.topology.sub_topologies if any(store in part.stores for part in sub.parts))
+
+
+def _restored(source: Source, store: str, folder: Path) -> list[TaskState]:
+    """The states at the last commit of the tasks that have a store, restored into a folder."""
+    sub = _sub_topology(source, store)
+    states: list[TaskState] = []
+    try:
+        for task in source.manifest.tasks:
+            if TaskId.parse(task).sub == sub.id:
+                stores = stores_of(sub, source.topology.facts)
+                states.append(TaskState(task, stores, source.settings.state, folder / task, source.storage))
+                entry = source.manifest.tasks[task]
+                since = partial(source.manifests.since, task, entry)
+                states[-1].open(source.application, entry.changed, entry.snapshot, since)
+    except BaseException:
+        _remove(states, folder)
+        raise
+    return states
 
 
 def _remove(states: list[TaskState], folder: Path) -> None:

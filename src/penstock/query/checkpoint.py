@@ -1,0 +1,40 @@
+"""An application's checkpoint, read only: what is committed, without taking part in the application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.engine.identity import application_of
+from penstock.engine.manifest import Manifest, Manifests
+from penstock.errors import ConfigError
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import Storage
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What an application has committed so far; it may be running or not."""
+
+    topology: Topology
+    settings: Settings
+    storage: Storage
+    application: str
+    manifests: Manifests
+    manifest: Manifest
+
+    @classmethod
+    def read(cls, topology: Topology, settings: Settings, storage: Storage) -> Checkpoint:
+        """The checkpoint in a storage.
+
+        Raises:
+            ConfigError: no application has committed anything there.
+        """
+        manifests = Manifests(storage)
+        manifest = manifests.newest()
+        if manifest is None:
+            raise ConfigError(
+                f"there is no commit in {storage.url}: the application has not processed anything yet, or its state is "
+                "in another folder"
+            )
+        return cls(topology, settings, storage, application_of(storage), manifests, manifest)
