@@ -54,7 +54,7 @@ def test_every_suppressed_table_is_explained(penstock):
         "  task 0_0: 3 windows; stream time is 1970-01-01T00:00:13Z, the first goes 2,000 ms later at "
         "1970-01-01T00:00:15Z, the last at 1970-01-01T00:00:25Z",
         "  Stream time moves on with the records that come to the task, and only with them.",
-        "calm holds 2 updates back (66 B).",
+        "calm holds 2 updates back (64 B).",
         "  An update goes 60,000 ms of stream time after the first of its key.",
         "  task 0_0: 2 updates; stream time is 1970-01-01T00:00:13Z, the first goes 48,000 ms later at "
         "1970-01-01T00:01:01Z, the last at 1970-01-01T00:01:12Z",
