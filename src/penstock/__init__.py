@@ -3,6 +3,8 @@
 from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.deduplicated import Deduplicated
+from penstock.dsl.global_table import GlobalKTable
+from penstock.dsl.joined import Joined
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
@@ -27,7 +29,9 @@ __all__ = [
     "ConsumerRecord",
     "Deduplicated",
     "EmitStrategy",
+    "GlobalKTable",
     "JoinWindows",
+    "Joined",
     "Materialized",
     "PenstockError",
     "Record",

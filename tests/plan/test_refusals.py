@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import (
+    JoinWindows,
     Materialized,
     Stores,
     StreamsBuilder,
@@ -23,6 +24,7 @@ from penstock.errors import ConfigError
 
 YES = lambda key, value: True  # noqa: E731
 ONE = lambda value: value  # noqa: E731
+BOTH = lambda value, other: value  # noqa: E731
 WINDOWS = TimeWindows.of_size_and_grace(10, 5)
 
 
@@ -295,6 +297,70 @@ def test_updates_of_a_table_that_is_versioned_no_more_may_be_suppressed():
         plain.suppress(Suppressed.until_time_limit(10).with_name("hold"))
 
     assert "hold" in built(build).describe()
+
+
+def join_with_grace(kept, grace):
+    return lambda b, s: s.join(b.table("prices", value=str, materialized=kept), BOTH, grace=grace, name="late")
+
+
+def test_a_grace_period_without_versions():
+    assert refusal(join_with_grace(Materialized.as_("plain"), 10)) == (
+        "the join 'late' at HERE has a grace period of 10 ms, but its table is not versioned: what was valid at a "
+        "record's time is not known any more when the record has waited. Keep the table in a versioned store, with "
+        "Materialized.as_versioned(name, history_retention=...), or join without grace"
+    )
+
+
+def test_a_grace_period_beyond_the_history():
+    assert refusal(join_with_grace(Materialized.as_versioned("versions", history_retention=5), 10)) == (
+        "the join 'late' at HERE has a grace period of 10 ms, but its table's store 'versions' keeps a history of 5 "
+        "ms; make the history retention at least as long"
+    )
+
+
+def test_joins_that_cannot_be():
+    other = StreamsBuilder().table("other")
+    assert refusal(lambda b, s: s.join(other, BOTH)) == (
+        "join at HERE joins what two builders have made; make both sides with the same StreamsBuilder"
+    )
+    assert refusal(lambda b, s: s.left_join(b.table("numbers", key=int), BOTH)) == (
+        "left_join at HERE: the left side has keys of type str, the right side of type int, so equal keys are not "
+        "equal bytes; bring one side to the other's type with select_key or map, or read its topic with another key="
+    )
+    assert refusal(lambda b, s: s.join(b.table("t"), BOTH, key_selector=YES)) == (
+        "join at HERE: a key selector is for global tables; before the join with a table use select_key"
+    )
+    assert refusal(lambda b, s: s.join(b.global_table("g"), BOTH)) == (
+        "join with a global table: key_selector at HERE takes a function of (key, value); got None of type NoneType"
+    )
+    assert refusal(lambda b, s: s.join(b.global_table("g"), BOTH, key_selector=YES, grace=5)) == (
+        "join at HERE: a global table has no versions, so there is no grace period; leave it out"
+    )
+    assert refusal(lambda b, s: s.join(5, BOTH)) == (
+        "join at HERE joins a stream with a stream, a table or a global table; got 5"
+    )
+    assert refusal(lambda b, s: s.join(b.table("t"), BOTH, JoinWindows.of_time_difference_with_no_grace(5))) == (
+        "join at HERE: windows= is for two streams, and the other side is a table; a table is looked up without windows"
+    )
+    assert refusal(lambda b, s: s.outer_join(b.table("t"), BOTH, None)) == (
+        "outer_join at HERE joins two streams; a table has no records that could wait for a partner, so with a table "
+        "there are join and left_join"
+    )
+    assert refusal(lambda b, s: s.left_join(s, BOTH, grace=5)) == (
+        "left_join at HERE: grace= is for tables, and the other side is not one; for streams there are windows= and "
+        "stream_joined="
+    )
+
+
+def test_two_sides_of_a_join_with_different_numbers_of_partitions():
+    def build(b, s):
+        table = s.repartition("left", partitions=2).to_table()
+        s.repartition("right", partitions=3).join(table, BOTH, name="both")
+
+    assert refusal(build) == (
+        "the join 'both' at HERE needs topics with the same number of partitions, so that equal keys meet in one task, "
+        "but 'right-repartition' has 3, 'left-repartition' has 2; send one side through repartition(partitions=...)"
+    )
 
 
 def test_windows_in_a_versioned_store():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
@@ -92,6 +94,60 @@ class StreamsBuilder:
             timestamp=_extractor(timestamp),
         )
         return KTable(graph, graph.add(node), keys, values)
+
+    def global_table(
+        self,
+        topic: str,
+        key: Any = None,
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Callable[..., int] | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable:
+        """The records of a topic as a table of which every task has all, to join streams with by any key.
+
+        New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
+
+        Raises:
+            TopologyError: the table is to be versioned, which global tables cannot be.
+
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> airports = builder.global_table("airports", value=str)
+        >>> flights = builder.stream("flights", value=str)
+        >>> city = lambda flight, airport: f"to {airport}"
+        >>> flights.join(airports, city, key_selector=lambda flight, code: code).to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("airports", "BGO", "Bergen")
+        >>> driver.pipe_input("flights", "DY600", "BGO")
+        >>> [(record.key, record.value) for record in driver.read_output("out")]
+        [('DY600', 'to Bergen')]
+        """
+        graph = self._graph
+        check_type(topic, str, "global_table", "give the topic's name")
+        given = materialized_of(materialized, store)
+        if given is not None and given.history_retention_ms is not None:
+            raise TopologyError(
+                f"the global table of topic {topic!r} at {caller()} cannot be versioned (KIP-914): it is read without "
+                "regard to time, so the version that is valid at a record's time is not known. Use a table, or a "
+                "global table in an unversioned store"
+            )
+        keys = DEFAULT_KEY if key is None else of(key, "key")
+        values = DEFAULT_VALUE if value is None else of(value, "value")
+        spec = graph.store(given, f"{topic}-", key=keys, value=values)
+        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        node = nodes.GlobalTable(
+            name=graph.names.node(names.TABLE_SOURCE, name),
+            where=caller(),
+            topic=topic,
+            source_name=source,
+            key=keys,
+            value=values,
+            store=replace(spec, named_by_user=True, caching=False),
+            timestamp=_extractor(timestamp),
+        )
+        return GlobalKTable(graph.add(node), keys, values)
 
     def build(self) -> Topology:
         """The finished topology.

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.deduplicated import Deduplicated
+from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, item_annotation, pair_annotation, result_type
+from penstock.dsl.joined import Joined, TableOptions
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.durations import Duration
 from penstock.errors import TopologyError
@@ -274,24 +276,33 @@ class KStream:
 
     def join(
         self,
-        other: KStream,
+        other: KStream | KTable | GlobalKTable,
         joiner: Callable[..., Any],
         windows: JoinWindows | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
+        key_selector: Callable[[Any, Any], Any] | None = None,
+        grace: Duration | None = None,
+        joined: Joined | None = None,
     ) -> KStream:
-        """Each record together with every record of the other stream that has its key and is near it in time.
+        """Each record together with what the other side has for its key; records that find nothing are left out.
 
-        The result has the later of both times. Records without key or value are dropped and counted.
+        Another *stream* has every record of the key that is near in time; the result has the later of both times. A
+        *table* has the value of the key: a versioned one that of the record's time, any other what it is when the
+        record's turn comes (KIP-914). A *global table* has the value of any key that ``key_selector`` gives. Records
+        without a value, or without a key to look up, are dropped and counted.
 
         Args:
-            other: the right side; it has keys of the same type, and topics of as many partitions.
+            other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
             joiner: a function of (left, right) or (key, left, right) that gives the new value.
-            windows: how far apart in time two records may be.
-            stream_joined: names, types, and what keeps the records.
+            windows: for streams, how far apart in time two records may be.
+            stream_joined: for streams: names, types, and what keeps the records.
             value: the type of the results.
             name: the step's name.
+            key_selector: for global tables, a function of (key, value) that gives the key to look up.
+            grace: for versioned tables, how long records wait for table records that are late.
+            joined: for tables: types for a repartition topic, a name, a grace period.
 
         >>> from penstock import JoinWindows
         >>> from penstock.testing import pipe
@@ -299,21 +310,41 @@ class KStream:
         >>> pipe(lambda stream: stream.join(stream, lambda left, right: [left, right], near),
         ...      [("a", 1, 0), ("a", 2, 5), ("a", 3, 11)])
         [('a', [1, 1]), ('a', [2, 1]), ('a', [1, 2]), ('a', [2, 2]), ('a', [3, 3])]
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=int)
+        >>> builder.stream("orders", value=int).join(prices, lambda amount, price: amount * price).to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("prices", "tea", 3)
+        >>> driver.pipe_input("orders", "tea", 5)
+        >>> driver.pipe_input("orders", "milk", 1)
+        >>> [(record.key, record.value) for record in driver.read_output("out")]
+        [('tea', 15)]
         """
-        return self._join_stream(nodes.INNER, other, joiner, windows, stream_joined, value, name)
+        options = TableOptions(key_selector, grace, joined)
+        return self._join(nodes.INNER, other, joiner, windows, stream_joined, value, name, options)
 
     def left_join(
         self,
-        other: KStream,
+        other: KStream | KTable | GlobalKTable,
         joiner: Callable[..., Any],
         windows: JoinWindows | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
+        key_selector: Callable[[Any, Any], Any] | None = None,
+        grace: Duration | None = None,
+        joined: Joined | None = None,
     ) -> KStream:
-        """The same for all records of this stream; one without a partner is joined with None, once no partner can come
-        any more: when stream time has passed its window and the grace period."""
-        return self._join_stream(nodes.LEFT, other, joiner, windows, stream_joined, value, name)
+        """The same for all records of this stream; one that finds nothing is joined with None.
+
+        With another stream that is once no partner can come any more: when stream time has passed its window and the
+        grace period.
+        """
+        options = TableOptions(key_selector, grace, joined)
+        return self._join(nodes.LEFT, other, joiner, windows, stream_joined, value, name, options)
 
     def outer_join(
         self,
@@ -325,21 +356,49 @@ class KStream:
         name: str | None = None,
     ) -> KStream:
         """The same for all records of both streams; one without a partner is joined with None."""
-        return self._join_stream(nodes.OUTER, other, joiner, windows, stream_joined, value, name)
+        return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, TableOptions())
 
-    def _join_stream(
+    def _join(
         self,
         kind: str,
-        other: KStream,
+        other: Any,
         joiner: Callable[..., Any],
         windows: JoinWindows | None,
         stream_joined: StreamJoined | None,
         value: Any,
         name: str | None,
+        options: TableOptions,
     ) -> KStream:
+        from penstock.dsl.joins import METHODS
+        from penstock.dsl.ktable import KTable
         from penstock.dsl.stream_stream import join_streams
+        from penstock.dsl.stream_table import join_global_table, join_table, no_windows
 
+        if not isinstance(other, KStream | KTable | GlobalKTable):
+            raise TopologyError(
+                f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got {other!r}"
+            )
+        if isinstance(other, KTable | GlobalKTable):
+            if kind == nodes.OUTER:
+                raise TopologyError(
+                    f"outer_join at {caller()} joins two streams; a table has no records that could wait for a "
+                    "partner, so with a table there are join and left_join"
+                )
+            no_windows(kind, windows, stream_joined)
+            if isinstance(other, KTable):
+                return join_table(kind, self, other, joiner, value, name, options)
+            return join_global_table(kind, self, other, joiner, value, name, options)
+        options.refuse(METHODS[kind])
         return join_streams(kind, self, other, joiner, windows, stream_joined, value, name)
+
+    def repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> nodes.Node:
+        """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
+        if not self._repartition_required:
+            return self._node
+        made = repartition_node(self._graph, self._node, name or self._node.name, key, value)
+        if self._repartitioned is None or name is not None:
+            self._repartitioned = self._graph.add(made)
+        return self._repartitioned
 
     # --- deduplication -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, result_type
 from penstock.dsl.joins import JOINER, METHODS, check_sides
-from penstock.dsl.kstream import KStream, repartition_node
+from penstock.dsl.kstream import KStream
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
 from penstock.plan import names, nodes
@@ -51,12 +51,7 @@ class _Side:
         self.graph = stream._graph
         self.key = key
         self.value = value
-        self.node = stream._node
-        if stream._repartition_required:
-            made = repartition_node(self.graph, self.node, repartition or self.node.name, key, value)
-            if stream._repartitioned is None or repartition is not None:
-                stream._repartitioned = self.graph.add(made)
-            self.node = stream._repartitioned
+        self.node = stream.repartitioned_for_join(repartition, key, value)
 
     def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
         """What keeps this side's records."""

@@ -25,7 +25,7 @@ from penstock import errors
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.identity import identity
 from penstock.engine.idle import Advances, IdleTasks
-from penstock.engine.layout import Layout, TaskId, create_sink_topics, layout_of
+from penstock.engine.layout import Layout, TaskId, create_sink_topics, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import (
@@ -140,7 +140,15 @@ class Coordinator:
             for topic, offset in entry.offsets.items():
                 if topic in found:
                     found[topic][TaskId.parse(name).partition] = offset
+        for sub in self.topology.sub_topologies:
+            for topic in sub.global_topics:
+                found[topic] = [self._offset_everywhere(sub, topic, p) for p in self.layout.all_of(topic)]
         return found
+
+    def _offset_everywhere(self, sub: SubTopology, topic: str, partition: int) -> int:
+        """Up to where all tasks have read a partition of a global table's topic."""
+        entries = [self.manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
+        return min(entry.offsets.get(global_place(topic, partition), 0) for entry in entries)
 
     def lag(self, ends: Ends) -> int:
         """How many records are to be read up to these ends."""
@@ -310,22 +318,28 @@ class Attempt:
             entry = self._before.tasks.get(str(task), TaskEntry())
             exchange = self._exchange(sub, task)
             ends = {}
-            for topic in self._coordinator.layout.inputs(sub, task) if takes_new else ():
+            for place, topic, partition in self._places(sub, task) if takes_new else ():
                 if topic in self._ends:
-                    end = self._ends[topic][task.partition]
-                    at = entry.offsets.get(topic, 0)
+                    end = self._ends[topic][partition]
+                    at = entry.offsets.get(place, 0)
                     if end < at:
                         raise OffsetOutOfRangeError(
-                            f"topic {topic!r}, partition {task.partition}: {at} records are processed, but the topic "
+                            f"topic {topic!r}, partition {partition}: {at} records are processed, but the topic "
                             f"ends at offset {end}; was it deleted and made anew? Start under another application id "
                             "to process it from its beginning"
                         )
                     if end > at:
-                        ends[topic] = end
+                        ends[place] = end
             advances = self._advances.get(str(task), {})
             if ends or exchange or advances:
                 works.append(TaskWork(str(task), entry, ends, exchange, advances))
         return works
+
+    def _places(self, sub: SubTopology, task: TaskId) -> list[tuple[str, str, int]]:
+        """What a task reads of the log: under which name its offset is kept, which topic, which partition."""
+        layout = self._coordinator.layout
+        own = [(topic, topic, task.partition) for topic in layout.inputs(sub, task)]
+        return own + [(global_place(topic, p), topic, p) for topic in sub.global_topics for p in layout.all_of(topic)]
 
     def _exchange(self, sub: SubTopology, task: TaskId) -> dict[str, list[ExchangeRef]]:
         """What waits for a task: left over from the last commit, then what this one's earlier stages sent."""
@@ -365,7 +379,7 @@ class Attempt:
 
     def _has_state(self, task: str) -> bool:
         sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
-        return any(part.stores for part in sub.parts)
+        return any(part.stores for part in sub.working_parts)
 
     def manifest(self) -> Manifest:
         """What is true when this attempt is committed."""

@@ -30,23 +30,40 @@ class _Step(NamedTuple):
 
 
 class Flow:
-    """Runs chunks through the operators of one task, in topological order."""
+    """Runs chunks through the operators of one task, in topological order.
 
-    def __init__(self, topology: Topology, sub: SubTopology, state: TaskState, context: Context, caching: bool):
+    Args:
+        is_first: whether it is the first task of its sub-topology, which counts the drops of global tables.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        sub: SubTopology,
+        state: TaskState,
+        context: Context,
+        caching: bool,
+        is_first: bool = True,
+    ):
         self._state = state
         self._context = context
         context.looked_up = frozenset(topology.facts.looked_up)
+        context.looked_up_as_of = frozenset(topology.facts.looked_up_as_of)
         decodes = decoded_columns(sub)
-        number = {part.name: i for i, part in enumerate(sub.parts)}
-        below: list[list[int]] = [[] for _ in sub.parts]
+        parts = _tables_first(sub.working_parts)
+        number = {part.name: i for i, part in enumerate(parts)}
+        below: list[list[int]] = [[] for _ in parts]
         self._steps: list[_Step] = []
-        for i, part in enumerate(sub.parts):
+        for part in sub.working_parts:  # in this order each record goes down its branches
             for name in part.predecessors:
-                below[number[name]].append(i)
-        for i, part in enumerate(sub.parts):
+                below[number[name]].append(number[part.name])
+        elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
+        uncounted = context.uncounted()
+        for i, part in enumerate(parts):
             above = tuple(number[name] for name in part.predecessors)
             branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
-            lowering = Lowering(part, topology.facts, decodes.get(part.name, ()), state, context, caching)
+            surroundings = uncounted if part.name in elsewhere else context
+            lowering = Lowering(part, topology.facts, decodes.get(part.name, ()), state, surroundings, caching)
             self._steps.append(_Step(part, lower(lowering), above, branches))
 
     def step(self, inputs: dict[str, Batch]) -> Outputs:
@@ -70,7 +87,7 @@ class Flow:
         return self._run({}, lambda step: step.operator.go_on() if step.part.name in advances else None)
 
     def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], Batch | None]) -> Outputs:
-        self._context.written.clear()
+        self._context.begin_chunk()
         results: list[Batch | tuple[Batch, ...] | None] = []
         outputs: Outputs = {}
         for step in self._steps:
@@ -87,6 +104,7 @@ class Flow:
             results.append(result := _both(result, more(step)))
             if part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(part.name, []).append(result)
+        self._context.end_chunk()
         return outputs
 
 
@@ -95,6 +113,22 @@ def _sides(
 ) -> list[Batch | None]:
     """What comes from each of the steps above."""
     return [_incoming(operator, [one], (branch,)) for one, branch in zip(above, branches, strict=True)]
+
+
+def _tables_first(parts: tuple[Part, ...]) -> list[Part]:
+    """The parts in topological order, and every table before the joins that look into it."""
+    by_name = {part.name: part for part in parts}
+    ordered: dict[str, Part] = {}
+
+    def add(part: Part) -> None:
+        if part.name not in ordered:
+            for name in (*part.reads, *part.predecessors):
+                add(by_name[name])
+            ordered[part.name] = part
+
+    for part in parts:
+        add(part)
+    return list(ordered.values())
 
 
 def _incoming(

@@ -37,7 +37,7 @@ def identity(storage: Storage, application_id: str, topology: Topology, layout: 
     Raises:
         ConfigError: the checkpoint belongs to another application, or the topology no longer fits its state.
     """
-    tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies}
+    tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
     stores = {spec.name: spec.kind for spec in topology.facts.stores.values()}
     new = Identity(os.urandom(6).hex(), application_id, tasks, stores)
     if storage.create(_NAME, seal(new)):

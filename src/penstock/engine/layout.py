@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.log.base import Log, TopicInfo
@@ -27,6 +28,11 @@ class TaskId:
         return cls(int(sub), int(partition))
 
 
+def global_place(topic: str, partition: int) -> str:
+    """The name of a partition of a global table's topic where a task's offsets are kept: it reads them all."""
+    return f"{topic}/{partition}"
+
+
 @dataclass(frozen=True)
 class Layout:
     """What is where.
@@ -46,6 +52,10 @@ class Layout:
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
 
+    def all_of(self, topic: str) -> range:
+        """All partitions of a topic."""
+        return range(self.partitions[topic])
+
     def inputs(self, sub: SubTopology, task: TaskId) -> list[str]:
         """The topics of which a task reads its partition."""
         return [topic for topic in sub.source_topics if task.partition < self.partitions[topic]]
@@ -56,11 +66,12 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
 
     Raises:
         TopicNotFoundError: a source topic does not exist.
+        TopologyError: topics that are joined have different numbers of partitions.
     """
     partitions = {topic: log.topic(topic).partitions for topic in topology.source_topics}
     internal = {node.topic: node for node in topology.nodes if isinstance(node, nodes.Repartition)}
     writers = {t: [s for s in topology.sub_topologies if t in s.sink_topics] for t in internal}
-    waiting = list(topology.sub_topologies)
+    waiting = [sub for sub in topology.sub_topologies if not sub.is_global]
     tasks: dict[int, int] = {}
     stages: list[tuple[SubTopology, ...]] = []
     while waiting:
@@ -70,16 +81,35 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
             if topic not in partitions and any(topic in sub.source_topics for sub in stage):
                 known = [tasks[writer.id] for writer in writers[topic] if writer.id in tasks]
                 partitions[topic] = node.partitions or max(known, default=0)
+        for topics in _adaptable(topology, internal, partitions, stage):
+            partitions.update(topics)
         for sub in stage:
             tasks[sub.id] = max(partitions[topic] for topic in sub.source_topics)
             for topic in sub.source_topics:
                 partitions[topic] = partitions[topic] or tasks[sub.id]
         stages.append(tuple(stage))
         waiting = [sub for sub in waiting if sub not in stage]
+    for copartition in topology.copartitions:
+        copartition.check(partitions)
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions
     return Layout(partitions, tasks, tuple(stages), application_id)
+
+
+def _adaptable(
+    topology: Topology, internal: dict[str, nodes.Repartition], partitions: dict[str, int], stage: list[SubTopology]
+) -> Iterator[dict[str, int]]:
+    """Repartition topics that take the number of partitions of the topics they are joined with: of the others, or the
+    largest of all if they are all of this kind."""
+    here = {topic for sub in stage for topic in sub.source_topics}
+    for copartition in topology.copartitions:
+        topics = copartition.topics
+        free = [topic for topic in topics if topic in here and topic in internal and not internal[topic].partitions]
+        fixed = [partitions[topic] for topic in topics if topic not in free and partitions.get(topic)]
+        if free:
+            count = fixed[0] if fixed else max(partitions[topic] for topic in free)
+            yield dict.fromkeys(free, count)
 
 
 def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:

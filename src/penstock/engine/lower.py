@@ -28,6 +28,7 @@ from penstock.ops.lookup import (
     SessionLookup,
     StoreLookup,
     SuppressLookup,
+    VersionsLookup,
     WindowLookup,
 )
 from penstock.ops.map import Map, MapValues, SelectKey
@@ -40,6 +41,7 @@ from penstock.ops.sliding import SlidingAggregate
 from penstock.ops.source import Source
 from penstock.ops.split import Branch, Split
 from penstock.ops.stream_join import Side, StreamJoin
+from penstock.ops.stream_table_join import BufferedStreamTableJoin, GlobalTableJoin, StreamTableJoin
 from penstock.ops.suppress import Suppress
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, TableWriter, ToStream
 from penstock.ops.table_join import NEEDS, JoinLookup, TableJoinMerge, TableJoinSide
@@ -104,7 +106,7 @@ class Lowering:
 def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     """The state stores of a sub-topology, empty."""
     made: dict[str, StateStore] = {}
-    for part in sub.parts:
+    for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":
             made[spec.name] = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
@@ -179,8 +181,15 @@ def _waiting_store(node: Node, spec: StoreSpec) -> StateStore:
     return WaitingStore(spec.name, spec.in_memory)
 
 
+def _grace_buffer(node: Node, spec: StoreSpec) -> StateStore:
+    assert isinstance(node, nodes.StreamTableJoin)
+    assert node.grace is not None
+    return TimeOrderedBuffer(spec.name, node.grace, times_follow=True)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.WindowAggregate: _window_store,
+    nodes.StreamTableJoin: _grace_buffer,
     nodes.Deduplicate: _deduplication_store,
     nodes.Suppress: _buffer,
     nodes.SessionAggregate: _session_store,
@@ -233,7 +242,7 @@ def _branch(node: nodes.Branch, at: Lowering) -> Operator:
 
 
 def _repartition(node: nodes.Repartition, at: Lowering) -> Operator:
-    return KeyFilter(at.name, at.context)
+    return KeyFilter(at.name, at.context, node in at.facts.keeps_null_keys)
 
 
 def _table_source(node: Node, at: Lowering) -> Operator:
@@ -425,8 +434,27 @@ def _stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
     return StreamJoin(at.name, at.context, joiner, left, right, clock, waiting, windows.grace_period_ms, node.key)
 
 
-def lookup_of(table: Node, at: Lowering) -> Lookup:
-    """Where the values of a table can be looked up."""
+def _stream_table_join(node: nodes.StreamTableJoin, at: Lowering) -> Operator:
+    table, joiner = lookup_of(node.table, at, as_of=True), Joiner(at.caller(node.joiner), node.value)
+    if node.store is None:
+        return StreamTableJoin(at.name, at.context, table, joiner, node.is_left)
+    buffer = at.store(node.store)
+    assert isinstance(buffer, TimeOrderedBuffer)
+    return BufferedStreamTableJoin(at.name, at.context, table, joiner, node.is_left, buffer)
+
+
+def _global_table_join(node: nodes.GlobalTableJoin, at: Lowering) -> Operator:
+    table, joiner = lookup_of(node.table, at), Joiner(at.caller(node.joiner), node.value)
+    selector = at.caller(node.key_selector)
+    return GlobalTableJoin(at.name, at.context, table, selector, node.table_key, joiner, node.is_left)
+
+
+def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:
+    """Where the values of a table can be looked up.
+
+    Args:
+        as_of: look versioned tables up as of the records' times.
+    """
     spec = at.facts.stores.get(table)
     if spec is not None and not isinstance(table, nodes.Suppress):
         store = at.store(spec)
@@ -436,8 +464,10 @@ def lookup_of(table: Node, at: Lowering) -> Lookup:
         if isinstance(store, SessionStore):
             return SessionLookup(at.context, store, spec.value)
         assert isinstance(store, KeyValueStore | VersionedStore)
+        if as_of and isinstance(store, VersionedStore):
+            return VersionsLookup(at.context, store, spec.value)
         return StoreLookup(at.context, store, spec.value)
-    above = [lookup_of(parent, at) for parent in table.parents]
+    above = [lookup_of(parent, at, as_of and table.inherits_versions) for parent in table.parents]
     if isinstance(table, nodes.TableFilter):
         return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
     if isinstance(table, nodes.TableMapValues):
@@ -484,4 +514,7 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.TableJoin: _table_join,
     nodes.JoinWindow: _pass_through,
     nodes.StreamJoin: _stream_join,
+    nodes.GlobalTable: _table_source,
+    nodes.StreamTableJoin: _stream_table_join,
+    nodes.GlobalTableJoin: _global_table_join,
 }

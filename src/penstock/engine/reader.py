@@ -31,6 +31,8 @@ class Input:
     pieces: Iterator[Records]
     changes: bool = False
     """Whether it carries changes of a table."""
+    goes_first: bool = False
+    """Whether all of it comes before other inputs, as global tables do."""
     taken: int = 0
     """How many records were taken so far."""
     _waiting: list[Records] = field(default_factory=list)
@@ -133,7 +135,7 @@ class Reader:
         if self._by_arrival:
             times = [one.arrivals(self._chunk_records) for one in ready]
         else:
-            times = [np.maximum.accumulate(one.timestamps(self._chunk_records)) for one in ready]
+            times = [_times_of(one, self._chunk_records) for one in ready]
         every = np.concatenate(times)
         which = np.repeat(np.arange(len(ready)), [len(t) for t in times])
         order = np.argsort(every, kind="stable")
@@ -185,6 +187,12 @@ class Reader:
                 rows, found = piece.rows(positions[first:end])
                 offsets[first:end][found] = piece.records.offset + rows
         return offsets
+
+
+def _times_of(one: Input, records: int) -> IntArray:
+    """By what the next records of an input stand among those of others."""
+    times = one.timestamps(records)
+    return np.full(len(times), -1, np.int64) if one.goes_first else np.maximum.accumulate(times)
 
 
 class _Piece:

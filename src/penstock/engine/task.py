@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.arrays import IntArray
 from penstock.engine.exchange import left_over, read_exchange
 from penstock.engine.flow import Flow
-from penstock.engine.layout import Layout, TaskId, topic_sizes
+from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
 from penstock.engine.lower import stores_of
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
@@ -58,7 +58,7 @@ class Task:
         self.context.replays = settings.at_least_once
         self.context.emit_interval_ms = settings.emit_interval_ms
         caching = settings.statestore_cache_max_bytes > 0
-        self._flow = Flow(topology, self.sub, self.state, self.context, caching)
+        self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
@@ -93,7 +93,8 @@ class Task:
         for one in self._reader.inputs:
             if one.topic in work.exchange and (rest := left_over(work.exchange[one.topic], one.taken)):
                 left[one.topic] = rest
-            offsets[one.topic] = offsets.get(one.topic, 0) + one.taken
+            place = global_place(one.topic, one.partition) if one.goes_first else one.topic
+            offsets[place] = offsets.get(place, 0) + one.taken
         return TaskDone(
             task=str(self.id),
             offsets=offsets,
@@ -131,6 +132,14 @@ class Task:
         return 0 <= most <= self.state.approximate_num_uncommitted_entries
 
     def _inputs(self, work: TaskWork) -> Iterator[Input]:
+        for part in self.sub.global_parts:
+            for topic in part.topics if part.kind == "source" else ():
+                for partition in range(self._partitions[topic]):
+                    place = global_place(topic, partition)
+                    if place in work.ends:
+                        start = work.entry.offsets.get(place, 0)
+                        pieces = self._log.read(topic, partition, start, work.ends[place])
+                        yield self._input(part, topic, pieces, partition)
         for part in self.sub.parts:
             for topic in part.topics if part.kind == "source" else ():
                 start = work.entry.offsets.get(topic, 0)
@@ -140,12 +149,14 @@ class Task:
                     pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
                     yield self._input(part, topic, pieces)
 
-    def _input(self, part: Part, topic: str, pieces: Iterator[Records]) -> Input:
+    def _input(self, part: Part, topic: str, pieces: Iterator[Records], of_global_table: int | None = None) -> Input:
         node = part.node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
         changes = isinstance(node, nodes.Repartition) and node.carries_changes
         count = self._partitions[topic]
-        return Input(part.name, topic, self.id.partition, count, node.key, node.value, pieces, changes)
+        is_global = of_global_table is not None
+        partition = self.id.partition if of_global_table is None else of_global_table
+        return Input(part.name, topic, partition, count, node.key, node.value, pieces, changes, is_global)
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
         changes = self.state.changes()

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
+from penstock.batch import Batch, Order
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
 from penstock.ops.written import Written
 from penstock.plan.functions import UserFunction, is_own_file
+from penstock.state.versioned_puts import VersionedPuts
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +72,10 @@ class Context:
         """What the present chunk has written into the stores that others look things up in, by their names."""
         self.looked_up: frozenset[str] = frozenset()
         """The stores whose writes are to be noted in ``written``."""
+        self.puts: dict[str, tuple[VersionedPuts, Order]] = {}
+        """What the present chunk puts into the versioned stores in which others look up what was valid at a time."""
+        self.looked_up_as_of: frozenset[str] = frozenset()
+        """Those stores."""
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
@@ -79,6 +84,31 @@ class Context:
         self.offsets = offsets or (lambda positions: np.full(len(positions), -1, np.int64))
         self._on_error = on_error
         self._origin = origin
+
+    def uncounted(self) -> Context:
+        """The same surroundings, for work that another task counts."""
+        kind = self._on_error if self._on_error == "fail" else "skip"
+        same = Context(self.task, kind, self._origin)
+        same.written, same.looked_up = self.written, self.looked_up
+        return same
+
+    def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
+        """Have puts into a versioned store written: at once, or at the end of the chunk if somebody looks up what was
+        valid in between."""
+        if store in self.looked_up_as_of:
+            self.puts[store] = puts, order
+        else:
+            puts.apply()
+
+    def begin_chunk(self) -> None:
+        """Forget what the chunk before has written."""
+        self.written.clear()
+
+    def end_chunk(self) -> None:
+        """Write what was put off."""
+        for puts, _ in self.puts.values():
+            puts.apply()
+        self.puts.clear()
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
         """Add to a counter, or take one figure into what is kept of all (see ``penstock.metrics``)."""

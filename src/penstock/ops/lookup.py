@@ -18,6 +18,7 @@ from penstock.ops.context import Context
 from penstock.ops.groups import group_keys
 from penstock.ops.suppress import HELD, held_before
 from penstock.ops.table import TableFilter, TableMapValues
+from penstock.ops.written import ranks
 from penstock.serdes import Serde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.key_value import KeyValueStore
@@ -25,6 +26,7 @@ from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys, Values
+from penstock.state.versioned_reads import Questions, versions_as_of
 
 UNKNOWN = -1
 """The timestamp of a value that is not there."""
@@ -72,6 +74,26 @@ class StoreLookup(Lookup):
         current = self._store.get(keys)
         values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
         return Found(batch, BytesColumn(values.data, self._value), _times(values))
+
+
+class VersionsLookup(Lookup):
+    """In the table's own versioned store, as of each record's time (KIP-914)."""
+
+    def __init__(self, context: Context, store: VersionedStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        puts, order = self._context.puts.get(self._store.name, (None, ()))
+        put_turns, own_turns = None, np.zeros(len(batch), np.int64)
+        if puts is not None and len(puts.codes) and len(batch):
+            put_turns, own_turns = ranks(order, batch.order, len(puts.codes), len(batch))
+        asked = Questions(codes, batch.timestamp, own_turns)
+        value = BytesColumn(versions_as_of(self._store, keys, asked, puts, put_turns), self._value)
+        missing = value.null_mask()
+        return Found(batch, value, batch.timestamp if missing is None else np.where(missing, UNKNOWN, batch.timestamp))
 
 
 class WindowLookup(Lookup):

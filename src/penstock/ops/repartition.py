@@ -8,13 +8,18 @@ from penstock.ops.context import Context
 
 
 class KeyFilter(Operator):
-    """Leaves out the records without a key, silently, as Kafka Streams does before repartition topics."""
+    """Leaves out the records without a key, silently, as Kafka Streams does before repartition topics.
 
-    def __init__(self, node: str, context: Context):
+    Args:
+        keeps_null_keys: let them through, because they mean something to a join downstream.
+    """
+
+    def __init__(self, node: str, context: Context, keeps_null_keys: bool = False):
+        self._keeps_null_keys = keeps_null_keys
         self._node = node
         self._context = context
 
     def step(self, batch: Batch) -> Batch:
         batch = self._context.encoded(self._node, batch, "key")
         missing = batch.key.null_mask()
-        return batch if missing is None else batch.keep(~missing)
+        return batch if missing is None or self._keeps_null_keys else batch.keep(~missing)

@@ -50,7 +50,7 @@ class VersionedAggregateStore:
         puts = VersionedPuts(self._store, keys, codes[kept], times, new.encoded())
         if self._store.name in self._context.looked_up:
             self._context.written[self._store.name] = written_by(puts, result.take(kept))
-        puts.apply()
+        self._context.put(self._store.name, puts, result.take(kept).order)
         old = folded.old.take(kept) if self._sends_old else None
         changes = result.take(kept).as_changes(new, times, old)
         changes = replace(changes, latest=None if puts.is_latest.all() else puts.is_latest)

@@ -46,7 +46,7 @@ class VersionedTableStore:
         puts = VersionedPuts(self._store, *self._columns(batch))
         if self._store.name in self._context.looked_up:
             self._context.written[self._store.name] = written_by(puts, batch)
-        puts.apply()
+        self._context.put(self._store.name, puts, batch.order)
         return self.changes(batch, puts, old)
 
     def _columns(self, batch: Batch) -> tuple[Keys, IntArray, IntArray, Binary]:

@@ -53,12 +53,12 @@ class Written(NamedTuple):
     def stream_time(self, order: Order, count: int) -> IntArray:
         """The store's stream time at several places of the processing order."""
         assert self.stream_times is not None
-        written, asked = _ranks(self.order, order, len(self.codes), count)
+        written, asked = ranks(self.order, order, len(self.codes), count)
         return self.stream_times[np.searchsorted(written, asked, "right")]
 
     def _last_write(self, group: IntArray, order: Order) -> IntArray:
         """For each look-up the last write of its key that is not behind it; -1 for none."""
-        written, asked = _ranks(self.order, order, len(self.codes), len(group))
+        written, asked = ranks(self.order, order, len(self.codes), len(group))
         span = max(int(written.max()), int(asked.max())) + 1
         places = self.codes * span + written
         by_key = np.argsort(places, kind="stable")
@@ -67,7 +67,7 @@ class Written(NamedTuple):
         return np.where((found >= 0) & (self.codes[write] == group), write, -1)
 
 
-def _ranks(written: Order, asked: Order, writes: int, questions: int) -> tuple[IntArray, IntArray]:
+def ranks(written: Order, asked: Order, writes: int, questions: int) -> tuple[IntArray, IntArray]:
     """Numbers that are in the order of the places of writes and questions; a write is not behind a question at its
     own place."""
     first, other = written[0], asked[0]

@@ -18,8 +18,18 @@ _MADE_UP = re.compile(r"(K.*)-([0-9]{10})")
 
 def as_text(sub_topologies: Iterable[SubTopology]) -> str:
     """Kafka's own text form."""
-    described = "".join(f"  Sub-topology: {sub.id}\n{_parts_text(sub)}\n" for sub in sub_topologies)
+    described = "".join(
+        f"  Sub-topology: {sub.id}{_kind(sub)}\n{_parts_text(sub)}{_end(sub)}" for sub in sub_topologies
+    )
     return f"Topologies:\n {described}"
+
+
+def _kind(sub: SubTopology) -> str:
+    return " for global store (will not generate tasks)" if sub.is_global else ""
+
+
+def _end(sub: SubTopology) -> str:
+    return "" if sub.is_global else "\n"
 
 
 def _parts_text(sub: SubTopology) -> str:

@@ -60,6 +60,16 @@ class Node:
     def parent(self) -> Node:
         return self.parents[0]
 
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        """The steps whose equal keys must lie in the same partition; none for steps that do not join."""
+        return ()
+
+    @property
+    def takes_null_keys(self) -> bool:
+        """Whether records without a key mean something to it, so that repartitions before it let them through."""
+        return False
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StreamSource(Node):
@@ -79,6 +89,11 @@ class TableSource(Node):
     timestamp: UserFunction | None = None
 
     is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GlobalTable(TableSource):
+    """A table that every task has as a whole."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,6 +231,42 @@ class RestoreKey(Node):
     value: Serde
 
     changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamTableJoin(Node):
+    """Looks each record's key up in a table; with a ``grace`` period, which needs a ``store``, records wait first."""
+
+    table: Node
+    joiner: UserFunction
+    is_left: bool
+    value: Serde
+    grace: int | None = None
+    store: StoreSpec | None = None
+
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parent, self.table
+
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.is_left
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GlobalTableJoin(Node):
+    """Looks a key that a function gives up in a global table."""
+
+    table: Node
+    key_selector: UserFunction
+    table_key: Serde
+    joiner: UserFunction
+    is_left: bool
+    value: Serde
+
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.is_left
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -369,6 +420,10 @@ class TableJoin(Node):
     value: Serde
     store: StoreSpec | None = None
 
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parents
+
     is_table: ClassVar[bool] = True
 
 
@@ -395,3 +450,11 @@ class StreamJoin(Node):
     key: Serde
     value: Serde
     store: StoreSpec | None = None
+
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parents
+
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.kind != INNER

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.errors import TopologyError
 from penstock.plan import nodes
 from penstock.plan.nodes import Node
-from penstock.plan.passes.stores import TableFacts, looked_up_stores
+from penstock.plan.passes.stores import TableFacts, looked_up_stores, looked_up_tables
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Part:
     predecessors: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    """The parts whose stores it looks values up in, where no records come from them."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,22 @@ class SubTopology:
 
     id: int
     parts: tuple[Part, ...]
+    is_global: bool = False
+    """Whether it is a global table, which has no tasks of its own."""
+    global_parts: tuple[Part, ...] = ()
+    """The parts of global tables that each of its tasks keeps."""
+    counted: frozenset[str] = frozenset()
+    """Those of them whose drops its first task counts; those of the others are counted elsewhere."""
+
+    @property
+    def working_parts(self) -> tuple[Part, ...]:
+        """All parts that a task runs."""
+        return self.global_parts + self.parts
+
+    @property
+    def global_topics(self) -> tuple[str, ...]:
+        """The topics that each task reads as a whole."""
+        return tuple(topic for part in self.global_parts if part.kind == "source" for topic in part.topics)
 
     @property
     def source_topics(self) -> tuple[str, ...]:
@@ -61,7 +79,26 @@ def sub_topologies(declared: tuple[Node, ...], facts: TableFacts) -> tuple[SubTo
     groups: dict[str, list[Part]] = {}
     for part in parts:
         groups.setdefault(root(part.name), []).append(part)
-    return tuple(SubTopology(i, tuple(group)) for i, group in enumerate(groups.values()))
+    return _with_global_tables(list(groups.values()))
+
+
+def _with_global_tables(groups: list[list[Part]]) -> tuple[SubTopology, ...]:
+    """The sub-topologies; each gets the global tables it looks into, the first one also those that nobody does."""
+    tables = {part.name: group for group in groups for part in group if isinstance(part.node, nodes.GlobalTable)}
+    unused = set(tables) - {name for group in groups for part in group for name in part.reads}
+    subs = []
+    counted: set[str] = set()
+    for id_, group in enumerate(groups):
+        is_global = group[0].name in tables
+        names = [name for part in group for name in part.reads if name in tables]
+        if not is_global:
+            names += [part.name for table in groups for part in table if part.name in unused and part.kind != "source"]
+            unused.clear()
+        kept = [part for name in dict.fromkeys(names) for part in tables[name]]
+        new = frozenset(part.name for part in kept) - counted
+        counted |= new
+        subs.append(SubTopology(id_, tuple(group), is_global, tuple(kept), new))
+    return tuple(subs)
 
 
 def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
@@ -158,4 +195,10 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
             Part("processor", node.other_name, node, "other", (right.name,), looked_up_stores(facts, left)),
             Part("processor", node.name, node, "merge", (node.this_name, node.other_name), stores),
         ]
+    if isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
+        tables = looked_up_tables(facts, node.table)
+        if isinstance(node, nodes.StreamTableJoin):
+            stores = (*looked_up_stores(facts, node.table), *stores)
+        reads = tuple(table.name for table in tables)
+        return [Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)]
     return [Part("processor", node.name, node, predecessors=above, stores=stores)]

@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.plan import describe
-from penstock.plan.nodes import Node
+from penstock.plan.nodes import Node, Repartition
+from penstock.plan.passes.copartition import copartitions
 from penstock.plan.passes.stores import table_facts
 from penstock.plan.physical import sub_topologies
 from penstock.plan.validate import validate
@@ -26,7 +27,11 @@ class Topology:
         self.nodes = tuple(dict.fromkeys(declared))
         self.facts = table_facts(declared)
         self.sub_topologies = sub_topologies(declared, self.facts)
+        self.copartitions = copartitions(declared)
         validate(declared, self.facts, self.sub_topologies)
+        fixed = {n.topic: n.partitions for n in self.nodes if isinstance(n, Repartition) and n.partitions is not None}
+        for copartition in self.copartitions:
+            copartition.check(fixed)
 
     def describe(self, format: str = "text") -> str:
         """The topology in Kafka Streams' own text form (``"text"``) or as a Mermaid flowchart (``"mermaid"``).
@@ -51,8 +56,6 @@ class Topology:
     @cached_property
     def internal_topics(self) -> frozenset[str]:
         """The repartition topics."""
-        from penstock.plan.nodes import Repartition
-
         return frozenset(node.topic for node in self.nodes if isinstance(node, Repartition))
 
     @property

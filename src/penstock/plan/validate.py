@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import TopologyError
 from penstock.plan import nodes
 from penstock.plan.nodes import Node
-from penstock.plan.passes.stores import TableFacts
+from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import SubTopology
 
 
@@ -24,6 +24,8 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
+        if isinstance(node, nodes.StreamTableJoin) and node.grace is not None:
+            _grace_of_join(node, node.grace, facts)
         if isinstance(node, nodes.WindowAggregate):
             _retention(node)
             _no_versions(node)
@@ -92,6 +94,22 @@ def _internal_topics(declared: Sequence[Node]) -> None:
                 f"the step at {node.where} writes topic {node.topic!r}, through which the step at "
                 f"{internal[node.topic].where} repartitions; write to a topic of another name"
             )
+
+
+def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -> None:
+    store = facts.stores[looked_up_tables(facts, node.table)[-1]]
+    if node.table not in facts.versioned or store.history_retention is None:
+        raise TopologyError(
+            f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table is not versioned: "
+            "what was valid at a record's time is not known any more when the record has waited. Keep the table in a "
+            "versioned store, with Materialized.as_versioned(name, history_retention=...), or join without grace"
+        )
+    if grace > store.history_retention:
+        raise TopologyError(
+            f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table's store "
+            f"{store.name!r} keeps a history of {store.history_retention} ms; make the history retention at least as "
+            "long"
+        )
 
 
 def _suppressed_versions(node: Node) -> None:

@@ -56,21 +56,24 @@ def committed_stores(source: Source, name: str) -> Iterator[dict[str, StateStore
 
 
 def _sub_topology(source: Source, store: str) -> SubTopology:
-    return next(sub for sub in source.topology.sub_topologies if any(store in part.stores for part in sub.parts))
+    subs = (sub for sub in source.topology.sub_topologies if not sub.is_global)
+    return next(sub for sub in subs if any(store in part.stores for part in sub.working_parts))
 
 
 def _restored(source: Source, store: str, folder: Path) -> list[TaskState]:
     """The states at the last commit of the tasks that have a store, restored into a folder."""
     sub = _sub_topology(source, store)
+    tasks = [task for task in source.manifest.tasks if TaskId.parse(task).sub == sub.id]
+    if any(store in part.stores for part in sub.global_parts):
+        tasks = tasks[:1]  # every task has all of a global table
     states: list[TaskState] = []
     try:
-        for task in source.manifest.tasks:
-            if TaskId.parse(task).sub == sub.id:
-                stores = stores_of(sub, source.topology.facts)
-                states.append(TaskState(task, stores, source.settings.state, folder / task, source.storage))
-                entry = source.manifest.tasks[task]
-                since = partial(source.manifests.since, task, entry)
-                states[-1].open(source.application, entry.changed, entry.snapshot, since)
+        for task in tasks:
+            stores = stores_of(sub, source.topology.facts)
+            states.append(TaskState(task, stores, source.settings.state, folder / task, source.storage))
+            entry = source.manifest.tasks[task]
+            since = partial(source.manifests.since, task, entry)
+            states[-1].open(source.application, entry.changed, entry.snapshot, since)
     except BaseException:
         _remove(states, folder)
         raise

@@ -21,6 +21,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.metrics import DROPPED, Metric, readable, total
+from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
@@ -261,8 +262,11 @@ class CutDriver:
         self._application.settle()
         tasks = self._application.host.tasks()
         found = [task.state.stores[name] for task in tasks if name in task.state.stores]
-        unused = (store for sub in self.topology.sub_topologies for store in stores_of(sub, self.topology.facts))
-        return found or [store for store in unused if store.name == name]
+        subs = (sub for sub in self.topology.sub_topologies if not sub.is_global)
+        unused = (store for sub in subs for store in stores_of(sub, self.topology.facts))
+        found = found or [store for store in unused if store.name == name]
+        is_global = name in {node.store.name for node in self.topology.nodes if isinstance(node, nodes.GlobalTable)}
+        return found[:1] if is_global else found  # every task has all of a global table
 
     def _note_drops(self) -> None:
         for task in self._application.host.tasks():

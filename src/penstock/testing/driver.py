@@ -77,10 +77,13 @@ class TopologyTestDriver:
         self._offsets: dict[str, int] = {}
         kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
-        self._sources: dict[str, tuple[int, Part]] = {}
+        self._sources: dict[str, list[tuple[int, Part]]] = {}
+        """Who takes up the records of each topic; those of a global table go to several."""
         self._sinks: dict[str, Part] = {}
         caching = self.settings.statestore_cache_max_bytes > 0
-        for i, sub in enumerate(topology.sub_topologies):
+        for sub in topology.sub_topologies:
+            if sub.is_global:
+                continue
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
             context = Context(
                 f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets, self._topic_bytes
@@ -89,9 +92,10 @@ class TopologyTestDriver:
             context.emit_interval_ms = self.settings.emit_interval_ms
             context.wall_clock_ms = lambda: self.wall_clock_ms
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
-            for part in sub.parts:
+            for part in sub.working_parts:
                 if part.kind == "source":
-                    self._sources.update(dict.fromkeys(part.topics, (i, part)))
+                    for topic in part.topics:
+                        self._sources.setdefault(topic, []).append((len(self._tasks) - 1, part))
                 elif part.kind == "sink":
                     self._sinks[part.name] = part
 
@@ -127,7 +131,7 @@ class TopologyTestDriver:
         if topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
-        node = self._sources[topic][1].node
+        node = self._sources[topic][0][1].node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource)
         self._enqueue(topic, _column(key, node.key), _column(value, node.value), None, timestamp, _headers(headers))
         self._drain()
@@ -186,6 +190,7 @@ class TopologyTestDriver:
             raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
         node, spec = specs[name]
         stores = [state.stores[name] for _, state, _ in self._tasks if name in state.stores]
+        stores = stores[:1] if isinstance(node, nodes.GlobalTable) else stores  # every task has all of it
         return view_of(stores, spec, node)
 
     def _current_offsets(self, positions: IntArray) -> IntArray:
@@ -204,11 +209,14 @@ class TopologyTestDriver:
         return np.full(len(positions), self._topic_sizes[self._current.topic])
 
     def _process(self, topic: str, record: _Queued) -> None:
-        number, part = self._sources[topic]
-        flow, state, context = self._tasks[number]
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
         key, value = record.key.encoded()[0].as_py(), record.value.encoded()[0].as_py()
         self._current = Origin(topic, 0, offset, key, value, record.timestamp)
+        for number, part in self._sources[topic]:
+            self._run(self._tasks[number], part, record)
+
+    def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: _Queued) -> None:
+        flow, state, context = task
         times, order = np.array([record.timestamp]), (np.zeros(1, np.int64),)
         batch = Batch(record.key, record.value, times, order, record.headers)
         if _carries_changes(part):
@@ -235,7 +243,7 @@ class TopologyTestDriver:
         topic, one = part.topics[0], batch.take(np.array([row]))
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
-            source = self._sources[topic][1].node
+            source = self._sources[topic][0][1].node
             key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)  # type: ignore[attr-defined]
             old = one.old if isinstance(one, Changes) else None
             self._enqueue(topic, key, value, old, timestamp, one.headers)

@@ -23,14 +23,16 @@ def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
     """For each source of a sub-topology, by name, the columns that somebody downstream decodes; and for each part that
     takes keys and values out of others."""
     decoded: dict[str, tuple[str, ...]] = {}
-    needed: dict[str, Columns] = {part.name: NEITHER for part in sub.parts}
-    for part in reversed(sub.parts):
+    needed: dict[str, Columns] = {part.name: NEITHER for part in sub.working_parts}
+    for part in reversed(sub.working_parts):
         uses, keeps = _looks_into(part)
         if part.kind == "source" or isinstance(part.node, nodes.RestoreKey):
             decoded[part.name] = tuple(sorted(uses | needed[part.name]))
         needs = uses | (needed[part.name] & keeps)
         for name in part.predecessors:
             needed[name] |= needs
+        for name in part.reads:
+            needed[name] |= VALUE
         needed[part.name] = needs
     return decoded
 
@@ -47,6 +49,10 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
     if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
+    if isinstance(node, nodes.StreamTableJoin):
+        return VALUE if node.joiner.arity == 2 else BOTH, KEY
+    if isinstance(node, nodes.GlobalTableJoin):
+        return BOTH, KEY
     if isinstance(node, nodes.StreamJoin | nodes.TableJoin):
         if part.role == "merge":
             return NEITHER, BOTH

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.passes.null_keys import before_null_keys
 from penstock.plan.passes.versioned import versioned_tables
 
 _ASKED_FOR_OLD = {nodes.INNER: (False, False), nodes.LEFT: (True, False), nodes.OUTER: (True, True)}
@@ -27,11 +28,15 @@ class TableFacts:
     """The tables of which every version counts (KIP-914)."""
     looked_up: set[str] = field(default_factory=set)
     """The names of the stores in which joins look values up."""
+    looked_up_as_of: set[str] = field(default_factory=set)
+    """The names of those versioned stores in which streams look up what was valid at a time."""
+    keeps_null_keys: frozenset[Node] = frozenset()
+    """The repartitions that let records without a key through."""
 
 
 def table_facts(declared: tuple[Node, ...]) -> TableFacts:
     """Go through the steps in order of declaration."""
-    facts = TableFacts(versioned=versioned_tables(declared))
+    facts = TableFacts(versioned=versioned_tables(declared), keeps_null_keys=before_null_keys(declared))
     for node in declared:
         store = getattr(node, "store", None)
         if store is not None and (store.named_by_user or not _is_source(node)):
@@ -40,6 +45,9 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             _ask_for_old(facts, node.parent, force=False, asker=node)
         elif isinstance(node, nodes.TableGroupBy | nodes.Suppress):
             _ask_for_old(facts, node.parent, force=True)
+        elif isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
+            _have_looked_up(facts, node.table)
+            _have_looked_up_as_of(facts, node.table)
         elif isinstance(node, nodes.TableJoin):
             for table, is_asked in zip(node.parents, _ASKED_FOR_OLD[node.kind], strict=True):
                 if is_asked:
@@ -83,12 +91,25 @@ def _have_looked_up(facts: TableFacts, table: Node) -> None:
             _have_looked_up(facts, parent)
 
 
-def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
-    """The names of the stores from which the values of a table can be told."""
-    own = (facts.stores[table].name,) if table in facts.stores else ()
+def _have_looked_up_as_of(facts: TableFacts, table: Node) -> None:
+    """Note the versioned store of a table, or of the table that it is made from value by value."""
+    if table in facts.stores and facts.stores[table].is_versioned:
+        facts.looked_up_as_of.add(facts.stores[table].name)
+    elif table not in facts.stores and table.inherits_versions:
+        _have_looked_up_as_of(facts, table.parent)
+
+
+def looked_up_tables(facts: TableFacts, table: Node) -> tuple[Node, ...]:
+    """The tables in whose stores the values of a table can be told."""
+    own = (table,) if table in facts.stores else ()
     if own and not isinstance(table, nodes.Suppress):
         return own
-    return (*own, *(name for parent in table.parents for name in looked_up_stores(facts, parent)))
+    return (*own, *(found for parent in table.parents for found in looked_up_tables(facts, parent)))
+
+
+def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
+    """The names of the stores from which the values of a table can be told."""
+    return tuple(facts.stores[found].name for found in looked_up_tables(facts, table))
 
 
 def _is_source(node: Node) -> bool:

@@ -204,16 +204,32 @@ class Build:
         windows = _WINDOWS[spec["windows"]["type"]](spec["windows"])
         return Step(of.it.windowed_by(windows), of.key, of.value, windows)
 
+    def global_table(self, spec: Spec) -> Step:
+        key, value = self._types(spec)
+        materialized = self._materialized(spec, always=False)
+        table = self.builder.global_table(spec["topic"], key=key, value=value, materialized=materialized)
+        return Step(table, key, value)
+
     def join(self, spec: Spec) -> Step:
         of, other = self._of(spec), self._of(spec, "with")
         call, value = fn.joiner(spec["joiner"], of.value, other.value)
         if _is_stream(of):
+            if "windows" not in spec:
+                return self._join_stream(spec, of, other, call, value)
             windows = _join_windows(spec["windows"])
             joined = StreamJoined(name=spec.get("name"), kind=spec.get("kind", "persistent"))
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
         materialized = self._materialized(spec, always=False)
         return Step(getattr(of.it, spec["op"])(other.it, call, value=value, materialized=materialized), of.key, value)
+
+    def _join_stream(self, spec: Spec, of: Step, other: Step, call: Any, value: Serde) -> Step:
+        options: Spec = {"value": value, "name": spec.get("name")}
+        if "key_mapper" in spec:
+            options["key_selector"], _ = fn.mapper(spec["key_mapper"], of.key, of.value)
+        if "grace_ms" in spec:
+            options["grace"] = spec["grace_ms"]
+        return Step(getattr(of.it, spec["op"])(other.it, call, **options), of.key, value)
 
     def suppress(self, spec: Spec) -> Step:
         of = self._of(spec)
@@ -358,12 +374,13 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
 }
 
 _JOINS = ("join", "left_join", "outer_join")
-_JOINABLE = {"stream-stream", "table-table"}
+_JOINABLE = {"stream-stream", "table-table", "stream-table", "stream-global table"}
 """What can be joined with what."""
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "stream": Build.stream,
     "table": Build.table,
+    "global_table": Build.global_table,
     "filter": Build.filter,
     "filter_not": Build.filter,
     "map": Build.map,

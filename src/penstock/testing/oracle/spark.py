@@ -134,7 +134,8 @@ class _Run:
 def _needs_one_by_one(topology: Topology) -> bool:
     """Whether some task reads several topics, or a topic that the topology writes."""
     written = set(topology.sink_topics) & set(topology.source_topics)
-    return bool(written) or any(len(sub.source_topics) > 1 for sub in topology.sub_topologies)
+    subs = topology.sub_topologies
+    return bool(written) or any(len(sub.source_topics) + len(sub.global_topics) > 1 for sub in subs)
 
 
 def order_allows_partitions(case: Spec) -> bool:

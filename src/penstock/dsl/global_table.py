@@ -1,0 +1,24 @@
+"""A global table: the newest value of every key of a topic, all of it in every task (GlobalKTable)."""
+
+from __future__ import annotations
+
+from penstock.plan import nodes
+from penstock.serdes import Serde
+
+
+class GlobalKTable:
+    """A table that is whole in every task, so that a stream can be joined with it by any key.
+
+    New records of its topic count from the next batch on.
+
+    >>> from penstock import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> airports = builder.global_table("airports", value=str)
+    >>> builder.stream("flights").join(airports, lambda flight, city: {**flight, "to": city},
+    ...                                key_selector=lambda key, flight: flight["to"]).to("out")
+    """
+
+    def __init__(self, node: nodes.GlobalTable, key: Serde, value: Serde):
+        self._node = node
+        self._key = key
+        self._value = value

@@ -1,0 +1,49 @@
+"""Which topics must have the same number of partitions: those that meet in a join by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.nodes import Node
+
+
+@dataclass(frozen=True)
+class Copartition:
+    """A join, and the topics whose records meet in it."""
+
+    node: Node
+    topics: tuple[str, ...]
+
+    def check(self, partitions: Mapping[str, int]) -> None:
+        """Raise ``TopologyError`` unless these topics have the same number of partitions, as far as it is known."""
+        known = {topic: partitions[topic] for topic in self.topics if partitions.get(topic)}
+        if len(set(known.values())) > 1:
+            counts = ", ".join(f"{topic!r} has {count}" for topic, count in known.items())
+            raise TopologyError(
+                f"the join {self.node.name!r} at {self.node.where} needs topics with the same number of partitions, so "
+                f"that equal keys meet in one task, but {counts}; send one side through repartition(partitions=...)"
+            )
+
+
+def copartitions(declared: Iterable[Node]) -> tuple[Copartition, ...]:
+    """All joins with their topics; repartition topics without a number of partitions of their own come last."""
+    found = []
+    for node in dict.fromkeys(declared):
+        topics = tuple(dict.fromkeys(topic for side in node.joined for topic in _topics(side)))
+        if topics:
+            found.append(Copartition(node, topics))
+    return tuple(found)
+
+
+def _topics(node: Node) -> Iterator[str]:
+    """The topics that a step's records come from in its own sub-topology."""
+    if isinstance(node, nodes.StreamSource):
+        yield from node.topics
+    elif isinstance(node, nodes.TableSource | nodes.Repartition):
+        yield node.topic
+    else:
+        for side in node.joined or node.parents:
+            yield from _topics(side)

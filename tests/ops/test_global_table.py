@@ -1,0 +1,84 @@
+"""Global tables, and joins of streams with them."""
+
+import pytest
+
+from penstock import Materialized, StreamsBuilder, TopologyError
+from support.flows import Run
+
+
+def pair(value, other):
+    return f"{value}+{other}"
+
+
+def city(key, value):
+    return value[:1] if value and value != "?" else None
+
+
+ROWS = [
+    # topic, key, value, timestamp
+    ("g", "a", "Athens", 5),
+    ("s", "x", "a1", 1),
+    ("s", "y", "b1", 2),
+    ("g", "b", "Bergen", 0),
+    ("g", None, "nowhere", 0),
+    ("s", "y", "b2", 3),
+    ("s", "z", "?", 4),
+    ("s", None, "a2", 5),
+    ("s", "x", None, 6),
+    ("g", "a", None, 7),
+    ("s", "x", "a3", 8),
+]
+
+
+def test_a_stream_meets_a_global_table_by_any_key(run: Run):
+    builder = StreamsBuilder()
+    cities = builder.global_table("g", value=str, store="cities", name="cities")
+    builder.stream("s", value=str).join(cities, pair, key_selector=city, name="join").to("out")
+    ran = run(builder, ROWS)
+    assert ran.output() == [("x", "a1+Athens", 1), ("y", "b2+Bergen", 3), (None, "a2+Athens", 5)]
+    assert ran.store("cities") == [("b", "Bergen", 0)]
+    assert ran.dropped() == {("cities", "null-key"): 1, ("join", "null-key"): 1, ("join", "null-value"): 1}
+
+
+def test_a_left_join_keeps_records_that_find_nothing(run: Run):
+    builder = StreamsBuilder()
+    cities = builder.global_table("g", value=str)
+    builder.stream("s", value=str).left_join(cities, pair, key_selector=city, name="join").to("out")
+    ran = run(builder, ROWS)
+    assert ran.output() == [
+        ("x", "a1+Athens", 1),
+        ("y", "b1+None", 2),
+        ("y", "b2+Bergen", 3),
+        ("z", "?+None", 4),
+        (None, "a2+Athens", 5),
+        ("x", "a3+None", 8),
+    ]
+    assert ran.dropped()[("join", "null-value")] == 1
+
+
+def test_several_sub_topologies_share_a_global_table_and_its_drops_count_once(run: Run):
+    builder = StreamsBuilder()
+    cities = builder.global_table("g", value=str, store="cities", name="cities")
+    stream = builder.stream("s", value=str)
+    stream.join(cities, pair, key_selector=city).to("out")
+    renamed = stream.select_key(city).repartition("renamed")
+    renamed.join(cities, lambda key, value, other: f"{key}:{other}", key_selector=lambda key, value: key).to("again")
+    ran = run(builder, ROWS)
+    assert ran.output("out") == [("x", "a1+Athens", 1), ("y", "b2+Bergen", 3), (None, "a2+Athens", 5)]
+    assert ran.output("again") == [("a", "a:Athens", 1), ("b", "b:Bergen", 3), ("a", "a:Athens", 5)]
+    assert ran.store("cities") == [("b", "Bergen", 0)]
+    assert ran.dropped()[("cities", "null-key")] == 1
+
+
+def test_a_global_table_that_nobody_joins_can_be_read(run: Run):
+    builder = StreamsBuilder()
+    builder.global_table("g", value=str, store="cities")
+    builder.stream("s", value=str).to("out")
+    assert run(builder, ROWS[:4]).store("cities") == [("a", "Athens", 5), ("b", "Bergen", 0)]
+
+
+@pytest.mark.kip("914-11")
+def test_a_global_table_cannot_be_versioned():
+    builder = StreamsBuilder()
+    with pytest.raises(TopologyError, match=r"the global table of topic 'g' at .* cannot be versioned"):
+        builder.global_table("g", materialized=Materialized.as_versioned("versions", history_retention=10))
