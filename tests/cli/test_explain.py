@@ -56,8 +56,8 @@ def test_every_suppressed_table_is_explained(penstock):
         "  Stream time moves on with the records that come to the task, and only with them.",
         "calm holds 2 updates back (64 B).",
         "  An update goes 60,000 ms of stream time after the first of its key.",
-        "  task 0_0: 2 updates; stream time is 1970-01-01T00:00:13Z, the first goes 48,000 ms later at "
-        "1970-01-01T00:01:01Z, the last at 1970-01-01T00:01:12Z",
+        "  task 0_0: 2 updates; stream time is 1970-01-01T00:00:13Z, the first goes 59,000 ms later at "
+        "1970-01-01T00:01:12Z, the last at 1970-01-01T00:01:13Z",
         "  Stream time moves on with the records that come to the task, and only with them.",
     ]
 
