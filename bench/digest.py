@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from bench.measure import RunError
@@ -74,12 +75,13 @@ def content(log: FileLog, topic: str) -> Iterator[Pairs]:
 
 
 def _last_values(result: tuple[str, ...], keys: Any, values: Any) -> list[int]:
-    """The last value of each result key of a partition."""
+    """The last value of each result key of a partition; none of those that were deleted."""
     *by, value = result
     lines = io.BytesIO(b"\n".join(values.to_pylist()))
     table = pyarrow.json.read_json(lines).select([*by, value]).append_column("key", pa.chunked_array([keys]))
-    last = table.group_by(["key", *by], use_threads=False).aggregate([(value, "last")])
-    numbers: list[int] = last[f"{value}_last"].to_pylist()
+    newest = pc.ScalarAggregateOptions(skip_nulls=False)
+    last = table.group_by(["key", *by], use_threads=False).aggregate([(value, "last", newest)])
+    numbers: list[int] = last[f"{value}_last"].drop_null().to_pylist()
     return numbers
 
 

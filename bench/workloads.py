@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
-from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
+from penstock import SessionWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -70,6 +70,22 @@ def _window_counts(source: str, sink: str, grace: str, final: bool = False) -> T
 def window_as_json(key: Any, count: Any) -> tuple[Any, Any]:
     start, n = pc.cast(key.start, "string"), pc.cast(count, "string")
     return key.key, pc.binary_join_element_wise('{"w":', start, ',"n":', n, "}", "")
+
+
+def w3(source: str, sink: str) -> Topology:
+    """Counts of sessions with a gap of half a minute and ten seconds of grace; sessions that merge away get null."""
+    builder = StreamsBuilder()
+    sessions = SessionWindows.of_inactivity_gap_and_grace("30 s", "10 s")
+    counts = builder.stream(source, key=str, value=bytes).group_by_key().windowed_by(sessions).count("sessions")
+    counts.to_stream().map(session_as_json, key=str, value=str).to(sink)
+    return builder.build()
+
+
+@columnar
+def session_as_json(key: Any, count: Any) -> tuple[Any, Any]:
+    start, end = pc.cast(key.start, "string"), pc.cast(key.end, "string")
+    n = pc.cast(count, "string").fill_null("null")
+    return key.key, pc.binary_join_element_wise('{"s":', start, ',"e":', end, ',"n":', n, "}", "")
 
 
 def w4(source: str, sink: str) -> Topology:
@@ -142,6 +158,7 @@ WORKLOADS = (
     Workload("W1", "windowed count, every update", w1, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W1", "windowed count, last per commit", w1, *_EVENTS, result=("w", "n"), cache=True, at_least=10),
     Workload("W2", "windowed count, final results", w2, *_EVENTS, result=("w", "n"), at_least=7),
+    Workload("W3", "session count, every update", w3, *_EVENTS, result=("s", "e", "n"), at_least=7),
     Workload("W4", "deduplication by id", w4, *_EVENTS, at_least=7),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )

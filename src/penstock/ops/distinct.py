@@ -16,6 +16,7 @@ from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
 from penstock.ops.session import SessionAggregate, Updates
 from penstock.ops.session_fold import SessionFold
+from penstock.ops.session_runs import Runs
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls
 from penstock.state.rows import Keys, Values
@@ -69,7 +70,7 @@ class FirstOfSession(SessionFold):
 class SessionDistinct(SessionAggregate):
     """The records that begin a session; those that extend or merge sessions are none of them."""
 
-    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
+    def _changes(self, batch: Batch, updates: Updates, runs: Runs | None) -> Changes | None:
         rows = np.sort(np.array(updates.fresh, np.int64))
         if not len(rows):
             return None

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray, concat
+from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import Batch, Changes
-from penstock.columns import Column, WindowedColumn
+from penstock.columns import Column, NumberColumn, WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
@@ -22,29 +22,14 @@ from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
-from penstock.ops.session_fold import SessionFold
+from penstock.ops.session_fold import CountSessions, SessionFold
+from penstock.ops.session_runs import Bounds, Runs, count_runs
 from penstock.ops.written import Written
-from penstock.serdes import SessionWindowedSerde
+from penstock.serdes import INT, SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
 from penstock.state.rows import Keys, Values
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What decides over each record of a chunk besides the sessions of its key."""
-
-    timestamps: IntArray
-    closed_at: IntArray
-    """A session that ends before is closed."""
-    visible_from: IntArray
-    """A session that ends before is not visible any more, when the record comes."""
-    stored_from: IntArray
-    """One that ends before is not stored any more, after the record."""
-    counted_from: IntArray
-    """And if it ends before this, that counts as a drop."""
-
 
 Session = list[Any]
 """A session while its key is processed: end, start, aggregate, and its place among those that were loaded, or -1."""
@@ -122,14 +107,18 @@ class SessionAggregate(Operator):
         earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
         unseen_from = None if self._closing is None else self._closing.closed_before
         loaded = self._store.load(keys, earliest, unseen_from)
-        updates = Updates(self._cache is not None)
-        live = self._live(loaded, len(keys))
-        process(self._fold, self._gap, groups, live, batch, bounds, updates)
+        updates, runs = Updates(self._cache is not None), None
+        if isinstance(self._fold, CountSessions) and self._closing is None:
+            counts = self._fold.numbers(loaded.entries.data)
+            runs = count_runs(groups, loaded.entries, counts, bounds, self._gap, self._cache is not None)
+        others = np.arange(len(batch)) if runs is None else np.flatnonzero(~runs.is_simple[groups.group])
+        live = self._live(loaded, None if runs is None else ~runs.is_simple)
+        process(self._fold, self._gap, groups, others, live, batch, bounds, updates)
         self._count(batch, updates)
         time_before = self._store.observed_stream_time
-        self._write(loaded, updates, live, unseen_from)
+        self._write(loaded, updates, live, runs, unseen_from)
         self._store.advance(int(bounds.timestamps.max()))
-        changes = self._changes(batch, updates)
+        changes = self._changes(batch, updates, runs)
         if changes is not None and self._store.name in self._context.looked_up:
             self._note(loaded, changes, bounds, batch, time_before)
         if self._closing is None:
@@ -152,12 +141,16 @@ class SessionAggregate(Operator):
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _live(self, loaded: Loaded, count: int) -> list[list[Session]]:
-        """The sessions of each key that were in the store."""
-        live: list[list[Session]] = [[] for _ in range(count)]
-        entries = loaded.entries
+    def _live(self, loaded: Loaded, chosen: BoolArray | None) -> dict[int, list[Session]]:
+        """The sessions that chosen keys, or all, have in the store, by the numbers of the keys."""
+        numbers = np.arange(len(loaded.keys)) if chosen is None else np.flatnonzero(chosen)
+        live: dict[int, list[Session]] = {number: [] for number in numbers.tolist()}
+        entries, places = loaded.entries, np.arange(len(loaded.entries))
+        if chosen is not None:
+            places = np.flatnonzero(chosen[entries.row])
+            entries = entries.take(places)
         ends, starts = entries.first.tolist(), entries.second.tolist()
-        columns = (entries.row.tolist(), ends, starts, self._fold.load(entries.data), range(len(entries)))
+        columns = (entries.row.tolist(), ends, starts, self._fold.load(entries.data), places.tolist())
         for owner, *session in zip(*columns, strict=True):
             live[owner].append(session)
         return live
@@ -172,13 +165,23 @@ class SessionAggregate(Operator):
         for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
             self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
 
-    def _write(self, loaded: Loaded, updates: Updates, live: list[list[Session]], unseen_from: int | None) -> None:
+    def _write(
+        self,
+        loaded: Loaded,
+        updates: Updates,
+        live: dict[int, list[Session]],
+        runs: Runs | None,
+        unseen_from: int | None,
+    ) -> None:
         removed = np.zeros(len(loaded.entries), np.bool_)
         removed[[session[3] for _, session in updates.gone if session[3] >= 0]] = True
-        new = [(number, *session[:3]) for number, sessions in enumerate(live) for session in sessions if session[3] < 0]
-        owner, end, start, aggregates = zip(*new, strict=True) if new else ((), (), (), ())
-        data = self._fold.column(list(aggregates)).encoded()
-        self._store.write(loaded, removed, Entries(_ints(owner), _ints(end), _ints(start), data), unseen_from)
+        rows = [(number, *session[:3]) for number, sessions in live.items() for session in sessions if session[3] < 0]
+        owner, end, start, aggregates = zip(*rows, strict=True) if rows else ((), (), (), ())
+        new = Entries(_ints(owner), _ints(end), _ints(start), self._fold.column(list(aggregates)).encoded())
+        if runs is not None:
+            removed[runs.removed] = True
+            new = new.join(Entries(runs.owner, runs.end, runs.start, INT.encode_numbers(runs.count, None)))
+        self._store.write(loaded, removed, new, unseen_from)
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, updates: Updates) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""
@@ -205,18 +208,25 @@ class SessionAggregate(Operator):
     def _windowed(self, key: Column, start: IntArray, end: IntArray) -> WindowedColumn:
         return WindowedColumn(key, start, end, self._serde)
 
-    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
-        rows = _ints(updates.row)
+    def _changes(self, batch: Batch, updates: Updates, runs: Runs | None) -> Changes | None:
+        """All updates in order, old values with them."""
+        rows, start, end = _ints(updates.row), _ints(updates.start), _ints(updates.end)
+        new, old = self._fold.column(updates.new), self._fold.column(updates.old)
+        if runs is not None:
+            counted = runs.updates
+            rows = np.concatenate([counted.row, rows])
+            start, end = np.concatenate([counted.start, start]), np.concatenate([counted.end, end])
+            new = NumberColumn(counted.new, INT, counted.has_new).join([new])
+            old = NumberColumn(counted.old, INT, counted.has_old).join([old])
         if not len(rows):
             return None
         order = np.argsort(rows, kind="stable")
-        rows, start, end = rows[order], _ints(updates.start)[order], _ints(updates.end)[order]
+        rows, start, end = rows[order], start[order], end[order]
         first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
         number = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
         wide = batch.take(rows)
         wide = replace(wide.with_key(self._windowed(wide.key, start, end)), order=(*wide.order, number))
-        new, old = self._fold.column(updates.new).take(order), self._fold.column(updates.old).take(order)
-        return wide.as_changes(new, end, old)
+        return wide.as_changes(new.take(order), end, old.take(order))
 
     def _emit(self, changes: Changes | None) -> Changes | None:
         if changes is None:
@@ -250,15 +260,22 @@ def process(
     fold: SessionFold,
     gap: int,
     groups: Groups,
-    live_of: list[list[Session]],
+    places: IntArray,
+    live_of: dict[int, list[Session]],
     batch: Batch,
     bounds: Bounds,
     updates: Updates,
 ) -> None:
-    """Process the records of each key in order, and bring the key's sessions up to date."""
+    """Process records, by key and in order, and bring the keys' sessions up to date.
+
+    Args:
+        places: which records, as places in the order of the groups.
+    """
+    if not len(places):
+        return
     times, closed_at, visible_from = bounds.timestamps.tolist(), bounds.closed_at.tolist(), bounds.visible_from.tolist()
     keys, values = fold.keys(batch), fold.values(batch)
-    for row, number in zip(groups.order.tolist(), groups.group.tolist(), strict=True):
+    for row, number in zip(groups.order[places].tolist(), groups.group[places].tolist(), strict=True):
         time = start = end = times[row]
         live = live_of[number]
         low, high = max(time - gap, visible_from[row]), time + gap

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Binary
+from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.fold import Keeper
@@ -76,6 +76,10 @@ class CountSessions(SessionFold):
 
     def load(self, data: Binary) -> list[Any]:
         return INT.decode_all(data)
+
+    def numbers(self, data: Binary) -> IntArray:
+        """Counts out of the store."""
+        return INT.decode_numbers(data)[0]
 
     def column(self, results: list[Any]) -> Column:
         valid = np.array([result is not None for result in results], np.bool_)
