@@ -111,6 +111,7 @@ class SessionAggregate(Operator):
         if isinstance(self._fold, CountSessions) and self._closing is None:
             counts = self._fold.numbers(loaded.entries.data)
             runs = count_runs(groups, loaded.entries, counts, bounds, self._gap, self._cache is not None)
+            updates.late += runs.dropped.tolist()
         others = np.arange(len(batch)) if runs is None else np.flatnonzero(~runs.is_simple[groups.group])
         live = self._live(loaded, None if runs is None else ~runs.is_simple)
         process(self._fold, self._gap, groups, others, live, batch, bounds, updates)

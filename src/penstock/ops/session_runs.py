@@ -1,9 +1,9 @@
 """Sessions of a chunk's records worked out at once, for the keys for which that is simple.
 
 A key is simple when all its records of the chunk, in processing order, extend the newest session, to either side, or
-begin one behind it, and none is late or meets two sessions. Then its sessions are runs of records: a run begins where a
-record lies more than the gap behind all before it, and running minima and maxima along a run are the bounds of the
-session after each record.
+begin one behind it, and none meets two sessions. Then its sessions are runs of records: a run begins where a record
+lies more than the gap behind all before it, and running minima and maxima along a run are the bounds of the session
+after each record. Late records are dropped or lie within the newest session, which they do not extend.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Runs:
     end: IntArray
     count: IntArray
     """The sessions that there are now and are new."""
+    dropped: IntArray
+    """The rows of records that are too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +95,43 @@ def count_runs(groups: Groups, stored: Entries, counts: IntArray, bounds: Bounds
         replaced: whether a session that is replaced at its very bounds counts as old value of the new one.
     """
     at, first = bounds.take(groups.order), groups.starts
-    time = at.timestamps
+    time, late = at.timestamps, at.timestamps < at.closed_at
     have = _stored(groups, stored, counts, at, gap)
-    end = np.maximum(groups.running_max(time), have.end[groups.group])
+    before_all, behind_all = int(time.min()) - gap - 1, int(time.max()) + gap + 1
+    end = np.maximum(groups.running_max(np.where(late, before_all, time)), have.end[groups.group])
     end_before = np.append(_NEVER, end[:-1])
     end_before[first] = have.end
-    goes_on = (time <= end_before + gap) & (end_before >= at.visible_from)
-    begins = ~goes_on | groups.is_first()
+    is_seen = end_before >= at.visible_from
+    goes_on = is_seen & (late | (time <= end_before + gap))
+    begins = groups.is_first() | ~(goes_on | late)
     run, run_first = np.cumsum(begins) - 1, np.flatnonzero(begins)
     with_stored = first[goes_on[first]]
     base_start, base_count = np.full(len(run_first), -_NEVER), np.zeros(len(run_first), np.int64)
     base_start[run[with_stored]] = have.start[groups.group[with_stored]]
     base_count[run[with_stored]] = have.count[groups.group[with_stored]]
-    start = np.minimum(-groups.running_max(-time, begins), base_start[run])
+    start = np.minimum(-groups.running_max(np.where(late, -behind_all, -time), begins), base_start[run])
     start_before = np.append(0, start[:-1])
     start_before[first] = have.start
     end_of_other = np.where(goes_on[run_first], _NEVER, end_before[run_first])[run]
-    wrong = (time < at.closed_at) | (end < at.stored_from)
-    wrong |= (goes_on & (time + gap < start_before)) | (time - gap <= end_of_other)
+
+    is_open = is_seen & (end_before >= at.closed_at)
+    joins = ~late | (is_open & (time >= start_before))
+    wrong = joins & ((time - gap <= end_of_other) | (end < at.stored_from))
+    wrong |= ~late & goes_on & (time + gap < start_before)
+    wrong |= late & is_open & (time < start_before) & (time + gap >= start_before)
+    wrong |= late & (end_of_other >= at.closed_at)
     is_simple = ~have.are_several & (np.add.reduceat(wrong.astype(np.int64), first) == 0)
-    count = np.arange(1, len(time) + 1) - run_first[run] + base_count[run]
-    chosen = np.flatnonzero(is_simple[groups.group])
-    last = chosen[np.append(begins[1:], True)[chosen]]
-    gone = have.place[goes_on[first] & is_simple]
+
+    joined = np.cumsum(joins)
+    joined_in_run = joined - (joined - joins)[run_first][run]
+    count = joined_in_run + base_count[run]
+    simple = is_simple[groups.group]
+    chosen = np.flatnonzero(simple & joins)
+    last = np.flatnonzero(simple & np.append(begins[1:], True) & (joined_in_run > 0))
+    goes = with_stored[is_simple[groups.group[with_stored]] & (np.add.reduceat(joins, run_first)[run[with_stored]] > 0)]
     updates = _updates(groups.order, (start, end, count), (start_before, end_before), goes_on, chosen, replaced)
-    return Runs(is_simple, updates, gone, groups.group[last], start[last], end[last], count[last])
+    removed, dropped = have.place[groups.group[goes]], groups.order[simple & ~joins]
+    return Runs(is_simple, updates, removed, groups.group[last], start[last], end[last], count[last], dropped)
 
 
 def _stored(groups: Groups, stored: Entries, counts: IntArray, at: Bounds, gap: int) -> _Stored:
