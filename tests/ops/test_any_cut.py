@@ -699,6 +699,21 @@ def table_join_of_windows(builder: StreamsBuilder) -> None:
 
 
 @example
+def table_join_of_sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(5, 10)
+    left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))
+    left.outer_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
+@example
+def table_join_of_final_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(5, 2)
+    left, right = (stream(builder, topic).group_by_key().windowed_by(windows) for topic in ("in", "other"))
+    final = right.emit_strategy(EmitStrategy.on_window_close()).count()
+    left.count().outer_join(final, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
+@example
 def table_join_of_sessions(builder: StreamsBuilder) -> None:
     windows = SessionWindows.of_inactivity_gap_and_grace(5, 10)
     left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))

@@ -459,7 +459,7 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:
     if spec is not None and not isinstance(table, nodes.Suppress):
         store = at.store(spec)
         assert spec.value is not None
-        if isinstance(store, WindowStore):
+        if isinstance(store, WindowStore | SlidingStore):
             return WindowLookup(at.context, store, spec.value)
         if isinstance(store, SessionStore):
             return SessionLookup(at.context, store, spec.value)

@@ -23,6 +23,7 @@ from penstock.serdes import Serde
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys, Values
@@ -99,7 +100,7 @@ class VersionsLookup(Lookup):
 class WindowLookup(Lookup):
     """In a table of windows: those that are still kept."""
 
-    def __init__(self, context: Context, store: WindowStore, value: Serde):
+    def __init__(self, context: Context, store: WindowStore | SlidingStore, value: Serde):
         self._context = context
         self._store = store
         self._value = value

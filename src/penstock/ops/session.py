@@ -24,12 +24,12 @@ from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import CountSessions, SessionFold
 from penstock.ops.session_runs import Bounds, Runs, count_runs
-from penstock.ops.written import Written
+from penstock.ops.written import written_windows
 from penstock.serdes import INT, SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
-from penstock.state.rows import Keys, Values
+from penstock.state.rows import Values
 
 Session = list[Any]
 """A session while its key is processed: end, start, aggregate, and its place among those that were loaded, or -1."""
@@ -240,21 +240,11 @@ class SessionAggregate(Operator):
     def _note(self, loaded: Loaded, changes: Changes, bounds: Bounds, batch: Batch, time_before: int) -> None:
         """Note the writes, and what there was before, for those who look things up in the store."""
         old = loaded.entries
-        owners = loaded.keys.data.take(pa.array(old.row))
-        there = self._serde.encode_windows(owners, old.second, old.first)
-        encoded = concat([there, changes.key.encoded()]).dictionary_encode()
-        codes = encoded.indices.to_numpy().astype(np.int64)
-        count = len(encoded.dictionary)
-        place = np.full(count, -1, np.int64)
-        place[codes[: len(old)]] = np.arange(len(old))
-        before = Values(old.data.take(pa.array(place, mask=place < 0)), np.full(count, -1, np.int64))
-        before.timestamps[codes[: len(old)]] = old.first
+        there = self._serde.encode_windows(loaded.keys.data.take(pa.array(old.row)), old.second, old.first)
         now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
         times = np.maximum(np.concatenate([[time_before], now]), time_before)
-        values = Values(changes.value.encoded(), changes.timestamp)
-        self._context.written[self._store.name] = Written(
-            Keys(encoded.dictionary), before, codes[len(old) :], values, changes.order, times
-        )
+        written = written_windows(there, Values(old.data, old.first), changes, times, by_start=False)
+        self._context.written[self._store.name] = written
 
 
 def process(

@@ -123,7 +123,7 @@ def count_runs(groups: Groups, stored: Entries, counts: IntArray, bounds: Bounds
     is_simple = ~have.are_several & (np.add.reduceat(wrong.astype(np.int64), first) == 0)
 
     joined = np.cumsum(joins)
-    joined_in_run = joined - (joined - joins)[run_first][run]
+    joined_in_run: IntArray = joined - (joined - joins)[run_first][run]
     count = joined_in_run + base_count[run]
     simple = is_simple[groups.group]
     chosen = np.flatnonzero(simple & joins)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes
@@ -24,10 +25,12 @@ from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
+from penstock.ops.written import written_windows
 from penstock.serdes import TimeWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.packed import Entries
+from penstock.state.rows import Values
 
 Window = tuple[Any, int]
 """The aggregate of a window and its timestamp, that of its latest record."""
@@ -62,6 +65,8 @@ class Updates:
     new: list[Any] = field(default_factory=list)
     old: list[Any] = field(default_factory=list)
     timestamp: list[int] = field(default_factory=list)
+    stream_time: list[int] = field(default_factory=list)
+    """That of the store, after each update."""
     late: list[int] = field(default_factory=list)
     """Rows of records for closed windows, once for each window."""
     not_stored: list[int] = field(default_factory=list)
@@ -114,10 +119,14 @@ class SlidingAggregate(Operator):
         process.run(batch, codes.tolist(), held, closed_at.tolist())
         self._count(batch, updates)
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
+        time_before = self._store.observed_stream_time
         self._write(loaded, held, unseen_from)
         self._store.advance(process.stream_time)
+        changes = self._changes(batch, updates)
+        if changes is not None and self._store.name in self._context.looked_up:
+            self._note(loaded, changes, _ints([time_before, *updates.stream_time]))
         if self._closing is None:
-            return self._emit(batch, updates)
+            return self._emit(changes)
         return self._close(self._closing, batch, closed_at)
 
     def flush(self) -> Changes | None:
@@ -157,7 +166,8 @@ class SlidingAggregate(Operator):
         data = self._fold.column(list(aggregates)).encoded()
         self._store.write(loaded, removed, Entries(_ints(owner), _ints(start), _ints(timestamp), data), unseen_from)
 
-    def _emit(self, batch: Batch, updates: Updates) -> Changes | None:
+    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
+        """All updates, old values with them."""
         rows = _ints(updates.row)
         if not len(rows):
             return None
@@ -165,11 +175,21 @@ class SlidingAggregate(Operator):
         wide = batch.take(rows)
         key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
         wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(rows))))
-        new, old = self._fold.column(updates.new), self._fold.column(updates.old)
-        if self._cache is not None:
-            self._cache.add(wide.as_changes(new, timestamp, old))
-            return None
-        return wide.as_changes(new, timestamp, old if self._sends_old else None)
+        return wide.as_changes(self._fold.column(updates.new), timestamp, self._fold.column(updates.old))
+
+    def _emit(self, changes: Changes | None) -> Changes | None:
+        if changes is None or self._cache is None:
+            return changes if changes is None or self._sends_old else replace(changes, old=None)
+        self._cache.add(changes)
+        return None
+
+    def _note(self, loaded: Loaded, changes: Changes, times: IntArray) -> None:
+        """Note the writes, and what there was before, for those who look things up in the store."""
+        old = loaded.entries
+        owners = loaded.keys.data.take(pa.array(old.row))
+        there = self._serde.encode_windows(owners, old.first, old.first + self._difference)
+        written = written_windows(there, Values(old.data, old.second), changes, times, by_start=True)
+        self._context.written[self._store.name] = written
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:
         """The results of the windows that the records close; those cannot change any more, so the store has them."""
@@ -236,6 +256,7 @@ class Processing:
             updates.new.append(window[0])
             updates.old.append(old)
             updates.timestamp.append(window[1])
+            updates.stream_time.append(self.stream_time)
 
 
 class _Record:

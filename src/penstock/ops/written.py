@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import BoolArray, IntArray, concat
-from penstock.batch import Order, order_columns
+from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, without_last
+from penstock.batch import Changes, Order, order_columns
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 
@@ -65,6 +65,27 @@ class Written(NamedTuple):
         found = np.searchsorted(places[by_key], group * span + asked, "right") - 1
         write = by_key[np.maximum(found, 0)]
         return np.where((found >= 0) & (self.codes[write] == group), write, -1)
+
+
+def written_windows(there: Binary, before: Values, changes: Changes, times: IntArray, by_start: bool) -> Written:
+    """The writes that changes of a table of windows are.
+
+    Args:
+        there: the windowed keys that had values before the chunk.
+        before: these values.
+        changes: the writes.
+        times: the store's stream time before the first write, and after each.
+        by_start: whether the store's keys are keys and window starts, and not windowed keys as they are.
+    """
+    encoded = concat([there, changes.key.encoded()]).dictionary_encode()
+    codes, count = encoded.indices.to_numpy().astype(np.int64), len(there)
+    place = np.full(len(encoded.dictionary), -1, np.int64)
+    place[codes[:count]] = np.arange(count)
+    old = Values(before.data.take(pa.array(place, mask=place < 0)), np.full(len(place), -1, np.int64))
+    old.timestamps[codes[:count]] = before.timestamps
+    names = encoded.dictionary
+    keys = Keys(without_last(names, 8), last_numbers(names)) if by_start else Keys(names)
+    return Written(keys, old, codes[count:], Values(changes.value.encoded(), changes.timestamp), changes.order, times)
 
 
 def ranks(written: Order, asked: Order, writes: int, questions: int) -> tuple[IntArray, IntArray]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.state.kinds.packed import PackedStore
 from penstock.state.kinds.window import WindowRow
-from penstock.state.packed import unpack_one
-from penstock.state.rows import Keys
+from penstock.state.packed import unpack, unpack_one
+from penstock.state.rows import Keys, Values
 
 
 class SlidingStore(PackedStore):
@@ -27,6 +27,16 @@ class SlidingStore(PackedStore):
         first = max(earliest, self.earliest_visible)
         found = [row for row in rows if first <= row[0] <= latest]
         return reversed(found) if reverse else iter(found)
+
+    def look_up(self, keys: Keys) -> Values:
+        """The values of distinct pairs of key and start, no matter whether they can still be seen."""
+        assert keys.times is not None
+        entries = unpack(super().look_up(Keys(keys.data, self._slots(keys.times))).data)
+        same = np.flatnonzero(entries.first == keys.times[entries.row])
+        place, timestamps = np.full(len(keys), -1, np.int64), np.full(len(keys), -1, np.int64)
+        place[entries.row[same]] = same
+        timestamps[entries.row[same]] = entries.second[same]
+        return Values(entries.data.take(pa.array(place, mask=place < 0)), timestamps)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
         """All windows: by segment, key and start; in memory by start and key."""
