@@ -448,3 +448,26 @@ def test_figures_have_the_groups_and_tags_of_the_text(run: Run):
     aggregate, first = "KSTREAM-AGGREGATE-0000000001", "KSTREAM-SOURCE-0000000000"
     assert found["late-record-drop-total"] == (of_node, {"task-id": "0_0", "processor-node-id": aggregate})
     assert found["record-lateness-max"] == (of_node, {"task-id": "0_0", "processor-node-id": first})
+
+
+# --- reads through a suppressed table --------------------------------------------------------------------------------
+
+
+@pytest.mark.kip("328-16")
+def test_a_join_sees_the_value_that_a_suppressed_table_sent_last(run: Run):
+    builder = StreamsBuilder()
+    held_back = builder.table("in", value=str).suppress(Suppressed.until_time_limit(10))
+    other = builder.table("other", value=str)
+    held_back.join(other, lambda left, right: f"{left}+{right}", value=str).to_stream().to("out")
+    ran = run(builder, [])
+    for row, emitted in [
+        (("in", "a", "1", 0), []),
+        (("other", "a", "x", 1), []),  # nothing was sent on yet
+        (("in", "a", "2", 10), [("a", "2+x", 10)]),
+        (("in", "a", "3", 11), []),
+        (("other", "a", "y", 12), [("a", "2+y", 12)]),  # 3 is held back
+        (("in", "b", "1", 30), [("a", "3+y", 12)]),
+        (("other", "a", "z", 31), [("a", "3+z", 31)]),
+    ]:
+        pipe_rows(ran.driver, [row])
+        assert ran.output() == emitted, row
