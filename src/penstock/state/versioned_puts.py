@@ -77,6 +77,8 @@ class VersionedPuts:
             self.by_timeline[codes[data.is_null().to_numpy(zero_copy_only=False) & self.accepted]] = True
         self.valid_to = np.full(len(codes), FOREVER, np.int64)
         self.is_latest = np.zeros(len(codes), np.bool_)
+        self.is_newest = np.zeros(len(codes), np.bool_)
+        """Which puts are not older than those of their key before them in the chunk."""
         self.previous = np.full(len(codes), -1, np.int64)
         self._older = Writes()
         self._newest = Writes()
@@ -119,7 +121,8 @@ class VersionedPuts:
         codes, ordered = self.codes[order], times[order]
         _, ranks = np.unique(ordered, return_inverse=True)
         highest = np.maximum.accumulate(codes * (len(order) + 1) + ranks) - codes * (len(order) + 1)
-        self.is_latest[order] = (self.bound[order] == FOREVER) & (ranks >= highest)
+        self.is_newest[order] = ranks >= highest
+        self.is_latest[order] = (self.bound[order] == FOREVER) & self.is_newest[order]
 
     def _put_values(self, rows: IntArray) -> None:
         """The puts of keys without deletions: each version reaches to the next, the chunk's or the store's."""

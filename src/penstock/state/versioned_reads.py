@@ -87,9 +87,11 @@ def _overlaid(
     if not rows.size:
         return answers
     by_time = rows[np.lexsort((turns[rows], puts.times[rows], puts.codes[rows]))]
-    place = _last_before(puts, turns, by_time, asked)
-    put = by_time[np.maximum(place, 0)]
-    valid = (place >= 0) & (asked.times < puts.bound[put])
+    put, time = _latest_put(puts, turns, rows[puts.is_newest[rows]], asked)
+    older = np.flatnonzero((put >= 0) & (time > asked.times))
+    place = _last_before(puts, turns, by_time, asked.take(older))
+    put[older] = np.where(place < 0, -1, by_time[place])
+    valid = (put >= 0) & (asked.times < puts.bound[put])
     answers = np.where(valid, offset + put, answers)
     expired = np.flatnonzero(asked.times < earliest)
     if expired.size:
