@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
+from penstock.dsl.kstream import KEY_VALUE, VALUE
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
-from penstock.serdes import Serde
+from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
 JOINER = (("left", "right"), ("key", "left", "right"))
@@ -72,3 +73,105 @@ def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_k
             f"{right_key.name}, so equal keys are not equal bytes; bring one side to the other's type with select_key "
             "or map, or read its topic with another key="
         )
+
+
+def join_tables_by_foreign_key(
+    kind: str,
+    left: KTable,
+    right: KTable,
+    foreign_key: Callable[..., Any],
+    joiner: Callable[..., Any],
+    value: Any,
+    materialized: Materialized | None,
+    name: str | None,
+) -> KTable:
+    """Join two tables by the key that a function takes out of the left one's rows."""
+    method, graph, made = METHODS[kind], left._graph, left._graph.names
+    if kind == nodes.OUTER:
+        raise TopologyError(f"outer_join at {caller()}: there is no outer join by a foreign key; use left_join")
+    extractor = user_function(foreign_key, f"{method}: foreign_key", VALUE, KEY_VALUE)
+    function = user_function(joiner, method, *JOINER)
+    check_sides(method, graph, right._graph, result_type(None, extractor.returns(), right._key), right._key)
+    is_left = kind == nodes.LEFT
+    topic = made.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
+    subscribe = graph.add(
+        nodes.Subscribe(
+            name=made.suffixed(name, "-subscription-registration-processor", names.FK_REGISTRATION),
+            parents=(left._node,),
+            where=caller(),
+            mapper=extractor,
+            is_left=is_left,
+            key=right._key,
+        )
+    )
+    sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", right._key, subscribe)
+    store = nodes.StoreSpec(
+        name=made.suffixed(name, "-subscription-store", names.FK_STORE), named_by_user=False, key=BYTES, value=BYTES
+    )
+    receive = graph.add(
+        nodes.Receive(
+            name=made.suffixed(name, "-subscription-receive", names.FK_PROCESSOR),
+            parents=(sent,),
+            where=caller(),
+            store=store,
+        )
+    )
+    answered = graph.add(
+        nodes.SubscriptionJoin(
+            name=made.suffixed(name, "-subscription-join-foreign", names.FK_PROCESSOR),
+            parents=(receive,),
+            where=caller(),
+            table=right._node,
+            key=left._key,
+        )
+    )
+    told = graph.add(
+        nodes.ForeignTableJoin(
+            name=made.suffixed(name, "-foreign-join-subscription", names.FK_PROCESSOR),
+            parents=(right._node,),
+            where=caller(),
+            receive=receive,
+            key=left._key,
+        )
+    )
+    topic = made.suffixed(name, "-subscription-response", names.FK_RESPONSE)
+    returned = _through_topic(graph, f"{topic}-topic", name and f"{topic}", left._key, answered, told)
+    result = result_type(value, function.returns(), DEFAULT_VALUE)
+    respond = graph.add(
+        nodes.Respond(
+            name=made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER),
+            parents=(returned,),
+            where=caller(),
+            table=left._node,
+            joiner=function,
+            is_left=is_left,
+            left=left._value,
+            right=right._value,
+            value=result,
+        )
+    )
+    own_name = made.suffixed(name, "-result", names.FK_OUTPUT)
+    spec = graph.store(materialized, names.FK_OUTPUT, key=left._key, value=result)
+    assert spec.value is not None
+    node = nodes.ToTable(name=own_name, parents=(respond,), where=caller(), store=spec)
+    return KTable(graph, graph.add(node), left._key, spec.value)
+
+
+def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: nodes.Node) -> nodes.Repartition:
+    """An internal topic of a foreign-key join."""
+    sink = graph.names.suffixed(name, "-sink", names.TABLE_SINK)
+    source = graph.names.suffixed(name, "-source", names.TABLE_SOURCE)
+    return graph.add(
+        nodes.Repartition(
+            name=source,
+            parents=parents,
+            where=caller(),
+            topic=topic,
+            sink_name=sink,
+            source_name=source,
+            filter_name=None,
+            key=key,
+            value=BYTES,
+            keeps_null_keys=True,
+        )
+    )

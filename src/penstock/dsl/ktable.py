@@ -162,6 +162,7 @@ class KTable:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
     ) -> KTable:
         """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
         right value), makes of the two; every change of either side changes the result.
@@ -179,8 +180,10 @@ class KTable:
             value: the type of the results.
             store, materialized: how the result is kept; without them it is kept nowhere.
             name: the step's name.
+            foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
+                of this one belongs to. Without it, rows of equal keys belong together.
         """
-        return self._join(nodes.INNER, other, joiner, value, materialized_of(materialized, store), name)
+        return self._join(nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, foreign_key)
 
     def left_join(
         self,
@@ -190,9 +193,10 @@ class KTable:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
     ) -> KTable:
         """The same for every key of this table; where the other one has no value the function gets None for it."""
-        return self._join(nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name)
+        return self._join(nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, foreign_key)
 
     def outer_join(
         self,
@@ -214,9 +218,12 @@ class KTable:
         value: Any,
         given: Materialized | None,
         name: str | None,
+        foreign_key: Callable[..., Any] | None = None,
     ) -> KTable:
-        from penstock.dsl.joins import join_tables
+        from penstock.dsl.joins import join_tables, join_tables_by_foreign_key
 
+        if foreign_key is not None:
+            return join_tables_by_foreign_key(kind, self, other, foreign_key, joiner, value, given, name)
         return join_tables(kind, self, other, joiner, value, given, name)
 
     # --- inside --------------------------------------------------------------------------------------------------

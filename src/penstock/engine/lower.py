@@ -18,6 +18,7 @@ from penstock.ops.fields import FieldReader
 from penstock.ops.filter import Filter
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.fold import fold_of
+from penstock.ops.foreign_key_join import ForeignTableJoin, Receive, Respond, Subscribe, SubscriptionJoin
 from penstock.ops.functions import Caller
 from penstock.ops.group_by import TableGroupBy
 from penstock.ops.joiner import Joiner
@@ -59,6 +60,7 @@ from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.subscription import SubscriptionStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -187,6 +189,10 @@ def _grace_buffer(node: Node, spec: StoreSpec) -> StateStore:
     return TimeOrderedBuffer(spec.name, node.grace, times_follow=True)
 
 
+def _subscription_store(node: Node, spec: StoreSpec) -> StateStore:
+    return SubscriptionStore(spec.name, spec.in_memory)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.WindowAggregate: _window_store,
     nodes.StreamTableJoin: _grace_buffer,
@@ -198,6 +204,7 @@ _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.SessionDistinct: _session_store,
     nodes.JoinWindow: _join_window_store,
     nodes.StreamJoin: _waiting_store,
+    nodes.Receive: _subscription_store,
 }
 
 
@@ -449,6 +456,34 @@ def _global_table_join(node: nodes.GlobalTableJoin, at: Lowering) -> Operator:
     return GlobalTableJoin(at.name, at.context, table, selector, node.table_key, joiner, node.is_left)
 
 
+def _subscriptions(node: nodes.Receive, at: Lowering) -> SubscriptionStore:
+    store = at.store(node.store)
+    assert isinstance(store, SubscriptionStore)
+    return store
+
+
+def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
+    is_versioned = node.parent in at.facts.versioned
+    return Subscribe(at.name, at.context, at.caller(node.mapper), node.key, node.is_left, is_versioned)
+
+
+def _receive(node: nodes.Receive, at: Lowering) -> Operator:
+    return Receive(at.context, _subscriptions(node, at))
+
+
+def _subscription_join(node: nodes.SubscriptionJoin, at: Lowering) -> Operator:
+    return SubscriptionJoin(lookup_of(node.table, at), node.key)
+
+
+def _foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
+    is_versioned = node.parent in at.facts.versioned
+    return ForeignTableJoin(at.name, at.context, _subscriptions(node.receive, at), node.key, is_versioned)
+
+
+def _respond(node: nodes.Respond, at: Lowering) -> Operator:
+    return Respond(Joiner(at.caller(node.joiner), node.value), node.left, node.right, node.is_left)
+
+
 def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:
     """Where the values of a table can be looked up.
 
@@ -517,4 +552,9 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.GlobalTable: _table_source,
     nodes.StreamTableJoin: _stream_table_join,
     nodes.GlobalTableJoin: _global_table_join,
+    nodes.Subscribe: _subscribe,
+    nodes.Receive: _receive,
+    nodes.SubscriptionJoin: _subscription_join,
+    nodes.ForeignTableJoin: _foreign_table_join,
+    nodes.Respond: _respond,
 }

@@ -458,3 +458,47 @@ class StreamJoin(Node):
     @property
     def takes_null_keys(self) -> bool:
         return self.kind != INNER
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subscribe(Node):
+    """Sends each change of the left table of a foreign-key join to where the right table's key is."""
+
+    mapper: UserFunction
+    """Takes the foreign key out of a value."""
+    is_left: bool
+    key: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Receive(Node):
+    """Remembers the subscriptions of a foreign-key join."""
+
+    store: StoreSpec
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SubscriptionJoin(Node):
+    """Answers subscriptions from the right table."""
+
+    table: Node
+    key: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForeignTableJoin(Node):
+    """Tells subscribers of the changes of the right table, its parent."""
+
+    receive: Receive
+    key: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Respond(Node):
+    """Makes results of responses; Kafka Streams looks the left value up for that."""
+
+    table: Node
+    joiner: UserFunction
+    is_left: bool
+    left: Serde
+    right: Serde
+    value: Serde

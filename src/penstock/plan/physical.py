@@ -62,8 +62,16 @@ class SubTopology:
         return tuple(dict.fromkeys(topic for part in self.parts if part.kind == "sink" for topic in part.topics))
 
 
-def sub_topologies(declared: tuple[Node, ...], facts: TableFacts) -> tuple[SubTopology, ...]:
-    """All parts, grouped; numbered in the order in which their first parts are written."""
+def sub_topologies(
+    declared: tuple[Node, ...], facts: TableFacts, as_described: bool = False
+) -> tuple[SubTopology, ...]:
+    """All parts, grouped; numbered in the order in which their first parts are written.
+
+    Args:
+        as_described: as Kafka Streams groups them. There, responses of foreign-key joins need the left table; here
+            they bring its value along, so that they can be in a sub-topology of their own, which runs behind the right
+            table's in the same commit.
+    """
     parts = _parts(declared, facts)
     group_of = {part.name: part.name for part in parts}
 
@@ -74,7 +82,8 @@ def sub_topologies(declared: tuple[Node, ...], facts: TableFacts) -> tuple[SubTo
 
     store_users: dict[str, str] = {}
     for part in parts:
-        for other in (*part.predecessors, *(store_users.setdefault(store, part.name) for store in part.stores)):
+        shared = part.stores if as_described or not isinstance(part.node, nodes.Respond) else ()
+        for other in (*part.predecessors, *(store_users.setdefault(store, part.name) for store in shared)):
             group_of[root(other)] = root(part.name)
     groups: dict[str, list[Part]] = {}
     for part in parts:
@@ -165,7 +174,7 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
     if isinstance(node, nodes.Sink):
         return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,))]
     store = facts.stores.get(node)
-    stores = (store.name,) if store else ()
+    stores: tuple[str, ...] = (store.name,) if store else ()
     if isinstance(node, nodes.CogroupInput):
         stores = (node.shared.name,)
     elif any(isinstance(parent, nodes.CogroupInput) for parent in node.parents):
@@ -181,6 +190,10 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
         parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
         parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
         return parts
+    if isinstance(node, nodes.SubscriptionJoin | nodes.Respond):
+        stores = looked_up_stores(facts, node.table)
+    if isinstance(node, nodes.ForeignTableJoin):
+        stores = (node.receive.store.name,)
     if isinstance(node, nodes.StreamJoin):
         kept_left, kept_right = node.left, node.right
         return [

@@ -24,6 +24,7 @@ class Topology:
     """
 
     def __init__(self, declared: tuple[Node, ...]):
+        self.declared = declared
         self.nodes = tuple(dict.fromkeys(declared))
         self.facts = table_facts(declared)
         self.sub_topologies = sub_topologies(declared, self.facts)
@@ -49,9 +50,10 @@ class Topology:
         """
         if format not in _FORMATS:
             raise ConfigError(f"the format must be one of {', '.join(_FORMATS)}; got {format!r}")
+        described = sub_topologies(self.declared, self.facts, as_described=True)
         if format == "mermaid":
-            return describe.as_mermaid(self.sub_topologies, self.facts.versioned)
-        return describe.as_text(self.sub_topologies)
+            return describe.as_mermaid(described, self.facts.versioned)
+        return describe.as_text(described)
 
     @cached_property
     def internal_topics(self) -> frozenset[str]:

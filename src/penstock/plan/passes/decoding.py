@@ -53,6 +53,8 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         return VALUE if node.joiner.arity == 2 else BOTH, KEY
     if isinstance(node, nodes.GlobalTableJoin):
         return BOTH, KEY
+    if isinstance(node, nodes.ForeignTableJoin):
+        return VALUE, NEITHER  # the joiner looks into it, behind a repartition
     if isinstance(node, nodes.StreamJoin | nodes.TableJoin):
         if part.role == "merge":
             return NEITHER, BOTH
@@ -78,5 +80,8 @@ _KEEPS: dict[type[Node], Columns] = {
     nodes.TableMapValues: KEY,
     nodes.TableGroupBy: NEITHER,
     nodes.KeyById: NEITHER,
+    nodes.Subscribe: NEITHER,
+    nodes.SubscriptionJoin: NEITHER,
+    nodes.Respond: KEY,
     nodes.RestoreKey: NEITHER,
 }

@@ -43,11 +43,15 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             facts.stores[node] = store
         if isinstance(node, nodes.TableFilter):
             _ask_for_old(facts, node.parent, force=False, asker=node)
-        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress):
+        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress) or isinstance(
+            node, nodes.Subscribe | nodes.ForeignTableJoin
+        ):
             _ask_for_old(facts, node.parent, force=True)
         elif isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
             _have_looked_up(facts, node.table)
             _have_looked_up_as_of(facts, node.table)
+        elif isinstance(node, nodes.SubscriptionJoin | nodes.Respond):
+            _have_looked_up(facts, node.table)
         elif isinstance(node, nodes.TableJoin):
             for table, is_asked in zip(node.parents, _ASKED_FOR_OLD[node.kind], strict=True):
                 if is_asked:

@@ -220,8 +220,10 @@ class Build:
             joined = StreamJoined(name=spec.get("name"), kind=spec.get("kind", "persistent"))
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
-        materialized = self._materialized(spec, always=False)
-        return Step(getattr(of.it, spec["op"])(other.it, call, value=value, materialized=materialized), of.key, value)
+        options: dict[str, Any] = {"materialized": self._materialized(spec, always=False)}
+        if "foreign_key_extractor" in spec:
+            options["foreign_key"] = fn.mapper(spec["foreign_key_extractor"], of.key, of.value).call
+        return Step(getattr(of.it, spec["op"])(other.it, call, value=value, **options), of.key, value)
 
     def _join_stream(self, spec: Spec, of: Step, other: Step, call: Any, value: Serde) -> Step:
         options: Spec = {"value": value, "name": spec.get("name")}
@@ -374,7 +376,7 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
 }
 
 _JOINS = ("join", "left_join", "outer_join")
-_JOINABLE = {"stream-stream", "table-table", "stream-table", "stream-global table"}
+_JOINABLE = {"stream-stream", "table-table", "table-table by foreign key", "stream-table", "stream-global table"}
 """What can be joined with what."""
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {

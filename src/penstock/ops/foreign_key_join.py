@@ -1,0 +1,246 @@
+"""Joins of tables by a foreign key: each row of the left table meets the row of the right table that it names.
+
+A change of the left table is sent, as a *subscription*, to the task that has the right table's key; what that has for
+it is sent back as a *response*. Kafka Streams sends a hash of the left value along, looks the value up again when the
+response comes, and drops it when the value has changed since. Here the value itself travels, so that no response is
+ever stale and a result does not depend on how much is under way at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, null_mask, spans, without_first
+from penstock.batch import Batch, Changes, take_order
+from penstock.columns import BytesColumn, Column
+from penstock.ops.base import Operator
+from penstock.ops.context import Context
+from penstock.ops.functions import Caller
+from penstock.ops.groups import Groups, group_keys
+from penstock.ops.joiner import Joiner
+from penstock.ops.lookup import Lookup, values_as_of
+from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
+from penstock.ops.written import Written
+from penstock.serdes import BYTES, Serde
+from penstock.serdes.pair import pack, unpack
+from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
+from penstock.state.rows import Values
+
+DELETE = 0
+"""Forget the subscription, and send nothing."""
+DELETE_AND_RESPOND = 1
+"""Forget the subscription, and send that there is nothing."""
+RESPOND = 2
+"""Subscribe, and send what there is, or that there is nothing."""
+RESPOND_IF_FOUND = 3
+"""Subscribe, and send what there is."""
+
+
+class Subscriptions(NamedTuple):
+    """What subscriptions say: what to do, the left side's key and its value."""
+
+    instruction: IntArray
+    key: Binary
+    value: Binary
+
+    def packed(self) -> Binary:
+        head = fixed_binary(self.instruction.astype(np.uint8).reshape(-1, 1))
+        return pc.binary_join_element_wise(head, pack(self.key, self.value), b"")
+
+
+def subscriptions_of(data: Binary) -> Subscriptions:
+    """The reverse of ``packed``."""
+    where = spans(data)
+    return Subscriptions(where.data[where.start].astype(np.int64), *unpack(without_first(data, 1)))
+
+
+class Subscribe(Operator):
+    """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them."""
+
+    def __init__(
+        self, node: str, context: Context, caller: Caller, foreign_key: Serde, is_left: bool, is_versioned: bool
+    ):
+        self._node = node
+        self._context = context
+        self._caller = caller
+        self._foreign_key = foreign_key
+        self._is_left = is_left
+        self._is_versioned = is_versioned
+
+    def step(self, batch: Batch) -> Batch:
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        batch = only_latest(self._node, self._context, batch, self._is_versioned)
+        assert batch.old is not None
+        new, fine = self._extracted(batch, batch.value)
+        old, was_fine = self._extracted(batch, batch.old)
+        kept = np.flatnonzero(fine & was_fine)
+        batch, new, old = batch.take(kept), new.take(pa.array(kept)), old.take(pa.array(kept))
+        return self._subscriptions(batch, old, new)
+
+    def _extracted(self, batch: Changes, values: Column) -> tuple[Binary, BoolArray]:
+        """The foreign keys of some values, null where there is none; and for which the function did not fail."""
+        present, part = present_rows(batch, values)
+        kept, found = self._caller.column(part, self._foreign_key)
+        places = np.full(len(batch), -1, np.int64)
+        places[row_numbers_of(kept)] = np.arange(len(kept))
+        return found.encoded().take(pa.array(places, mask=places < 0)), did_not_fail(batch, present, kept)
+
+    def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Batch:
+        had, has = ~_missing(old), ~_missing(new)
+        exists = ~_missing(batch.value.encoded())
+        assert batch.old is not None
+        existed = ~_missing(batch.old.encoded())
+        same = pc.equal(old, new).fill_null(False).to_numpy(zero_copy_only=False)
+        leaves = had & ~same
+        if self._is_left:
+            leaving = np.full(len(batch), DELETE)
+            comes, coming = exists | existed, np.full(len(batch), RESPOND)
+        else:
+            leaving = np.where(has, DELETE, DELETE_AND_RESPOND)
+            comes, coming = has, np.where(leaves, RESPOND, RESPOND_IF_FOUND)
+            self._context.drop(self._node, batch.position[exists & ~has], "null-foreign-key")
+        gone, there = np.flatnonzero(leaves), np.flatnonzero(comes)
+        row = np.concatenate([gone, there])
+        second = np.concatenate([np.zeros(len(gone), np.int64), np.ones(len(there), np.int64)])
+        in_order = np.lexsort((second, row))
+        row, second = row[in_order], second[in_order]
+        instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
+        keys = concat([old, new]).take(pa.array(row + second * len(batch)))
+        chosen = pa.array(row)
+        messages = Subscriptions(instruction, batch.key.encoded().take(chosen), batch.value.encoded().take(chosen))
+        return Batch(
+            BytesColumn(keys, self._foreign_key),
+            BytesColumn(messages.packed(), BYTES),
+            batch.timestamp[row],
+            (*take_order(batch.order, row), second),
+            None if batch.headers is None else batch.headers.take(chosen),
+        )
+
+
+class Receive(Operator):
+    """Remembers subscriptions by foreign key and left key."""
+
+    def __init__(self, context: Context, store: SubscriptionStore):
+        self._context = context
+        self._store = store
+
+    def step(self, batch: Batch) -> Batch:
+        rows = np.flatnonzero(~_missing(batch.key.encoded()))
+        if rows.size:
+            self._remember(batch.take(rows))
+        return batch
+
+    def _remember(self, batch: Batch) -> None:
+        said = subscriptions_of(batch.value.encoded())
+        keys, codes = group_keys(combined_keys(batch.key.encoded(), said.key))
+        stays = pa.array(said.instruction >= RESPOND)
+        values = Values(pc.if_else(stays, said.value, pa.scalar(None, pa.binary())), batch.timestamp)
+        located = self._store.locate(keys)
+        self._context.written[self._store.name] = Written(keys, located.get(), codes, values, batch.order)
+        last = Groups.by_number(codes).last_rows
+        self._store.put(located, Values(values.data.take(pa.array(last)), batch.timestamp[last]))
+
+
+class SubscriptionJoin(Operator):
+    """Answers subscriptions with what the right table has when they come."""
+
+    def __init__(self, right: Lookup, left_key: Serde):
+        self._right = right
+        self._left_key = left_key
+
+    def step(self, batch: Batch) -> Batch:
+        absent = _missing(batch.key.encoded())
+        known = self._right.find(batch.keep(~absent))
+        nothing = batch.keep(absent)
+        rows = np.concatenate([np.flatnonzero(~absent)[: len(known.batch)], np.flatnonzero(absent)])
+        found = concat([known.value.encoded(), pa.nulls(len(nothing), pa.binary())])
+        times = np.concatenate([np.maximum(known.batch.timestamp, known.timestamp), nothing.timestamp])
+        values = concat([known.batch.value.encoded(), nothing.value.encoded()])
+        order = tuple(
+            one if isinstance(one, int) else np.concatenate([one, other])
+            for one, other in zip(known.batch.order, nothing.order, strict=True)
+        )
+        in_order = np.argsort(rows, kind="stable") if absent.any() else np.arange(len(rows))
+        said = subscriptions_of(values.take(pa.array(in_order)))
+        found = found.take(pa.array(in_order))
+        answers = said.instruction >= DELETE_AND_RESPOND
+        answers &= (said.instruction != RESPOND_IF_FOUND) | ~_missing(found)
+        foreign = pc.if_else(pa.array(said.instruction >= RESPOND), found, pa.scalar(None, pa.binary()))
+        response = Batch(
+            BytesColumn(said.key, self._left_key),
+            BytesColumn(pack(said.value, foreign), BYTES),
+            times[in_order],
+            take_order(order, in_order),
+        )
+        return response.keep(answers)
+
+
+class ForeignTableJoin(Operator):
+    """Tells all subscribers of a changed row of the right table, in the order of their keys."""
+
+    def __init__(self, node: str, context: Context, store: SubscriptionStore, left_key: Serde, is_versioned: bool):
+        self._node = node
+        self._context = context
+        self._store = store
+        self._left_key = left_key
+        self._is_versioned = is_versioned
+
+    def step(self, batch: Batch) -> Batch | None:
+        assert isinstance(batch, Changes)
+        batch = only_latest(self._node, self._context, batch, self._is_versioned)
+        foreign, codes = group_keys(batch.key.encoded())
+        written = self._context.written.get(self._store.name)
+        found = self._store.subscribers(foreign.data, None if written is None else written.keys)
+        if not len(found.keys):
+            return None
+        counts = np.bincount(found.foreign, minlength=len(foreign))
+        begin = np.cumsum(counts) - counts
+        row = np.repeat(np.arange(len(batch)), counts[codes])
+        number = np.arange(len(row)) - np.repeat(np.cumsum(counts[codes]) - counts[codes], counts[codes])
+        subscriber = begin[codes[row]] + number
+        asked = batch.take(row)
+        left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
+        response = Batch(
+            BytesColumn(found.left.take(pa.array(subscriber)), self._left_key),
+            BytesColumn(pack(left, asked.value.encoded()), BYTES),
+            asked.timestamp,
+            (*asked.order, number),
+            asked.headers,
+        )
+        return response.keep(~_missing(left))
+
+
+class Respond(Operator):
+    """Joins the left value and the right value that a response brings; without a right value an inner join deletes."""
+
+    def __init__(self, joiner: Joiner, left: Serde, right: Serde, is_left: bool):
+        self._joiner = joiner
+        self._left = left
+        self._right = right
+        self._is_left = is_left
+
+    def step(self, batch: Batch) -> Batch:
+        left, right = unpack(batch.value.encoded())
+        has_result = ~_missing(left) if self._is_left else ~(_missing(right) | _missing(left))
+        value, fine = self._joiner.join_where(
+            has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
+        )
+        return batch.with_value(value).keep(fine)
+
+
+def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool) -> Changes:
+    """The changes of a versioned table without those that are not the latest of their keys, which are dropped."""
+    if batch.latest is None or not is_versioned:
+        return batch
+    context.drop(node, batch.position[~batch.latest], "out-of-order")
+    return batch.only_latest()
+
+
+def _missing(data: Binary) -> BoolArray:
+    mask = null_mask(data)
+    return np.zeros(len(data), np.bool_) if mask is None else mask
