@@ -720,6 +720,23 @@ def table_join_of_sessions(builder: StreamsBuilder) -> None:
     left.left_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
 
 
+def first_letter(key: Any, value: Any) -> str:
+    return "abc"[value % 3]
+
+
+@example
+def table_join_by_foreign_key(builder: StreamsBuilder) -> None:
+    joined = table(builder).join(other_table(builder), pair, value=str, foreign_key=first_letter, store="joined")
+    joined.to_stream().to("out")
+
+
+@example
+def table_left_join_by_foreign_key_of_tables_without_stores(builder: StreamsBuilder) -> None:
+    left, right = table(builder).filter(at_least_2), other_table(builder).map_values(lambda value: value + 1, value=int)
+    joined = left.left_join(right, pair, value=str, foreign_key=lambda value: None if value == 3 else "a")
+    joined.group_by(lambda key, value: (value[0], value), value=str).count().to_stream().to("out")
+
+
 # --- joins of streams ------------------------------------------------------------------------------------------------
 
 

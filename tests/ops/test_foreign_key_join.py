@@ -1,0 +1,114 @@
+"""``join`` and ``left_join`` of tables by a foreign key."""
+
+import pytest
+
+from penstock import Materialized, StreamsBuilder
+from penstock.errors import TopologyError
+from support.flows import Run
+
+
+def joined(method, left=None, right=None, foreign_key=lambda value: value.split(":")[0], **options):
+    """Orders such as ``ann:tea`` of a customer, joined with the customers; into ``out``."""
+    builder = StreamsBuilder()
+    orders = builder.table("orders", value=str, materialized=left)
+    customers = builder.table("customers", value=str, materialized=right)
+    table = getattr(orders, method)(
+        customers, lambda order, customer: f"{order} {customer}", value=str, foreign_key=foreign_key, **options
+    )
+    table.to_stream().to("out")
+    return builder
+
+
+ROWS = [
+    ("orders", "o2", "ann:tea", 1),
+    ("customers", "ann", "Oslo", 2),
+    ("orders", "o1", "ann:milk", 3),
+    ("customers", "ann", "Rome", 4),  # for both, in the order of their keys
+    ("orders", "o1", "bob:milk", 5),  # nobody is called bob
+    ("customers", "bob", "Bern", 6),
+    ("orders", "o1", "ann:milk", 7),
+    ("customers", "bob", "Bonn", 8),  # nobody's order any more
+    ("orders", "o2", None, 9),
+    ("customers", "ann", None, 10),
+]
+
+
+def test_a_join_follows_changes_of_both_sides_and_of_the_foreign_key(run: Run):
+    ran = run(joined("join", store="kept"), ROWS)
+    assert ran.output() == [
+        ("o2", "ann:tea Oslo", 2),
+        ("o1", "ann:milk Oslo", 3),
+        ("o1", "ann:milk Rome", 4),
+        ("o2", "ann:tea Rome", 4),
+        ("o1", None, 5),
+        ("o1", "bob:milk Bern", 6),
+        ("o1", "ann:milk Rome", 7),
+        ("o2", None, 9),
+        ("o1", None, 10),
+    ]
+    assert ran.store("kept") == []
+    assert ran.dropped() == {}
+
+
+def test_a_left_join_keeps_rows_that_find_nothing(run: Run):
+    ran = run(joined("left_join", store="kept"), ROWS)
+    assert ran.output() == [
+        ("o2", "ann:tea None", 1),
+        ("o2", "ann:tea Oslo", 2),
+        ("o1", "ann:milk Oslo", 3),
+        ("o1", "ann:milk Rome", 4),
+        ("o2", "ann:tea Rome", 4),
+        ("o1", "bob:milk None", 5),
+        ("o1", "bob:milk Bern", 6),
+        ("o1", "ann:milk Rome", 7),
+        ("o2", None, 9),
+        ("o1", "ann:milk None", 10),
+    ]
+    assert ran.store("kept") == [("o1", "ann:milk None", 10)]
+
+
+def test_a_foreign_key_of_none_withdraws_the_result_and_is_dropped_but_for_left_joins(run: Run):
+    def customer(value):
+        return None if value == "nobody" else value
+
+    rows = [("customers", "ann", "Oslo", 1), ("orders", "o", "ann", 2), ("orders", "o", "nobody", 3)]
+    inner, left = (run(joined(method, foreign_key=customer), rows) for method in ("join", "left_join"))
+    assert inner.output() == [("o", "ann Oslo", 2), ("o", None, 3)]
+    assert left.output() == [("o", "ann Oslo", 2), ("o", "nobody None", 3)]
+    assert sum(inner.dropped().values()) == 1
+    assert left.dropped() == {}
+
+
+def test_the_foreign_key_may_come_from_the_key_too(run: Run):
+    rows = [("customers", "o", "Oslo", 1), ("orders", "o1", "tea", 2)]
+    builder = joined("join", foreign_key=lambda key, value: key[0])
+    assert run(builder, rows).output() == [("o1", "tea Oslo", 2)]
+
+
+@pytest.mark.kip("914-05")
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_out_of_order_records_of_versioned_tables_emit_nothing(run: Run, method):
+    left, right = Materialized.as_versioned("left", 1000), Materialized.as_versioned("right", 1000)
+    rows = [
+        ("customers", "ann", "Oslo", 5),
+        ("customers", "ann", "Rome", 4),  # out of order
+        ("orders", "o", "ann:tea", 6),
+        ("orders", "o", "bob:tea", 3),  # out of order
+        ("customers", "ann", "Bern", 7),
+    ]
+    ran = run(joined(method, left, right), rows)
+    assert ran.output() == [("o", "ann:tea Oslo", 6), ("o", "ann:tea Bern", 7)]
+    assert sum(ran.dropped().values()) == 2
+
+
+def test_there_is_no_outer_join_by_a_foreign_key():
+    with pytest.raises(TypeError, match="foreign_key"):
+        joined("outer_join")
+
+
+def test_the_foreign_key_has_the_type_of_the_other_tables_keys():
+    def number(value) -> int:
+        return len(value)
+
+    with pytest.raises(TopologyError, match="keys of type int, the right side of type str"):
+        joined("join", foreign_key=number)
