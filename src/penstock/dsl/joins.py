@@ -137,9 +137,14 @@ def join_tables_by_foreign_key(
     topic = made.suffixed(name, "-subscription-response", names.FK_RESPONSE)
     returned = _through_topic(graph, f"{topic}-topic", name and f"{topic}", left._key, answered, told)
     result = result_type(value, function.returns(), DEFAULT_VALUE)
+    resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
+    numbers = nodes.StoreSpec(
+        name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES
+    )
     respond = graph.add(
         nodes.Respond(
-            name=made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER),
+            name=resolver,
+            store=numbers,
             parents=(returned,),
             where=caller(),
             table=left._node,

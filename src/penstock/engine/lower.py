@@ -464,7 +464,15 @@ def _subscriptions(node: nodes.Receive, at: Lowering) -> SubscriptionStore:
 
 def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
     is_versioned = node.parent in at.facts.versioned
-    return Subscribe(at.name, at.context, at.caller(node.mapper), node.key, node.is_left, is_versioned)
+    return Subscribe(
+        at.name,
+        at.context,
+        at.caller(node.mapper),
+        node.key,
+        node.is_left,
+        is_versioned,
+        at.state.clock(at.name),
+    )
 
 
 def _receive(node: nodes.Receive, at: Lowering) -> Operator:
@@ -481,7 +489,10 @@ def _foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
 
 
 def _respond(node: nodes.Respond, at: Lowering) -> Operator:
-    return Respond(Joiner(at.caller(node.joiner), node.value), node.left, node.right, node.is_left)
+    store = at.store(node.store)
+    assert isinstance(store, KeyValueStore)
+    joiner = Joiner(at.caller(node.joiner), node.value)
+    return Respond(at.context, store, joiner, node.left, node.right, node.is_left)
 
 
 def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:

@@ -2,8 +2,9 @@
 
 A change of the left table is sent, as a *subscription*, to the task that has the right table's key; what that has for
 it is sent back as a *response*. Kafka Streams sends a hash of the left value along, looks the value up again when the
-response comes, and drops it when the value has changed since. Here the value itself travels, so that no response is
-ever stale and a result does not depend on how much is under way at once.
+response comes, and drops it when the value has changed since. Here the value itself travels, so that a result does not
+depend on how much is under way at once, and with it a number that grows with every change: where the right table has
+several partitions, a response that an earlier change brought about may come after that of a later one, and is dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, null_mask, spans, without_first
+from penstock.arrays import (
+    Binary,
+    BoolArray,
+    IntArray,
+    concat,
+    fixed_binary,
+    last_numbers,
+    null_mask,
+    spans,
+    without_first,
+)
 from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.base import Operator
@@ -27,6 +38,8 @@ from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
 from penstock.ops.written import Written
 from penstock.serdes import BYTES, Serde
 from penstock.serdes.pair import pack, unpack
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
 from penstock.state.rows import Values
 
@@ -41,7 +54,7 @@ RESPOND_IF_FOUND = 3
 
 
 class Subscriptions(NamedTuple):
-    """What subscriptions say: what to do, the left side's key and its value."""
+    """What subscriptions say: what to do, the left side's key, and its value, packed with the number of the change."""
 
     instruction: IntArray
     key: Binary
@@ -62,8 +75,16 @@ class Subscribe(Operator):
     """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them."""
 
     def __init__(
-        self, node: str, context: Context, caller: Caller, foreign_key: Serde, is_left: bool, is_versioned: bool
+        self,
+        node: str,
+        context: Context,
+        caller: Caller,
+        foreign_key: Serde,
+        is_left: bool,
+        is_versioned: bool,
+        counter: StreamTime,
     ):
+        self._counter = counter
         self._node = node
         self._context = context
         self._caller = caller
@@ -112,7 +133,10 @@ class Subscribe(Operator):
         instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
         keys = concat([old, new]).take(pa.array(row + second * len(batch)))
         chosen = pa.array(row)
-        messages = Subscriptions(instruction, batch.key.encoded().take(chosen), batch.value.encoded().take(chosen))
+        numbers = self._counter.now + 1 + np.arange(len(batch))
+        self._counter.now += len(batch)
+        value = pack(fixed_binary(numbers.astype(">i8")), batch.value.encoded())
+        messages = Subscriptions(instruction, batch.key.encoded().take(chosen), value.take(chosen))
         return Batch(
             BytesColumn(keys, self._foreign_key),
             BytesColumn(messages.packed(), BYTES),
@@ -216,21 +240,44 @@ class ForeignTableJoin(Operator):
 
 
 class Respond(Operator):
-    """Joins the left value and the right value that a response brings; without a right value an inner join deletes."""
+    """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
-    def __init__(self, joiner: Joiner, left: Serde, right: Serde, is_left: bool):
+    Responses to earlier changes of a row than that of the last response are dropped.
+    """
+
+    def __init__(
+        self, context: Context, store: KeyValueStore, joiner: Joiner, left: Serde, right: Serde, is_left: bool
+    ):
+        self._context = context
+        self._store = store
         self._joiner = joiner
         self._left = left
         self._right = right
         self._is_left = is_left
 
     def step(self, batch: Batch) -> Batch:
-        left, right = unpack(batch.value.encoded())
+        batch = self._in_turn(batch)
+        carried, right = unpack(batch.value.encoded())
+        _, left = unpack(carried)
         has_result = ~_missing(left) if self._is_left else ~(_missing(right) | _missing(left))
         value, fine = self._joiner.join_where(
             has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
         )
         return batch.with_value(value).keep(fine)
+
+    def _in_turn(self, batch: Batch) -> Batch:
+        """The responses that do not come too late."""
+        number = last_numbers(unpack(unpack(batch.value.encoded())[0])[0])
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        located = self._store.locate(keys)
+        ordered = np.maximum(number[groups.order], located.get().timestamps[groups.group])
+        highest = groups.running_max(ordered)
+        late = groups.unsort(highest) > number
+        latest = highest[groups.ends]
+        self._store.put(located, Values(pa.array([b""] * len(keys), pa.binary()), latest))
+        self._context.drop(self._joiner.node, batch.position[late], "late-response")
+        return batch.keep(~late)
 
 
 def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool) -> Changes:

@@ -459,6 +459,7 @@ class StreamJoin(Node):
     def takes_null_keys(self) -> bool:
         return self.kind != INNER
 
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subscribe(Node):
     """Sends each change of the left table of a foreign-key join to where the right table's key is."""
@@ -483,6 +484,10 @@ class SubscriptionJoin(Node):
     table: Node
     key: Serde
 
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parent, self.table
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForeignTableJoin(Node):
@@ -494,11 +499,19 @@ class ForeignTableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Respond(Node):
-    """Makes results of responses; Kafka Streams looks the left value up for that."""
+    """Makes results of responses; Kafka Streams looks the left value up for that.
+
+    The ``store`` has the number of the last change of each left row that was responded to.
+    """
 
     table: Node
+    store: StoreSpec
     joiner: UserFunction
     is_left: bool
     left: Serde
     right: Serde
     value: Serde
+
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parent, self.table

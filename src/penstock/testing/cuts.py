@@ -253,9 +253,13 @@ class CutDriver:
         )
 
     def _feeds_itself(self) -> bool:
-        """Whether a topic leads back into its own sub-topology. Then a record and what comes back of an earlier one
-        are processed in the test driver's order only if the one waits for the other."""
-        return any(set(sub.sink_topics) & set(sub.source_topics) for sub in self.topology.sub_topologies)
+        """Whether topics lead from a sub-topology back into itself. Then a record and what comes back of an earlier
+        one are processed in the test driver's order only if the one waits for the other."""
+        subs = self.topology.sub_topologies
+        ahead = {sub.id: {o.id for o in subs if set(sub.sink_topics) & set(o.source_topics)} for sub in subs}
+        for _ in subs:
+            ahead = {one: others.union(*(ahead[other] for other in others)) for one, others in ahead.items()}
+        return any(one in others for one, others in ahead.items())
 
     def _stores(self, name: str) -> list[StateStore]:
         """What the tasks have of a store; an empty one as long as no task has begun."""

@@ -43,9 +43,7 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             facts.stores[node] = store
         if isinstance(node, nodes.TableFilter):
             _ask_for_old(facts, node.parent, force=False, asker=node)
-        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress) or isinstance(
-            node, nodes.Subscribe | nodes.ForeignTableJoin
-        ):
+        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress | nodes.Subscribe | nodes.ForeignTableJoin):
             _ask_for_old(facts, node.parent, force=True)
         elif isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
             _have_looked_up(facts, node.table)
