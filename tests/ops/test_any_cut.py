@@ -724,13 +724,13 @@ def first_letter(key: Any, value: Any) -> str:
     return "abc"[value % 3]
 
 
-@example
+@timed  # its stores number the changes
 def table_join_by_foreign_key(builder: StreamsBuilder) -> None:
     joined = table(builder).join(other_table(builder), pair, value=str, foreign_key=first_letter, store="joined")
     joined.to_stream().to("out")
 
 
-@example
+@timed  # its stores number the changes
 def table_left_join_by_foreign_key_of_tables_without_stores(builder: StreamsBuilder) -> None:
     left, right = table(builder).filter(at_least_2), other_table(builder).map_values(lambda value: value + 1, value=int)
     joined = left.left_join(right, pair, value=str, foreign_key=lambda value: None if value == 3 else "a")
