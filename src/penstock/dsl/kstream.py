@@ -391,7 +391,7 @@ class KStream:
         options.refuse(METHODS[kind])
         return join_streams(kind, self, other, joiner, windows, stream_joined, value, name)
 
-    def repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> nodes.Node:
+    def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> nodes.Node:
         """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
         if not self._repartition_required:
             return self._node

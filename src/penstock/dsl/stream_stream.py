@@ -51,7 +51,7 @@ class _Side:
         self.graph = stream._graph
         self.key = key
         self.value = value
-        self.node = stream.repartitioned_for_join(repartition, key, value)
+        self.node = stream._repartitioned_for_join(repartition, key, value)
 
     def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
         """What keeps this side's records."""

@@ -50,7 +50,7 @@ def join_table(
     check_sides(method, graph, table._graph, key, table._key)
     function = user_function(joiner, method, *JOINER)
     values = joined.value or stream._value
-    parent = stream.repartitioned_for_join(joined.name, key, values)
+    parent = stream._repartitioned_for_join(joined.name, key, values)
     own_name = graph.names.node(names.LEFT_JOIN if kind == nodes.LEFT else names.JOIN, joined.name)
     buffer = None
     if joined.grace_period_ms is not None:
