@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.arrays import Binary, IntArray, nulls
 from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, WindowedColumn
-from penstock.ops.context import Context
+from penstock.ops.context import Context, Looks
 from penstock.serdes import Serde, WindowedSerde
 from penstock.state.clock import StreamTime
 
@@ -42,7 +42,7 @@ class Closing:
         self._value = value
         self._sends_old = sends_old
         self._emitted = emitted
-        self._next_look = 0
+        self._looks = Looks(context)
         self._order = ("row", "end", "key", "start") if by_key else ("row", "end", "start", "key")
         self._side = "left" if at_end else "right"
 
@@ -53,14 +53,7 @@ class Closing:
 
     def is_due(self) -> bool:
         """Whether it is time to look for windows that have closed; if so, the next time begins."""
-        interval = self._context.emit_interval_ms
-        if not interval:
-            return True
-        now = self._context.wall_clock_ms()
-        if now < self._next_look:
-            return False
-        self._next_look = now + interval
-        return True
+        return self._looks.is_due()
 
     def done(self, closed_at: IntArray) -> None:
         """All windows that the records close have been sent on."""

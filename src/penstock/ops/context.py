@@ -258,3 +258,22 @@ def _users_lines(error: Exception) -> list[str]:
 
 def _shorten(data: bytes | None) -> str:
     return repr(data if data is None or len(data) <= 200 else data[:200] + b"...")
+
+
+class Looks:
+    """How often an operator looks for what has waited long enough: ``emit_interval_ms`` of wall clock apart."""
+
+    def __init__(self, context: Context):
+        self._context = context
+        self._next = 0
+
+    def is_due(self) -> bool:
+        """Whether it is time to look; if so, the next time begins."""
+        interval = self._context.emit_interval_ms
+        if not interval:
+            return True
+        now = self._context.wall_clock_ms()
+        if now < self._next:
+            return False
+        self._next = now + interval
+        return True

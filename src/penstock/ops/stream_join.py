@@ -17,7 +17,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, concat
 from penstock.batch import Batch, merge_headers, order_columns
 from penstock.columns import BytesColumn, Column
 from penstock.ops.base import TwoSided
-from penstock.ops.context import Context
+from penstock.ops.context import Context, Looks
 from penstock.ops.groups import group_keys
 from penstock.ops.joiner import Joiner
 from penstock.ops.waiting import Reach, Waiting, Waits
@@ -99,6 +99,7 @@ class StreamJoin(TwoSided):
         self._sides = (right, left)  # by is_left
         self._clock = clock
         self._waiting = waiting
+        self._looks = Looks(context)
         self._grace = grace
         self._key = key
 
@@ -236,7 +237,8 @@ class StreamJoin(TwoSided):
         matched = np.zeros(count, np.bool_)
         matched[matches.row] = True
         left, right = self._sides[True], self._sides[False]
-        waiting = Waiting(self._waiting, Reach(left.after, right.after, self._grace), rows.keys, rows.codes, rows.data)
+        reach = Reach(left.after, right.after, self._grace)
+        waiting = Waiting(self._waiting, reach, rows.keys, rows.codes, rows.data, self._looks.is_due)
         return waiting.go_through(
             rows.is_left, rows.times, rows.stream_time, rows.is_live, rows.is_live & outer & ~matched, matches
         )

@@ -9,6 +9,7 @@ last record that was looked at. That decides when they go, so it is kept as Kafk
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -75,7 +76,16 @@ class _Gone(NamedTuple):
 class Waiting:
     """Goes through a chunk's records in order and keeps account of those that wait."""
 
-    def __init__(self, store: WaitingStore, reach: Reach, keys: Keys, codes: IntArray, data: Binary):
+    def __init__(
+        self,
+        store: WaitingStore,
+        reach: Reach,
+        keys: Keys,
+        codes: IntArray,
+        data: Binary,
+        may_look: Callable[[], bool],
+    ):
+        self._may_look = may_look
         self._data = data
         self._store = store
         self._reach = reach
@@ -115,7 +125,8 @@ class Waiting:
         reach = (self._reach.of(False), self._reach.of(True))
         columns = (rows, is_left[rows], times[rows], stream_time[rows], is_at[rows])
         for row, left, time, now, looks in zip(*(column.tolist() for column in columns), strict=True):
-            if looks and self._store.min_time + reach[left] < now:
+            lowest = self._store.min_time
+            if looks and (lowest == NEVER or lowest + reach[left] < now) and self._may_look() and lowest != NEVER:
                 self._let_go(row, now)
             for place in found.get(row, ()):
                 self._remove(place)
