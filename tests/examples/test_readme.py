@@ -96,7 +96,7 @@ def steps() -> set[str]:
 
 def test_the_tables_of_the_dsl_name_every_step_and_all_windows():
     windows = {name for name in penstock.__all__ if name.endswith("Windows")}
-    inner = {"build", "parent_for", "repartitioned_for_join", "default_branch", "no_default_branch"}
+    inner = {"build", "parent_for", "default_branch", "no_default_branch"}
     assert (steps() | windows) - set(re.findall(r"\w+", section("The DSL"))) == inner
 
 
