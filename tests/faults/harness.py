@@ -84,9 +84,9 @@ class Program:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_for_a_commit(self) -> None:
-        while self.is_running and not self.lines:
-            time.sleep(0.02)
+    def wait_for_commits(self, count: int) -> None:
+        while self.is_running and len(self.lines) < count:
+            time.sleep(0.005)
 
     def processes(self, kind: str) -> list[int]:
         """Its processes of a kind: the driver, the JVM or the slots."""
@@ -130,17 +130,20 @@ def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: 
     for _ in range(_MOST_STARTS):
         running = Program(folder, mode, script)
         if killed < kills:
-            killed += _kill_some(running, rng, kinds, kills - killed, 0.25 if mode == "--local" else 2.5)
+            killed += _kill_some(running, rng, kinds, kills - killed, 0.08 if mode == "--local" else 2.5)
         if running.wait():
             return killed
     raise AssertionError(f"not done after {_MOST_STARTS} starts")
 
 
 def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int, seconds: float) -> int:
-    """Kill slots now and then, for as long as the program lives; a driver or a JVM once, which ends it."""
+    """Kill slots now and then, for as long as the program lives; a driver or a JVM once, which ends it.
+
+    Commits are counted rather than seconds: so that a fast machine has not done everything before all kills came.
+    """
     kind = rng.choice(kinds)
     if kind != "driver" or rng.random() < 0.8:  # now and then a driver dies while it starts
-        running.wait_for_a_commit()
+        running.wait_for_commits(rng.randint(1, 3))
     time.sleep(rng.uniform(0, seconds))
     if kind != "slot":
         return int(running.is_running and running.kill(kind, rng))

@@ -25,8 +25,8 @@ from penstock.storage import LocalStorage
 APPLICATION = "crash"
 INPUT = "clicks"
 SETTINGS = {
-    "commit_max_bytes": 20_000,
-    "chunk_records": 500,
+    "commit_max_bytes": 4_000,
+    "chunk_records": 150,
     "flush_rows": 3_000,
     "flush_commits": 4,
     "snapshot_commits": 8,
