@@ -28,14 +28,14 @@ _PATIENCE = 180
 
 
 def prepared(folder: Path, count: int, script: Path = _PROGRAM) -> Path:
-    """A folder with the input topic."""
+    """A folder with the input topics."""
     subprocess.run([sys.executable, str(script), str(folder), "--fill", str(count)], check=True)
     return folder
 
 
 def copy_of(base: Path, folder: Path) -> Path:
-    """Another folder with the same input topic, and nothing done with it."""
-    shutil.copytree(base / "log" / program.INPUT, folder / "log" / program.INPUT)
+    """Another folder with the same input topics, and nothing done with them."""
+    shutil.copytree(base / "log", folder / "log")
     return folder
 
 

@@ -69,7 +69,7 @@ def fill(log: FileLog, count: int, partition_count: int = 4) -> None:
 
 
 def settings(folder: Path, **more: Any) -> Settings:
-    return Settings.load(environment={}, state_dir=folder / "state", **SETTINGS, **more)
+    return Settings.load(environment={}, state_dir=folder / "state", **{**SETTINGS, **more})
 
 
 def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> None:
@@ -84,16 +84,16 @@ def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> No
     app.close()
 
 
-def run_on_spark(folder: Path) -> None:
+def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) -> None:
     """All commits on two slots."""
-    streams = two_stages().start(
+    streams = (topology or two_stages()).start(
         application_id=APPLICATION,
         log=folder / "log",
         state_dir=folder / "state",
         trigger="available-now",
         slots=2,
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
-        **SETTINGS,
+        **{**SETTINGS, **more},
     )
     streams.await_termination()
 
