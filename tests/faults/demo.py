@@ -12,14 +12,12 @@ from pathlib import Path
 
 import program
 
-from penstock.log.file.log import FileLog
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "flights"))  # a program with modules of its own
 
 import feed
 import topology as flights
 
-SETTINGS = {"commit_max_bytes": 700_000, "chunk_records": 5_000, "flush_rows": 10_000, "flush_commits": 4, "snapshot_commits": 8}
+SETTINGS = {"commit_max_bytes": 700_000, "chunk_records": 5_000, "flush_rows": 10_000}
 
 
 def main() -> None:
