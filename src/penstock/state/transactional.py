@@ -21,6 +21,8 @@ from penstock.state.rows import Keys, RowTable, Values
 Row = tuple[bytes, bytes, int]
 """A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""
 
+_FLUSHED_AT_ONCE = 10_000  # as Python objects rows take several times the memory that they take here
+
 
 class Base(Protocol):
     """What lies below the rows in memory: bytes on disk, in order of their keys."""
@@ -248,9 +250,10 @@ class TransactionalKeyValueStore:
         """The committed rows that are not on disk yet, as they are to lie there, in order of their keys."""
         assert not self._undo, "only committed rows go to disk"
         rows = np.flatnonzero(self._dirty[: len(self._table)])
-        keys, packed = self._layout(self._table.keys(rows)), pack_all(self._table.values(rows))
-        order = pc.array_sort_indices(keys)
-        return zip(keys.take(order).to_pylist(), packed.take(order).to_pylist(), strict=True)
+        rows = rows[pc.array_sort_indices(self._layout(self._table.keys(rows))).to_numpy()]
+        for first in range(0, len(rows), _FLUSHED_AT_ONCE):
+            some = rows[first : first + _FLUSHED_AT_ONCE]
+            yield from zip(self._physical(some), pack_all(self._table.values(some)).to_pylist(), strict=True)
 
     def flushed(self) -> None:
         """The dirty rows are on disk now."""
