@@ -247,6 +247,7 @@ def durable_file(path: Path) -> Iterator[Any]:
         with pa.OSFile(str(path), "wb") as file:
             yield file
         sync_file(path)
+        sync_folder(path.parent)
     except OSError as error:
         _remove(path)
         raise cannot_write(path, error) from error
