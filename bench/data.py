@@ -8,6 +8,11 @@ Sets:
                the value of a record up to 10 minutes before.
     distinct   as many keys as records, in random order, no disorder.
     accounts   updates of 50,000 keys (zipf): a region out of 100, which changes at every other update, and an amount.
+    table      what is known of the users of ``events``: each of 50,000 once in the minute before them, then updates
+               (zipf) spread over the time of ten times as many events.
+    orders     orders of customers, twenty for each, spread over the time of ten times as many events.
+    customers  what is known of the customers of five times as many orders: each once in the minute before them, then
+               three updates for each, spread over their time.
 """
 
 from __future__ import annotations
@@ -74,7 +79,37 @@ def accounts(count: int, keys: int = 50_000, seed: int = 5) -> Columns:
     return _join("acc-", _digits(key, 6)), value, BASE + np.arange(count, dtype=np.int64)
 
 
-SETS: dict[str, Callable[[int], Columns]] = {"events": events, "distinct": distinct, "accounts": accounts}
+def table(count: int, keys: int = 50_000, seed: int = 2) -> Columns:
+    rng = np.random.default_rng(seed)
+    first = rng.permutation(keys)
+    more = max(count - keys, 0)
+    key = np.concatenate([first, _zipf(rng, more, keys)]) if more else first[:count]
+    return _join("user-", _digits(key, 6)), _people(rng, key, 6), _known_since(count, keys, 10 * count)
+
+
+def orders(count: int, seed: int = 3) -> Columns:
+    rng = np.random.default_rng(seed)
+    customer = rng.integers(0, count // 20, count)
+    amount = rng.integers(1, 101, count)
+    value = _join('{"cust":"c-', _digits(customer, 5), '","amount":', _digits(amount), "}")
+    return _join("o-", _digits(np.arange(count), 7)), value, BASE + 10 * np.arange(count, dtype=np.int64)
+
+
+def customers(count: int, seed: int = 4) -> Columns:
+    rng = np.random.default_rng(seed)
+    keys = count // 4
+    key = np.concatenate([rng.permutation(keys), rng.integers(0, keys, count - keys)])
+    return _join("c-", _digits(key, 5)), _people(rng, key, 5), _known_since(count, keys, 50 * count)
+
+
+SETS: dict[str, Callable[[int], Columns]] = {
+    "events": events,
+    "distinct": distinct,
+    "accounts": accounts,
+    "table": table,
+    "orders": orders,
+    "customers": customers,
+}
 
 
 def fill(log: FileLog, topic: str, columns: Columns) -> None:
@@ -153,6 +188,21 @@ def _last_drawn(
     region = np.empty(len(key), np.int64)
     region[order] = drawn[order][source]
     return region
+
+
+def _people(rng: np.random.Generator, key: np.ndarray[Any, Any], width: int) -> Any:
+    """What is known of some people: a name, a tier that is drawn, and the number of the update."""
+    tier = rng.integers(1, 6, len(key))
+    name, number = _digits(key, width), _digits(np.arange(len(key)))
+    return _join('{"name":"n-', name, '","tier":', _digits(tier), ',"v":', number, "}")
+
+
+def _known_since(count: int, keys: int, span: int) -> np.ndarray[Any, Any]:
+    """The times of so many rows: the first of each key in the minute before the events, the others over some time."""
+    first = min(keys, count)
+    before = BASE - 60_000 + np.arange(first, dtype=np.int64) * 60_000 // keys
+    updates = count - first
+    return np.concatenate([before, BASE + np.arange(updates, dtype=np.int64) * span // max(updates, 1)])
 
 
 def _digits(numbers: np.ndarray[Any, Any], width: int = 0) -> Any:

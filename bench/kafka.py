@@ -28,7 +28,13 @@ from bench.workloads import Inputs, Workload
 
 PEER = "peers/kstreams/run"
 TIMEOUT = 900
-_DEFAULT_SIZES = {"events": 1_000_000, "accounts": 500_000}
+_DEFAULT_SIZES = {
+    "events": 1_000_000,
+    "accounts": 500_000,
+    "table": 100_000,
+    "orders": 100_000,
+    "customers": 20_000,
+}
 """The sizes whose topics bear the plain name in the harness."""
 
 
@@ -115,6 +121,7 @@ class KafkaStreams:
         if self._records(topic) != count:
             python = os.environ.get("BENCH_PY", sys.executable)
             arguments = ["--set", name, "--n", str(count), "--bootstrap", self._bootstrap, "--topic", topic]
+            arguments += _options(name, count)
             self._command([python, str(self._harness / "gen.py"), *arguments])
             if self._records(topic) != count:
                 raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {count}")
@@ -207,3 +214,11 @@ def _topic(name: str, records: int) -> str:
     if name == "events" and records % 1_000_000 == 0:
         return f"in-{name}{records // 1_000_000}m"
     return f"in-{name}{records // 1_000}k"
+
+
+def _options(name: str, records: int) -> list[str]:
+    """What else the harness has to be told, so that a set of so many records is that of ``bench.data``."""
+    span = {"table": 10, "orders": 10, "customers": 50}
+    customers = {"orders": 20, "customers": 4}
+    options = ["--span", str(span[name] * records)] if name in span else []
+    return [*options, "--customers", str(records // customers[name])] if name in customers else options

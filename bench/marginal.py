@@ -7,11 +7,12 @@ cost. Engines and sizes take turns, round by round, so that a busy moment of the
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from bench.digest import check
 from bench.engines import Engine, Run
 from bench.plan import Plan
-from bench.report import Row, Section, at_least, median, spread
+from bench.report import Row, Section, at_least, at_most, median, spread
 from bench.workloads import Inputs, Workload
 
 
@@ -19,26 +20,35 @@ def measure(plan: Plan, workload: Workload) -> Section:
     """The marginal cost of a workload with all engines."""
     engines = [plan.penstock, *plan.peers]
     few, many = ({name: plan.size(count) for name, count in inputs.items()} for inputs in (workload.few, workload.many))
+    measured = [(engine.name, engine, workload) for engine in engines]
+    if workload.beside is not None:
+        measured.append((workload.beside.title, plan.penstock, workload.beside))
     runs: dict[str, list[tuple[Run, Run]]] = defaultdict(list)
     for _ in range(plan.runs):
-        for engine in engines:
-            runs[engine.name].append((_run(plan, engine, workload, few), _run(plan, engine, workload, many)))
+        for name, engine, job in measured:
+            runs[name].append((_run(plan, engine, job, few), _run(plan, engine, job, many)))
     more = sum(many.values()) - sum(few.values())
     section = Section(workload.title, f"Marginal CPU seconds per million records: {_sizes(few)} and {_sizes(many)}.")
     costs = {name: _per_million(section, name, pairs, more) for name, pairs in runs.items()}
     own = costs.pop(plan.penstock.name)
+    beside = costs.pop(workload.beside.title) if workload.beside is not None else 0.0
     for name, cost in costs.items():
-        what = f"{name} / Penstock"
-        if own > 0:
-            section.rows.append(at_least(what, cost / own, workload.at_least))
-        else:
-            section.rows.append(Row(what, "lost in the noise: too few records or runs"))
+        section.rows.append(_ratio(f"{name} / Penstock", cost, own, at_least, workload.at_least))
+    if workload.beside is not None:
+        what = f"{workload.name} / {workload.beside.name}"
+        section.rows.append(_ratio(what, own, beside, at_most, workload.at_most))
     return section
+
+
+def _ratio(what: str, one: float, other: float, row: Callable[[str, float, float], Row], limit: float) -> Row:
+    if min(one, other) <= 0:
+        return Row(what, "lost in the noise: too few records or runs")
+    return row(what, one / other, limit)
 
 
 def _run(plan: Plan, engine: Engine, workload: Workload, inputs: Inputs) -> Run:
     run = engine.run(workload, inputs)
-    is_known = check(workload.name, sum(inputs.values()), run.digest, not workload.cache)
+    is_known = check(workload.name, sum(inputs.values()), run.digest, workload.is_exact and not workload.cache)
     verdict = "output as expected" if is_known else f"output not checked: {run.digest}"
     plan.say(f"{workload.title}, {_sizes(inputs)}, {engine.name}: {run.cost.cpu:.1f} CPU s; {verdict}")
     return run

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
-from penstock import SessionWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
+from penstock import Materialized, SessionWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -24,6 +24,27 @@ class Event(msgspec.Struct, frozen=True):
 class Account(msgspec.Struct, frozen=True):
     region: str
     amount: int
+
+
+class User(msgspec.Struct, frozen=True):
+    tier: int
+
+
+class UserEvent(msgspec.Struct, frozen=True):
+    id: str
+    amount: int
+    tier: int
+
+
+class Order(msgspec.Struct, frozen=True):
+    cust: str
+    amount: int
+
+
+class CustomerOrder(msgspec.Struct, frozen=True):
+    cust: str
+    amount: int
+    tier: int
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -95,6 +116,45 @@ def w4(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def w5(events: str, users: str, sink: str) -> Topology:
+    """Events joined with what is known of their users when they are processed."""
+    return _with_users(events, users, sink, Materialized.as_("users"))
+
+
+def w5v(events: str, users: str, sink: str) -> Topology:
+    """Events joined with what was known of their users at the events' times."""
+    return _with_users(events, users, sink, Materialized.as_versioned("users", "10 minutes"))
+
+
+def w5vg(events: str, users: str, sink: str) -> Topology:
+    """The same, and events wait ten seconds for what is late about their users."""
+    return _with_users(events, users, sink, Materialized.as_versioned("users", "10 minutes"), "10 s")
+
+
+def _with_users(events: str, users: str, sink: str, kept: Materialized, grace: str | None = None) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table(users, key=str, value=User, materialized=kept)
+    joined = builder.stream(events, key=str, value=Event).join(
+        table, lambda event, user: UserEvent(event.id, event.amount, user.tier), value=UserEvent, grace=grace
+    )
+    joined.to(sink)
+    return builder.build()
+
+
+def w6(orders: str, customers: str, sink: str) -> Topology:
+    """A table of orders joined with the table of the customers that they name."""
+    builder = StreamsBuilder()
+    joined = builder.table(orders, key=str, value=Order, store="orders").join(
+        builder.table(customers, key=str, value=User, store="customers"),
+        lambda order, customer: CustomerOrder(order.cust, order.amount, customer.tier),
+        foreign_key=lambda order: order.cust,
+        value=CustomerOrder,
+        store="joined",
+    )
+    joined.to_stream().to(sink)
+    return builder.build()
+
+
 def w7(source: str, sink: str) -> Topology:
     """A table grouped anew by region, with the number and the sum of its rows."""
     builder = StreamsBuilder()
@@ -134,6 +194,9 @@ class Workload:
             nothing for jobs whose output is no table.
         cache: put out the last update per key and commit, instead of every update.
         at_least: how many times less than Kafka Streams it has to cost; 0 where nothing is promised.
+        is_exact: whether the number of results is the same in every run; otherwise only what they come to in the end.
+        beside: another workload that is measured beside it.
+        at_most: how many times what that one costs it may cost.
     """
 
     name: str
@@ -144,6 +207,9 @@ class Workload:
     result: tuple[str, ...] = ()
     cache: bool = False
     at_least: float = 0
+    is_exact: bool = True
+    beside: Workload | None = None
+    at_most: float = 0
 
     @property
     def title(self) -> str:
@@ -152,6 +218,10 @@ class Workload:
 
 _EVENTS = {"events": 1_000_000}, {"events": 5_000_000}
 _ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
+_USERS = {"events": 1_000_000, "table": 100_000}, {"events": 5_000_000, "table": 500_000}
+_ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 500_000, "customers": 100_000}
+
+_W5 = Workload("W5", "stream-table join", w5, *_USERS, result=("id", "tier"), at_least=7)
 
 WORKLOADS = (
     Workload("W0", "filter and project", w0, *_EVENTS),
@@ -160,6 +230,10 @@ WORKLOADS = (
     Workload("W2", "windowed count, final results", w2, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W3", "session count, every update", w3, *_EVENTS, result=("s", "e", "n"), at_least=7),
     Workload("W4", "deduplication by id", w4, *_EVENTS, at_least=7),
+    _W5,
+    Workload("W5v", "stream-table join, versioned", w5v, *_USERS, ("id", "tier"), at_least=7, beside=_W5, at_most=1.5),
+    Workload("W5vg", "stream-table join, versioned with grace", w5vg, *_USERS, ("id", "tier")),
+    Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )
 
