@@ -467,6 +467,18 @@ def sliding_windows(builder: StreamsBuilder) -> None:
 
 
 @example
+def short_sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(1, 10)
+    stream(builder).group_by_key().windowed_by(windows).count("sliding").to_stream().to("out")
+
+
+@example
+def short_sliding_windows_of_totals(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(2, 6)
+    stream(builder).group_by_key().windowed_by(windows).reduce(add).to_stream().to("out")
+
+
+@example
 def sliding_windows_of_texts(builder: StreamsBuilder) -> None:
     windows = SlidingWindows.of_time_difference_with_no_grace(7)
     kept = Materialized.as_("store").in_memory()

@@ -78,6 +78,10 @@ class OneTime:
     def __init__(self, clock: StreamTime):
         self._clock = clock
 
+    @property
+    def now(self) -> int:
+        return self._clock.now
+
     def observe(self, batch: Batch) -> IntArray:
         """The stream time at each record, that one counted in."""
         return self._clock.advance(batch.timestamp)

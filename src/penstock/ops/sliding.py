@@ -2,76 +2,54 @@
 
 Each record ends one window (its left one), and begins another one right behind it as soon as a later record falls into
 that (its right one); it is added to every window that covers it. The windows around all records of a chunk are looked
-up at once, then the records are processed in order.
+up at once. What the records of most keys come to is then worked out at once as well; those of keys with gaps among
+their windows are processed one by one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray
+from penstock.arrays import BoolArray, IntArray
 from penstock.batch import Batch, Changes
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
-from penstock.ops.cogroup import ObservedTime
+from penstock.ops.cogroup import ObservedTime, OneTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
+from penstock.ops.sliding_fold import Disturbed, Folded, fold_plan, is_early
+from penstock.ops.sliding_loop import KeyWindows, Processing, Updates
+from penstock.ops.sliding_runs import Plan, Records, plan_of
 from penstock.ops.written import written_windows
 from penstock.serdes import TimeWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.packed import Entries
-from penstock.state.rows import Values
+from penstock.state.rows import Keys, Values
 
-Window = tuple[Any, int]
-"""The aggregate of a window and its timestamp, that of its latest record."""
-
-
-@dataclass(slots=True)
-class KeyWindows:
-    """The windows of one key while its records are processed."""
-
-    starts: list[int] = field(default_factory=list)
-    """Ascending."""
-    windows: dict[int, Window] = field(default_factory=dict)
-    changed: set[int] = field(default_factory=set)
-
-    def put(self, start: int, window: Window | None) -> None:
-        self.changed.add(start)
-        if window is None:
-            if self.windows.pop(start, None) is not None:
-                self.starts.remove(start)
-        else:
-            if start not in self.windows:
-                insort(self.starts, start)
-            self.windows[start] = window
+_LIMIT = 2**62
 
 
-@dataclass(slots=True)
-class Updates:
-    """What came of a chunk's records, in the order of processing."""
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What came of the records of the keys that could be worked out at once."""
 
-    row: list[int] = field(default_factory=list)
-    start: list[int] = field(default_factory=list)
-    new: list[Any] = field(default_factory=list)
-    old: list[Any] = field(default_factory=list)
-    timestamp: list[int] = field(default_factory=list)
-    stream_time: list[int] = field(default_factory=list)
-    """That of the store, after each update."""
-    late: list[int] = field(default_factory=list)
-    """Rows of records for closed windows, once for each window."""
-    not_stored: list[int] = field(default_factory=list)
-    """Rows of records whose windows are too old for the store, once for each window."""
-    failed: list[tuple[int, Exception]] = field(default_factory=list)
+    rows: IntArray
+    """The chunk's row of each update."""
+    plan: Plan
+    folded: Folded
+    stored: IntArray
+    """The places of the keys' windows among all that were loaded."""
+    is_done: BoolArray
+    """Which rows of the chunk these are."""
 
 
 class SlidingAggregate(Operator):
@@ -101,30 +79,42 @@ class SlidingAggregate(Operator):
         self._serde = serde
         self._time = time
         self._closing = closing
+        self._disturbed = Disturbed(self._difference)
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key", "value")
         if not len(batch):
             return None
+        if isinstance(self._time, OneTime):
+            self._disturbed.begin(self._time.now)
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
         earliest = np.minimum.reduceat(times, groups.starts) - 2 * self._difference
         loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
-        held = self._held(loaded, len(keys))
-        updates = Updates()
+        in_time = batch.timestamp + self._difference >= closed_at
+        at_once = self._at_once(batch, keys, codes, closed_at, in_time, loaded)
+        left = in_time if at_once is None else in_time & ~at_once.is_done
+        held = self._held(loaded, np.unique(codes[left]), len(keys))
+        updates = Updates(late=np.flatnonzero(~in_time).tolist())
         process = Processing(self._fold, self._difference, self._store, self._closing is not None, updates)
-        process.run(batch, codes.tolist(), held, closed_at.tolist())
+        process.run(batch, np.flatnonzero(left), codes, held, closed_at, self._start_times(at_once, len(batch)))
         self._count(batch, updates)
+        if isinstance(self._time, OneTime):
+            taken = [row for row, new in zip(updates.row, updates.new, strict=True) if new is None]
+            self._disturbed.add(keys.data.take(pa.array(codes[taken])), batch.timestamp[taken])
+            self._disturbed.end(self._time.now, int(closed_at[-1]))
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
         time_before = self._store.observed_stream_time
-        self._write(loaded, held, unseen_from)
-        self._store.advance(process.stream_time)
-        changes = self._changes(batch, updates)
-        if changes is not None and self._store.name in self._context.looked_up:
-            self._note(loaded, changes, _ints([time_before, *updates.stream_time]))
+        self._write(loaded, held, at_once, unseen_from)
+        changes = self._changes(batch, updates, at_once)
+        if changes is not None:
+            assert isinstance(changes.key, WindowedColumn)
+            self._store.advance(int(changes.key.start.max()))
+            if self._store.name in self._context.looked_up:
+                self._note(loaded, changes, time_before)
         if self._closing is None:
             return self._emit(changes)
         return self._close(self._closing, batch, closed_at)
@@ -132,9 +122,60 @@ class SlidingAggregate(Operator):
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
-    def _held(self, loaded: Loaded, count: int) -> list[KeyWindows]:
-        held = [KeyWindows() for _ in range(count)]
-        entries = loaded.entries
+    # --- what can be worked out at once --------------------------------------------------------------------------
+
+    def _at_once(
+        self, batch: Batch, keys: Keys, codes: IntArray, closed_at: IntArray, in_time: BoolArray, loaded: Loaded
+    ) -> AtOnce | None:
+        if not isinstance(self._time, OneTime):
+            return None
+        is_fit = self._are_fit(batch, keys, codes, closed_at, in_time)
+        rows = np.flatnonzero(is_fit[codes] & in_time)
+        stored = np.flatnonzero(is_fit[loaded.entries.row])
+        records, entries = Records(codes[rows], batch.timestamp[rows]), loaded.entries.take(stored)
+        if not len(rows) or self._span(records, entries) * len(keys) >= _LIMIT:
+            return None
+        plan = plan_of(records, entries, self._difference)
+        every_key, every_value = self._fold.keys(batch), self._fold.values(batch)
+        some_keys, some_values = [every_key[row] for row in rows.tolist()], [every_value[row] for row in rows.tolist()]
+        folded = fold_plan(self._fold, plan, entries.data, some_keys, some_values)
+        if folded is None:
+            return None
+        is_done = np.zeros(len(batch), np.bool_)
+        is_done[rows] = True
+        return AtOnce(rows[plan.record], plan, folded, stored, is_done)
+
+    def _span(self, records: Records, entries: Entries) -> int:
+        """How much time there is between the earliest and the latest window."""
+        times = np.concatenate([records.time, entries.first])
+        return int(times.max()) - int(times.min()) + 5 * (self._difference + 2)
+
+    def _are_fit(self, batch: Batch, keys: Keys, codes: IntArray, closed_at: IntArray, in_time: BoolArray) -> BoolArray:
+        """For which keys all windows are there, and all records come in time for all of theirs."""
+        times = batch.timestamp
+        stream_time = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
+        disturbs = (times < closed_at) | (times - 2 * self._difference <= stream_time - self._store.retention)
+        bad = np.flatnonzero(disturbs & in_time)
+        until = self._disturbed.until(keys)
+        self._disturbed.add(keys.data.take(pa.array(codes[bad])), np.maximum(times, closed_at)[bad])
+        unfit = in_time & (disturbs | is_early(times, self._difference) | (times < until[codes]))
+        return np.bincount(codes[unfit], minlength=len(keys)) == 0  # type: ignore[no-any-return]
+
+    def _start_times(self, at_once: AtOnce | None, count: int) -> IntArray:
+        """The store's stream time before each record, from what was worked out at once."""
+        times = np.full(count + 1, self._store.observed_stream_time)
+        if at_once is not None:
+            np.maximum.at(times, at_once.rows + 1, at_once.plan.windows.start[at_once.plan.window])
+        return np.maximum.accumulate(times)[:-1]
+
+    # --- writing and sending on ----------------------------------------------------------------------------------
+
+    def _held(self, loaded: Loaded, owners: IntArray, count: int) -> dict[int, KeyWindows]:
+        """The windows of some keys."""
+        held = {owner: KeyWindows() for owner in owners.tolist()}
+        chosen = np.zeros(count, np.bool_)
+        chosen[owners] = True
+        entries = loaded.entries.take(np.flatnonzero(chosen[loaded.entries.row]))
         columns = (entries.row, entries.first, entries.second)
         aggregates = self._fold.load(entries.data)
         for owner, start, timestamp, aggregate in zip(*(c.tolist() for c in columns), aggregates, strict=True):
@@ -145,37 +186,59 @@ class SlidingAggregate(Operator):
     def _count(self, batch: Batch, updates: Updates) -> None:
         """Count the drops, and deal with the records that failed."""
         if updates.late:
-            self._context.drop(self._node, batch.position[updates.late], CLOSED_WINDOW)
+            self._context.drop(self._node, batch.position[sorted(updates.late)], CLOSED_WINDOW)
         if updates.not_stored:
             self._context.drop(self._node, batch.position[updates.not_stored], "expired-window-of-store")
             self._context.expired(self._store.name, "window", len(updates.not_stored))
         for row, error in updates.failed:
             self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
 
-    def _write(self, loaded: Loaded, held: list[KeyWindows], unseen_from: int | None) -> None:
+    def _write(
+        self, loaded: Loaded, held: dict[int, KeyWindows], at_once: AtOnce | None, unseen_from: int | None
+    ) -> None:
         entries = loaded.entries
-        pairs = zip(entries.row.tolist(), entries.first.tolist(), strict=True)
-        removed = np.array([start in held[owner].changed for owner, start in pairs], np.bool_)
-        new = [
+        removed = np.zeros(len(entries), np.bool_)
+        owners = np.fromiter(held, np.int64, len(held))
+        others = np.flatnonzero(np.isin(entries.row, owners))
+        pairs = zip(entries.row[others].tolist(), entries.first[others].tolist(), strict=True)
+        removed[others] = [start in held[owner].changed for owner, start in pairs]
+        rows = [
             (owner, start, *reversed(windows.windows[start]))
-            for owner, windows in enumerate(held)
+            for owner, windows in held.items()
             for start in sorted(windows.changed)
             if start in windows.windows
         ]
-        owner, start, timestamp, aggregates = zip(*new, strict=True) if new else ((), (), (), ())
+        owner, start, timestamp, aggregates = zip(*rows, strict=True) if rows else ((), (), (), ())
         data = self._fold.column(list(aggregates)).encoded()
-        self._store.write(loaded, removed, Entries(_ints(owner), _ints(start), _ints(timestamp), data), unseen_from)
+        new = Entries(_ints(owner), _ints(start), _ints(timestamp), data)
+        if at_once is not None:
+            windows, touched = at_once.plan.windows, at_once.folded.touched
+            places = windows.place[touched]
+            removed[at_once.stored[places[places >= 0]]] = True
+            last, data = at_once.folded.timestamps, at_once.folded.last.encoded()
+            new = new.join(Entries(windows.owner[touched], windows.start[touched], last, data))
+        self._store.write(loaded, removed, new, unseen_from)
 
-    def _changes(self, batch: Batch, updates: Updates) -> Changes | None:
+    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
         """All updates, old values with them."""
-        rows = _ints(updates.row)
+        rows, start, timestamp = _ints(updates.row), _ints(updates.start), _ints(updates.timestamp)
+        new, old = self._fold.column(updates.new), self._fold.column(updates.old)
+        if at_once is not None:
+            plan = at_once.plan
+            rows = np.concatenate([at_once.rows, rows])
+            start = np.concatenate([plan.windows.start[plan.window], start])
+            timestamp = np.concatenate([plan.timestamp, timestamp])
+            new, old = at_once.folded.new.join([new]), at_once.folded.old.join([old])
+            if len(updates.row):
+                order = np.argsort(rows, kind="stable")
+                rows, start, timestamp = rows[order], start[order], timestamp[order]
+                new, old = new.take(order), old.take(order)
         if not len(rows):
             return None
-        start, timestamp = _ints(updates.start), _ints(updates.timestamp)
         wide = batch.take(rows)
         key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
         wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(rows))))
-        return wide.as_changes(self._fold.column(updates.new), timestamp, self._fold.column(updates.old))
+        return wide.as_changes(new, timestamp, old)
 
     def _emit(self, changes: Changes | None) -> Changes | None:
         if changes is None or self._cache is None:
@@ -183,9 +246,11 @@ class SlidingAggregate(Operator):
         self._cache.add(changes)
         return None
 
-    def _note(self, loaded: Loaded, changes: Changes, times: IntArray) -> None:
+    def _note(self, loaded: Loaded, changes: Changes, time_before: int) -> None:
         """Note the writes, and what there was before, for those who look things up in the store."""
         old = loaded.entries
+        assert isinstance(changes.key, WindowedColumn)
+        times = np.maximum.accumulate(np.concatenate([[time_before], changes.key.start]))
         owners = loaded.keys.data.take(pa.array(old.row))
         there = self._serde.encode_windows(owners, old.first, old.first + self._difference)
         written = written_windows(there, Values(old.data, old.second), changes, times, by_start=True)
@@ -205,150 +270,6 @@ class SlidingAggregate(Operator):
         row = closing.closed_by(closed_at, ends)
         data = keys.take(entries.row).data
         return closing.results(batch, row, data, entries.first, ends, entries.data, entries.second)
-
-
-class Processing:
-    """The records of a chunk, processed one by one; ``stream_time`` is that of the store."""
-
-    def __init__(self, fold: SessionFold, difference: int, store: SlidingStore, keeps_all: bool, updates: Updates):
-        self.stream_time = store.observed_stream_time
-        self._fold = fold
-        self._difference = difference
-        self._retention = store.retention
-        self._refused_before = store.refused_before
-        self._keeps_all = keeps_all
-        self._updates = updates
-
-    def run(self, batch: Batch, codes: list[int], held: list[KeyWindows], closed_at: list[int]) -> None:
-        """Process all records."""
-        keys, values = self._fold.keys(batch), self._fold.values(batch)
-        for row, time in enumerate(batch.timestamp.tolist()):
-            if time + self._difference < closed_at[row]:
-                self._updates.late.append(row)
-                continue
-            windows = held[codes[row]]
-            one = _Record(self._fold, self._difference, keys[row], values[row], time, closed_at[row])
-            first = max(0, time - 2 * self._difference, self.stream_time - self._retention + 1)
-            around = windows.starts[bisect_left(windows.starts, first) : bisect_left(windows.starts, time + 2)]
-            try:
-                if time < self._difference:
-                    one.process_early(around, windows.windows)
-                else:
-                    one.process(around, windows.windows)
-            except Exception as error:
-                self._updates.failed.append((row, error))
-                continue
-            self._apply(row, one, windows)
-
-    def _apply(self, row: int, one: _Record, windows: KeyWindows) -> None:
-        """Take over what came of a record."""
-        updates = self._updates
-        updates.late += [row] * one.closed
-        for start, window, old in one.puts:
-            self.stream_time = max(self.stream_time, start)
-            expired = start < self.stream_time - self._retention + 1
-            if expired and start < self._refused_before(np.array([self.stream_time]))[0]:
-                updates.not_stored.append(row)
-            if not expired or self._keeps_all:
-                windows.put(start, None if window[0] is None else window)
-            updates.row.append(row)
-            updates.start.append(start)
-            updates.new.append(window[0])
-            updates.old.append(old)
-            updates.timestamp.append(window[1])
-            updates.stream_time.append(self.stream_time)
-
-
-class _Record:
-    """One record on its way through the windows of its key; ``puts`` are (start, window, old aggregate)."""
-
-    __slots__ = ("_closed_at", "_difference", "_fold", "_key", "_time", "_value", "closed", "puts")
-
-    def __init__(self, fold: SessionFold, difference: int, key: Any, value: Any, time: int, closed_at: int):
-        self._fold = fold
-        self._difference = difference
-        self._key = key
-        self._value = value
-        self._time = time
-        self._closed_at = closed_at
-        self.puts: list[tuple[int, Window, Any]] = []
-        self.closed = 0
-
-    def process(self, around: list[int], windows: dict[int, Window]) -> None:
-        """A record that is not earlier than the difference; windows are visited from the latest on."""
-        time = self._time
-        left: Window | None = None
-        right: Window | None = None
-        has_left = has_right = False
-        previous: int | None = None
-        for start in reversed(around):
-            window, end = windows[start], start + self._difference
-            if start == time + 1:
-                has_right = True
-            elif end > time:
-                right = right or window
-                self._update(start, window)
-            elif end == time:
-                has_left = True
-                self._update(start, window)
-                if window[1] >= time:
-                    return
-                previous = window[1]
-            else:
-                left, previous = window, window[1]
-                break
-        self._create(around, left, right, has_left, has_right, previous)
-
-    def _create(
-        self,
-        around: list[int],
-        left: Window | None,
-        right: Window | None,
-        has_left: bool,
-        has_right: bool,
-        previous: int | None,
-    ) -> None:
-        """The right window of the record before, and the left and the right one of this record."""
-        time, difference = self._time, self._difference
-        if previous is not None and previous + 1 not in around and previous + 1 + difference >= time:
-            self._update(previous + 1, None)
-        if not has_left:
-            is_within = previous is not None and time - difference <= previous
-            self._update(time - difference, (left[0], time) if left is not None and is_within else None)
-        if not has_right and right is not None and right[1] > time:
-            self.puts.append((time + 1, right, None))
-
-    def process_early(self, around: list[int], windows: dict[int, Window]) -> None:
-        """A record earlier than the difference: no window begins before 0, so all of these share the one from 0 on."""
-        time = self._time
-        combined: Window | None = None
-        right: Window | None = None
-        previous: int | None = None
-        for start in around:
-            window = windows[start]
-            if start == 0:
-                combined = window
-                previous = window[1] if window[1] < time else None
-            elif start <= time:
-                right = window
-                self._update(start, window)
-        if right is None and combined is not None and combined[1] > time:
-            right = combined
-        if time + 1 not in around and right is not None and right[1] > time:
-            self.puts.append((time + 1, right, None))
-        if previous is not None and previous + 1 not in around:
-            self._update(previous + 1, None)
-        self._update(0, combined)
-
-    def _update(self, start: int, window: Window | None) -> None:
-        """Add the record to a window, or to a new one."""
-        if start + self._difference < self._closed_at:
-            self.closed += 1
-            return
-        old = self._fold.initial() if window is None else window[0]
-        timestamp = self._time if window is None else max(self._time, window[1])
-        new = self._fold.add(self._key, self._value, old)
-        self.puts.append((start, (new, timestamp), old))
 
 
 def _ints(numbers: Any) -> IntArray:
