@@ -709,6 +709,19 @@ def table_join_of_versioned_tables(builder: StreamsBuilder) -> None:
 
 
 @example
+def complete_join_of_versioned_tables(builder: StreamsBuilder) -> None:
+    left = table(builder, materialized=versioned("left")).filter(at_least_2)
+    right = other_table(builder, materialized=versioned("right", history_retention=15))
+    joined = left.left_join(right, pair, value=str, versioned_join="complete")
+    kept = joined.outer_join(
+        right, pair, value=str, materialized=versioned("kept", history_retention=25), versioned_join="complete"
+    )
+    kept.to_stream().to("out")
+    joined.group_by(lambda key, value: (value[0], value), value=str).count().to_stream().to("counts")
+    stream(builder, "third").join(joined, pair, value=str).to("looked_up")
+
+
+@example
 def table_join_of_windows(builder: StreamsBuilder) -> None:
     windows = TimeWindows.of_size_and_grace(5, 10)
     left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))

@@ -26,6 +26,7 @@ def join_tables(
     value: Any,
     materialized: Materialized | None,
     name: str | None,
+    is_complete: bool = False,
 ) -> KTable:
     """Join two tables by their keys."""
     method = METHODS[kind]
@@ -47,6 +48,7 @@ def join_tables(
         other_name=graph.names.suffixed(name, "-join-other", names.TABLE_JOIN_OTHER),
         value=values,
         store=spec,
+        is_complete=is_complete,
     )
     return KTable(graph, graph.add(node), key, values)
 

@@ -19,6 +19,10 @@ from penstock.serdes import Serde
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable
 
+LATEST = "latest"
+COMPLETE = "complete"
+"""What a join of versioned tables emits for records out of order: nothing, or all results that they change."""
+
 
 class KTable:
     """A table: each key has at most one value, and every record is the change of one key.
@@ -163,6 +167,7 @@ class KTable:
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
     ) -> KTable:
         """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
         right value), makes of the two; every change of either side changes the result.
@@ -182,8 +187,33 @@ class KTable:
             name: the step's name.
             foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
                 of this one belongs to. Without it, rows of equal keys belong together.
+            versioned_join: what to emit for out-of-order records of versioned tables: by default nothing, as in Kafka
+                Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
+                changes, at its time, so that the results, read as a versioned table, are right at every timestamp
+                that both tables' history retentions reach. Both tables must be versioned, and what is made of the
+                result is versioned, too; give a store of it the longer history retention of the two.
+
+        Raises:
+            TopologyError: a complete join has a table, or is itself to be kept in a store, that is not versioned; the
+                two sides have keys of different types.
+
+        >>> from penstock import Materialized, StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=int, materialized=Materialized.as_versioned("prices", "1 day"))
+        >>> stocks = builder.table("stocks", value=int, materialized=Materialized.as_versioned("stocks", "1 day"))
+        >>> joined = prices.join(stocks, lambda price, stock: f"{price} x {stock}",
+        ...                      versioned_join="complete")
+        >>> joined.to_stream().to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for topic, value, timestamp in [("stocks", 7, 0), ("prices", 30, 5), ("prices", 20, 2)]:
+        ...         driver.pipe_input(topic, "tea", value, timestamp)
+        ...     [(record.value, record.timestamp) for record in driver.read_output("out")]
+        [('30 x 7', 5), ('20 x 7', 2)]
         """
-        return self._join(nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, foreign_key)
+        return self._join(
+            nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
+        )
 
     def left_join(
         self,
@@ -194,9 +224,12 @@ class KTable:
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
     ) -> KTable:
         """The same for every key of this table; where the other one has no value the function gets None for it."""
-        return self._join(nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, foreign_key)
+        return self._join(
+            nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
+        )
 
     def outer_join(
         self,
@@ -206,9 +239,10 @@ class KTable:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
+        versioned_join: str = LATEST,
     ) -> KTable:
         """The same for every key of either table; where one has no value the function gets None for it."""
-        return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name)
+        return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name, versioned_join)
 
     def _join(
         self,
@@ -218,13 +252,23 @@ class KTable:
         value: Any,
         given: Materialized | None,
         name: str | None,
+        versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
     ) -> KTable:
         from penstock.dsl.joins import join_tables, join_tables_by_foreign_key
 
+        if versioned_join not in (LATEST, COMPLETE):
+            raise ConfigError(
+                f"versioned_join at {caller()} must be {LATEST!r} or {COMPLETE!r}; got {versioned_join!r}"
+            )
+        if foreign_key is not None and versioned_join == COMPLETE:
+            raise ConfigError(
+                f"the join at {caller()} is by a foreign key, for which there is no versioned_join={COMPLETE!r}; leave "
+                "one of the two out"
+            )
         if foreign_key is not None:
             return join_tables_by_foreign_key(kind, self, other, foreign_key, joiner, value, given, name)
-        return join_tables(kind, self, other, joiner, value, given, name)
+        return join_tables(kind, self, other, joiner, value, given, name, versioned_join == COMPLETE)
 
     # --- inside --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggreg
 from penstock.ops.base import Operator, PassThrough
 from penstock.ops.closing import Closing
 from penstock.ops.cogroup import CogroupInput, ObservedTime, OneTime, SideTimes
+from penstock.ops.complete_join import CompleteJoinSide, JoinedTable
 from penstock.ops.context import Context
 from penstock.ops.deduplicate import Deduplicate, KeyById, RestoreKey, Selector
 from penstock.ops.distinct import FirstOfSession, NoFold, SessionDistinct, WindowDistinct
@@ -46,12 +47,13 @@ from penstock.ops.stream_table_join import BufferedStreamTableJoin, GlobalTableJ
 from penstock.ops.suppress import Suppress
 from penstock.ops.table import TableFilter, TableMapValues, TableSource, TableStore, TableWriter, ToStream
 from penstock.ops.table_join import NEEDS, JoinLookup, TableJoinMerge, TableJoinSide
+from penstock.ops.version_times import VersionTimes
 from penstock.ops.versioned_table import VersionedTableStore
 from penstock.plan import nodes
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
-from penstock.plan.passes.stores import TableFacts
+from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
@@ -111,7 +113,9 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":
-            made[spec.name] = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
+            made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
+            if isinstance(store, VersionedStore):
+                store.remembers_deletions = spec.name in facts.joined_completely
     return list(made.values())
 
 
@@ -417,8 +421,20 @@ def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
     own, other = node.parents if is_left else node.parents[::-1]
     needs = NEEDS[node.kind] if is_left else NEEDS[node.kind].swapped()
     joiner = Joiner(at.caller(node.joiner), node.value, swapped=not is_left)
+    if node.is_complete:
+        return CompleteJoinSide(joiner, _joined_table(own, at), _joined_table(other, at), needs, at.sends_old)
     is_versioned = own in at.facts.versioned
     return TableJoinSide(at.name, at.context, joiner, lookup_of(other, at), needs, at.sends_old, is_versioned)
+
+
+def _joined_table(table: Node, at: Lowering) -> JoinedTable:
+    stores = [at.store(at.facts.stores[kept]) for kept in looked_up_tables(at.facts, table)]
+    return JoinedTable(
+        now=lookup_of(table, at, as_of=True),
+        before=lookup_of(table, at, as_of=True, before=True),
+        newest=lookup_of(table, at),
+        times=VersionTimes(at.context, [store for store in stores if isinstance(store, VersionedStore)]),
+    )
 
 
 def _join_window(node: nodes.JoinWindow, at: Lowering) -> JoinWindowStore:
@@ -495,11 +511,12 @@ def _respond(node: nodes.Respond, at: Lowering) -> Operator:
     return Respond(at.context, store, joiner, node.left, node.right, node.is_left)
 
 
-def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:
+def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = False) -> Lookup:
     """Where the values of a table can be looked up.
 
     Args:
         as_of: look versioned tables up as of the records' times.
+        before: look those up as they were before the record that is processed.
     """
     spec = at.facts.stores.get(table)
     if spec is not None and not isinstance(table, nodes.Suppress):
@@ -511,9 +528,9 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False) -> Lookup:
             return SessionLookup(at.context, store, spec.value)
         assert isinstance(store, KeyValueStore | VersionedStore)
         if as_of and isinstance(store, VersionedStore):
-            return VersionsLookup(at.context, store, spec.value)
+            return VersionsLookup(at.context, store, spec.value, before)
         return StoreLookup(at.context, store, spec.value)
-    above = [lookup_of(parent, at, as_of and table.inherits_versions) for parent in table.parents]
+    above = [lookup_of(parent, at, as_of and table.inherits_versions, before) for parent in table.parents]
     if isinstance(table, nodes.TableFilter):
         return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
     if isinstance(table, nodes.TableMapValues):

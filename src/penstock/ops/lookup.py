@@ -27,6 +27,7 @@ from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys, Values
+from penstock.state.versioned_puts import VersionedPuts
 from penstock.state.versioned_reads import Questions, versions_as_of
 
 UNKNOWN = -1
@@ -78,23 +79,43 @@ class StoreLookup(Lookup):
 
 
 class VersionsLookup(Lookup):
-    """In the table's own versioned store, as of each record's time (KIP-914)."""
+    """In the table's own versioned store, as of each record's time (KIP-914).
 
-    def __init__(self, context: Context, store: VersionedStore, value: Serde):
+    Args:
+        before: as the store was before it was given the record that caused what is looked up.
+    """
+
+    def __init__(self, context: Context, store: VersionedStore, value: Serde, before: bool = False):
         self._context = context
         self._store = store
         self._value = value
+        self._before = before
 
     def find(self, batch: Batch) -> Found:
         keys, codes = group_keys(batch.key.encoded())
-        puts, order = self._context.puts.get(self._store.name, (None, ()))
-        put_turns, own_turns = None, np.zeros(len(batch), np.int64)
-        if puts is not None and len(puts.codes) and len(batch):
-            put_turns, own_turns = ranks(order, batch.order, len(puts.codes), len(batch))
-        asked = Questions(codes, batch.timestamp, own_turns)
-        value = BytesColumn(versions_as_of(self._store, keys, asked, puts, put_turns), self._value)
+        turns = turns_of(self._context, self._store, batch, self._before)
+        asked = Questions(codes, batch.timestamp, turns.own)
+        value = BytesColumn(versions_as_of(self._store, keys, asked, turns.puts, turns.of_puts), self._value)
         missing = value.null_mask()
         return Found(batch, value, batch.timestamp if missing is None else np.where(missing, UNKNOWN, batch.timestamp))
+
+
+class Turns(NamedTuple):
+    """What a chunk puts into a versioned store, and when in the processing order."""
+
+    puts: VersionedPuts | None
+    of_puts: IntArray | None
+    """The turn of each put; None if there are none."""
+    own: IntArray
+    """The turn of each record that looks something up."""
+
+
+def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool = False) -> Turns:
+    """The turns of a chunk's puts into a store, and of records that look something up there."""
+    puts, order = context.puts.get(store.name, (None, ()))
+    if puts is None or not len(puts.codes) or not len(batch):
+        return Turns(puts, None, np.zeros(len(batch), np.int64))
+    return Turns(puts, *ranks(order, batch.order, len(puts.codes), len(batch), before))
 
 
 class WindowLookup(Lookup):

@@ -88,20 +88,26 @@ def written_windows(there: Binary, before: Values, changes: Changes, times: IntA
     return Written(keys, old, codes[count:], Values(changes.value.encoded(), changes.timestamp), changes.order, times)
 
 
-def ranks(written: Order, asked: Order, writes: int, questions: int) -> tuple[IntArray, IntArray]:
+def ranks(written: Order, asked: Order, writes: int, questions: int, before: bool = False) -> tuple[IntArray, IntArray]:
     """Numbers that are in the order of the places of writes and questions; a write is not behind a question at its
-    own place."""
+    own place.
+
+    Args:
+        before: a write is behind the questions at its own place, and behind all that come of it.
+    """
     first, other = written[0], asked[0]
     assert isinstance(first, np.ndarray)
     assert isinstance(other, np.ndarray)
     low = min(int(first.min()), int(other.min()))
     if _never_meet(first, other):
         return first - low, other - low
+    if before:
+        asked = asked[: len(written)]
     depth = max(len(written), len(asked))
     columns = zip(order_columns(written, writes, depth), order_columns(asked, questions, depth), strict=True)
     every = [np.concatenate(pair) for pair in columns]
     is_question = np.arange(writes + questions) >= writes
-    in_order = np.lexsort((is_question, *every[::-1]))
+    in_order = np.lexsort((~is_question if before else is_question, *every[::-1]))
     rank = np.empty(writes + questions, np.int64)
     rank[in_order] = np.arange(writes + questions)
     return rank[:writes], rank[writes:]

@@ -419,10 +419,20 @@ class TableJoin(Node):
     other_name: str
     value: Serde
     store: StoreSpec | None = None
+    is_complete: bool = False
+    """Whether results of the past are corrected (KIP-914)."""
 
     @property
     def joined(self) -> tuple[Node, ...]:
         return self.parents
+
+    @property
+    def materialized(self) -> bool:
+        return self.store is not None
+
+    @property
+    def inherits_versions(self) -> bool:  # type: ignore[override]
+        return self.is_complete
 
     is_table: ClassVar[bool] = True
 

@@ -24,6 +24,8 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
+        if isinstance(node, nodes.TableJoin) and node.is_complete:
+            _complete_join(node, facts)
         if isinstance(node, nodes.StreamTableJoin) and node.grace is not None:
             _grace_of_join(node, node.grace, facts)
         if isinstance(node, nodes.WindowAggregate):
@@ -97,19 +99,41 @@ def _internal_topics(declared: Sequence[Node]) -> None:
 
 
 def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -> None:
-    store = facts.stores[looked_up_tables(facts, node.table)[-1]]
-    if node.table not in facts.versioned or store.history_retention is None:
+    if node.table not in facts.versioned:
         raise TopologyError(
             f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table is not versioned: "
             "what was valid at a record's time is not known any more when the record has waited. Keep the table in a "
             "versioned store, with Materialized.as_versioned(name, history_retention=...), or join without grace"
         )
-    if grace > store.history_retention:
+    for table in looked_up_tables(facts, node.table):
+        store = facts.stores[table]
+        if store.history_retention is not None and grace > store.history_retention:
+            raise TopologyError(
+                f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table's store "
+                f"{store.name!r} keeps a history of {store.history_retention} ms; make the history retention at least "
+                "as long"
+            )
+
+
+def _complete_join(node: nodes.TableJoin, facts: TableFacts) -> None:
+    unversioned = [table for table in node.parents if table not in facts.versioned]
+    if unversioned:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table's store "
-            f"{store.name!r} keeps a history of {store.history_retention} ms; make the history retention at least as "
-            "long"
+            f"the join {node.name!r} at {node.where} is to be complete, but its {_side(node, unversioned[0])} table, "
+            f"made at {unversioned[0].where}, is not versioned: what it held before is not known any more when a "
+            "record comes out of order. Keep it in a versioned store, with Materialized.as_versioned(name, "
+            "history_retention=...), or join without versioned_join"
         )
+    if node.store is not None and not node.store.is_versioned:
+        raise TopologyError(
+            f"the join {node.name!r} at {node.where} is complete: it also sends corrected results of the past, which "
+            f"would take the places of the newest ones in the unversioned store {node.store.name!r}. Keep it with "
+            "Materialized.as_versioned(name, history_retention=...), or nowhere"
+        )
+
+
+def _side(node: nodes.TableJoin, table: Node) -> str:
+    return "left" if table is node.parents[0] else "right"
 
 
 def _suppressed_versions(node: Node) -> None:

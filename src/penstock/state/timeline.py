@@ -26,6 +26,10 @@ class Timeline:
     nothing before them, as versions that end where they begin. The deletion of the latest value at the very time of
     its put takes the value away and remembers nothing.
 
+    Args:
+        latest: the latest value, if there is one.
+        remembers_deletions: remember that deletion, too, as a version that ends where it begins.
+
     >>> key = Timeline()
     >>> key.put(b"v10", 10), key.put(b"v30", 30), key.put(b"v20", 20)
     (-1, -1, 30)
@@ -33,8 +37,9 @@ class Timeline:
     Version(value=b'v20', valid_from=20)
     """
 
-    def __init__(self, latest: Version | None = None) -> None:
+    def __init__(self, latest: Version | None = None, remembers_deletions: bool = False) -> None:
         self.latest = latest
+        self._remembers_deletions = remembers_deletions
         self.older: dict[int, Version] = {}
         """By the time at which they end."""
         self.changed: set[int] = set()
@@ -53,6 +58,8 @@ class Timeline:
         if latest is not None and timestamp >= latest.valid_from:
             if timestamp > latest.valid_from:
                 self._write(timestamp, latest)
+            elif value is None and self._remembers_deletions and timestamp not in self.older:
+                self._write(timestamp, Version(None, timestamp))
             self.latest = None if value is None else Version(value, timestamp)
             return VALID_TO_UNDEFINED
         place = bisect_right(self._ends, timestamp)

@@ -186,7 +186,7 @@ class VersionedPuts:
         latest = self.latest.data.take(pa.array(distinct)).to_pylist()
         begins = self.latest.timestamps[distinct].tolist()
         made = {
-            code: Timeline(None if value is None else Version(value, begin))
+            code: Timeline(None if value is None else Version(value, begin), self.store.remembers_deletions)
             for code, value, begin in zip(distinct.tolist(), latest, begins, strict=True)
         }
         both = np.concatenate([times, times - 1])  # a deletion also needs the version that ends at its very time

@@ -30,6 +30,8 @@ class TableFacts:
     """The names of the stores in which joins look values up."""
     looked_up_as_of: set[str] = field(default_factory=set)
     """The names of those versioned stores in which streams look up what was valid at a time."""
+    joined_completely: set[str] = field(default_factory=set)
+    """The names of the versioned stores of complete joins, and of their sides."""
     keeps_null_keys: frozenset[Node] = frozenset()
     """The repartitions that let records without a key through."""
 
@@ -55,7 +57,18 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
                 if is_asked:
                     _ask_for_old(facts, table, force=True)
                 _have_looked_up(facts, table)
+            if node.is_complete:
+                _join_completely(facts, node)
     return facts
+
+
+def _join_completely(facts: TableFacts, join: nodes.TableJoin) -> None:
+    """Have the versions of both sides looked up as of any time, and remembered for as long as they can be."""
+    for table in join.parents:
+        _have_looked_up_as_of(facts, table)
+        facts.joined_completely.update(looked_up_stores(facts, table))
+    if join.store is not None:
+        facts.joined_completely.add(join.store.name)
 
 
 def _ask_for_old(facts: TableFacts, table: Node, force: bool, asker: Node | None = None) -> bool:
@@ -98,7 +111,8 @@ def _have_looked_up_as_of(facts: TableFacts, table: Node) -> None:
     if table in facts.stores and facts.stores[table].is_versioned:
         facts.looked_up_as_of.add(facts.stores[table].name)
     elif table not in facts.stores and table.inherits_versions:
-        _have_looked_up_as_of(facts, table.parent)
+        for parent in table.parents:
+            _have_looked_up_as_of(facts, parent)
 
 
 def looked_up_tables(facts: TableFacts, table: Node) -> tuple[Node, ...]:

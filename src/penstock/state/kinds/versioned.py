@@ -161,6 +161,8 @@ class VersionedStore(SegmentedStore):
         interval = segment_interval or segment_interval_of(history_retention)
         super().__init__(name, history_retention, in_memory, interval)
         self._latest = TransactionalKeyValueStore()
+        self.remembers_deletions = False
+        """Whether a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
 
     def pieces(self) -> list[TransactionalKeyValueStore]:
         return [self._latest, *super().pieces()]
@@ -234,7 +236,7 @@ class VersionedStore(SegmentedStore):
         self.advance(timestamp)
         keys = Keys(pa.array([key], pa.binary()))
         located = self.latest(keys)
-        timeline = Timeline(_version(located.get(), 0))
+        timeline = Timeline(_version(located.get(), 0), self.remembers_deletions)
         self.load(timeline, keys, 0, np.array([timestamp - 1, timestamp]))
         before = timeline.latest
         valid_to = timeline.put(value, timestamp)
