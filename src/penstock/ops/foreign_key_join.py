@@ -219,7 +219,7 @@ class ForeignTableJoin(Operator):
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
         foreign, codes = group_keys(batch.key.encoded())
         written = self._context.written.get(self._store.name)
-        found = self._store.subscribers(foreign.data, None if written is None else written.keys)
+        found = self._store.subscribers(foreign, None if written is None else written.keys)
         if not len(found.keys):
             return None
         counts = np.bincount(found.foreign, minlength=len(foreign))

@@ -100,6 +100,10 @@ class TransactionalKeyValueStore:
         """The values of rows."""
         return self._table.values(rows)
 
+    def touch(self, rows: IntArray) -> None:
+        """Count rows as used, so that the next ``evict`` leaves them in memory."""
+        self._touched[rows] = True
+
     def look_up(self, keys: Keys) -> Values:
         """The values of distinct keys; no rows are made for them."""
         rows = self.seek(keys)

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, fixed_binary, slices, spans
+from penstock.arrays import Binary, IntArray, fixed_binary, hash64, slices, spans
+from penstock.state.database import Database
+from penstock.state.group_index import GroupIndex
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import after_prefix
@@ -28,26 +30,56 @@ class Subscribers(NamedTuple):
 
 
 class SubscriptionStore(KeyValueStore):
-    """The left values by foreign key and left key."""
+    """The left values by foreign key and left key.
 
-    def subscribers(self, foreign: Binary, more: Keys | None = None) -> Subscribers:
+    An index of the rows in memory by their foreign keys is made when it is first asked, and brought up to date then.
+    """
+
+    def __init__(self, name: str, in_memory: bool = False):
+        super().__init__(name, in_memory)
+        self._index = GroupIndex()
+        self._indexed = 0
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._index.nbytes
+
+    def subscribers(self, foreign: Keys, more: Keys | None = None) -> Subscribers:
         """The subscriptions to distinct foreign keys, and of the keys in ``more`` those to them, there or not."""
         piece = self._piece
         if piece.base is not None and not piece.is_all_here:
-            self._bring(foreign)
-        keys = piece.keys(np.flatnonzero(piece.present())).data
+            self._bring(foreign.data)
+        number, rows = self._fresh_index().rows_of(foreign.hashes)
+        wanted = piece.present()[rows]
         if more is not None:
-            keys = concat([keys, more.data]).unique()
-        owner, left = split_keys(keys)
-        number = pc.index_in(owner, foreign).fill_null(-1).to_numpy().astype(np.int64)
-        chosen = np.flatnonzero(number >= 0)
-        left = left.take(pa.array(chosen))
-        rank = np.empty(len(chosen), np.int64)
-        rank[pc.array_sort_indices(left).to_numpy()] = np.arange(len(chosen))
-        in_order = np.lexsort((rank, number[chosen]))
-        chosen = chosen[in_order]
-        found = Keys(keys.take(pa.array(chosen)))
-        return Subscribers(number[chosen], left.take(pa.array(in_order)), found, self.get(found))
+            wanted |= np.isin(rows, piece.seek(more))
+        number, rows = number[wanted], rows[wanted]
+        keys = piece.keys(rows)
+        owner, left = split_keys(keys.data)
+        same = pc.equal(owner, foreign.data.take(pa.array(number))).to_numpy(zero_copy_only=False)
+        rank = np.empty(len(left), np.int64)
+        rank[pc.array_sort_indices(left).to_numpy()] = np.arange(len(left))
+        chosen = np.lexsort((rank, number))
+        chosen = chosen[same[chosen]]  # another foreign key may have the same hash
+        rows = rows[chosen]
+        piece.touch(rows)
+        return Subscribers(number[chosen], left.take(pa.array(chosen)), keys.take(chosen), piece.get(rows))
+
+    def _fresh_index(self) -> GroupIndex:
+        rows = np.arange(self._indexed, len(self._piece.present()))
+        if rows.size:
+            owner, _ = split_keys(self._piece.keys(rows).data)
+            self._index.add(hash64(owner), rows)
+            self._indexed += rows.size
+        return self._index
+
+    def open(self, database: Database | None) -> None:
+        super().open(database)
+        self._index, self._indexed = GroupIndex(), 0
+
+    def evict(self, everything: bool = False) -> None:
+        super().evict(everything)
+        self._index, self._indexed = GroupIndex(), 0
 
     def _bring(self, foreign: Binary) -> None:
         """Bring what the disk has for foreign keys into memory."""
