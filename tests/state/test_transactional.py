@@ -197,3 +197,13 @@ def test_a_look_up_of_nothing_finds_nothing():
     store.put(rows, values_of([]))
     assert (rows.tolist(), store.get(rows).data.equals(binary()), list(store.scan())) == ([], True, [])
     assert isinstance(rows, np.ndarray)
+
+
+@pytest.mark.parametrize("others", [0, 1000])
+def test_a_row_that_was_written_twice_counts_as_one_change_among_few_rows_and_many(others):
+    store = TransactionalKeyValueStore()
+    put(store, {b"%d" % number: (b"0", 0) for number in range(others)})
+    store.commit()
+    put(store, {b"b": (b"1", 1), b"a": (b"1", 1)})
+    put(store, {b"a": (b"2", 2), b"c": (None, 2)})
+    assert changes_of(store.changes()) == {b"b": (b"1", 1), b"a": (b"2", 2), b"c": None}
