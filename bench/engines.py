@@ -37,6 +37,15 @@ class Engine(Protocol):
 
     name: str
 
+    def runs(self, workload: Workload) -> bool:
+        """Whether it can run a workload."""
+
+    def expected(self, workload: Workload) -> str:
+        """What ``expected.json`` calls the output of a workload by this engine's rules."""
+
+    def at_least(self, workload: Workload) -> float:
+        """How many times what Penstock costs it has to cost; 0 where nothing is promised."""
+
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         """Run a workload over inputs, which are made first if they are not there.
 
@@ -66,6 +75,15 @@ class Penstock:
         for topic in self.log.topics():
             if not topic.startswith(tuple(data.SETS)):  # a run that was killed left it
                 self.log.delete_topic(topic)
+
+    def runs(self, workload: Workload) -> bool:
+        return True
+
+    def expected(self, workload: Workload) -> str:
+        return workload.name
+
+    def at_least(self, workload: Workload) -> float:
+        return 0.0
 
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         sources = [data.fill_once(self.log, name, count) for name, count in inputs.items()]

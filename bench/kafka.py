@@ -77,6 +77,15 @@ class KafkaStreams:
         self._bootstrap = os.environ.get("BENCH_BOOTSTRAP", "127.0.0.1:39092")
         self._admin: Any = None
 
+    def runs(self, workload: Workload) -> bool:
+        return True
+
+    def expected(self, workload: Workload) -> str:
+        return workload.name
+
+    def at_least(self, workload: Workload) -> float:
+        return workload.at_least
+
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         sources = [self._loaded(name, count) for name, count in inputs.items()]
         sink = f"out-bench-{uuid.uuid4().hex[:8]}"

@@ -18,8 +18,9 @@ from bench.workloads import Inputs, Workload
 
 def measure(plan: Plan, workload: Workload) -> Section:
     """The marginal cost of a workload with all engines."""
-    engines = [plan.penstock, *plan.peers]
+    engines = [plan.penstock, *(peer for peer in plan.peers if peer.runs(workload))]
     few, many = ({name: plan.size(count) for name, count in inputs.items()} for inputs in (workload.few, workload.many))
+    promised = {engine.name: engine.at_least(workload) for engine in engines}
     measured = [(engine.name, engine, workload) for engine in engines]
     if workload.beside is not None:
         measured.append((workload.beside.title, plan.penstock, workload.beside))
@@ -33,7 +34,7 @@ def measure(plan: Plan, workload: Workload) -> Section:
     own = costs.pop(plan.penstock.name)
     beside = costs.pop(workload.beside.title) if workload.beside is not None else 0.0
     for name, cost in costs.items():
-        section.rows.append(_ratio(f"{name} / Penstock", cost, own, at_least, workload.at_least))
+        section.rows.append(_ratio(f"{name} / Penstock", cost, own, at_least, promised[name]))
     if workload.beside is not None:
         what = f"{workload.name} / {workload.beside.name}"
         section.rows.append(_ratio(what, own, beside, at_most, workload.at_most))
@@ -48,7 +49,9 @@ def _ratio(what: str, one: float, other: float, row: Callable[[str, float, float
 
 def _run(plan: Plan, engine: Engine, workload: Workload, inputs: Inputs) -> Run:
     run = engine.run(workload, inputs)
-    is_known = check(workload.name, sum(inputs.values()), run.digest, workload.is_exact and not workload.cache)
+    is_known = check(
+        engine.expected(workload), sum(inputs.values()), run.digest, workload.is_exact and not workload.cache
+    )
     verdict = "output as expected" if is_known else f"output not checked: {run.digest}"
     plan.say(f"{workload.title}, {_sizes(inputs)}, {engine.name}: {run.cost.cpu:.1f} CPU s; {verdict}")
     return run

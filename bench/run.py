@@ -16,6 +16,7 @@ from bench.engines import Penstock
 from bench.measure import RunError
 from bench.plan import Plan
 from bench.report import Section
+from bench.spark import SparkOperators
 from bench.workloads import WORKLOADS
 
 MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
@@ -40,13 +41,20 @@ PEERS = "PENSTOCK_BENCH_PEERS"
 def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None:
     """Measure WORKLOADS, by default all, print a table and write it into bench/RESULTS.md.
 
-    With PENSTOCK_BENCH_PEERS, the folder of a peers' harness, Kafka Streams is measured beside it.
+    Where Spark has an operator for the same it is measured beside it; with PENSTOCK_BENCH_PEERS, the folder of a peers'
+    harness, so is Kafka Streams.
     """
     console = Console(width=None if sys.stdout.isatty() else 120)
     sections = []
     try:
         with kafka.beside(os.environ.get(PEERS)) as peers:
-            plan = Plan(Penstock(work), peers, runs, quick, lambda text: console.print(text, style="dim"))
+            plan = Plan(
+                Penstock(work),
+                [*peers, SparkOperators(work)],
+                runs,
+                quick,
+                lambda text: console.print(text, style="dim"),
+            )
             for name, measure in MEASUREMENTS:
                 if not workloads or name in workloads:
                     sections.append(measure(plan))

@@ -1,9 +1,10 @@
 """A workload as the benchmark runs it: a process of its own, on Spark, over topics that it makes."""
 
 import pytest
-from bench.digest import Digest
+from bench.digest import Digest, check
 from bench.engines import Penstock
 from bench.measure import RunError
+from bench.spark import SparkOperators
 from bench.workloads import WORKLOADS
 
 WORKLOAD = next(workload for workload in WORKLOADS if workload.name == "W1" and workload.cache)
@@ -29,3 +30,16 @@ def test_a_work_folder_is_for_one_benchmark_at_a_time(tmp_path):
         Penstock(tmp_path)
 
     assert first.log.topics() == []
+
+
+@pytest.mark.slow
+def test_sparks_own_operator_drops_what_has_an_id_for_the_second_time(tmp_path):
+    spark = SparkOperators(tmp_path)
+    w4 = next(workload for workload in WORKLOADS if workload.name == "W4")
+
+    run = spark.run(w4, {"events": 100_000})
+
+    assert [workload.name for workload in WORKLOADS if spark.runs(workload)] == ["W4"]
+    assert check(spark.expected(w4), 100_000, run.digest, is_every_update=True)
+    assert run.cost.cpu > 1
+    assert [path.name for path in (tmp_path / "spark").iterdir()] == ["events-100000"]

@@ -15,7 +15,9 @@ from bench import data
 from penstock.arrays import partitions
 from penstock.testing import TopologyTestDriver
 
-MINUTE, GRACE = 60_000, 10_000
+MINUTE, GAP, GRACE = 60_000, 30_000, 10_000
+BYTES = ("W1", "W2", "W3")
+"""The workloads that do not look into their values."""
 EVERY_UPDATE = [workload for workload in WORKLOADS if not workload.cache]
 
 
@@ -49,8 +51,46 @@ def final_window_counts(placed):
     return results
 
 
+def session_counts(placed):
+    """The sessions that a record touches go, and one comes; the store forgets those that ended gap and grace ago."""
+    updates = []
+    for rows in placed:
+        sessions, stream_time, newest_end = defaultdict(list), -1, -1
+        for key, _, timestamp in rows:
+            stream_time = max(stream_time, timestamp)
+            known = [one for one in sessions[key] if one[1] > newest_end - GRACE - GAP]
+            near = [one for one in known if one[0] - GAP <= timestamp <= one[1] + GAP]
+            start, end = min([timestamp, *(one[0] for one in near)]), max([timestamp, *(one[1] for one in near)])
+            if end < stream_time - GRACE - GAP:
+                continue
+            count = 1 + sum(one[2] for one in near)
+            sessions[key] = sorted([one for one in known if one not in near] + [(start, end, count)])
+            newest_end = max(newest_end, end)
+            if (start, end) != (timestamp, timestamp):
+                updates += [(key, {"s": one[0], "e": one[1], "n": None}) for one in near]
+            updates.append((key, {"s": start, "e": end, "n": count}))
+    return updates
+
+
 def deduplicated(placed):
-    """An event is kept when none of its key and id was kept within ten minutes before or after it."""
+    """KIP-655: an event is kept when its key and id have no entry; entries go when they are older than ten minutes."""
+    out = []
+    for rows in placed:
+        entries, stream_time = {}, -1
+        for key, value, timestamp in rows:
+            event = json.loads(value)
+            stream_time = max(stream_time, timestamp)
+            entry = entries.get((key, event["id"]), -1)
+            if entry >= stream_time - 10 * MINUTE and abs(timestamp - entry) <= 10 * MINUTE:
+                continue
+            if timestamp >= stream_time - 10 * MINUTE:
+                entries[key, event["id"]] = timestamp
+            out.append((key, event))
+    return out
+
+
+def deduplicated_by_the_tutorial(placed):
+    """What Kafka Streams' tutorial does: no other of the key and id was kept within ten minutes before or after."""
     kept, out = defaultdict(list), []
     for key, value, timestamp in chain(*placed):
         event = json.loads(value)
@@ -155,6 +195,7 @@ RULES = {
     "W0": filtered,
     "W1": window_counts,
     "W2": final_window_counts,
+    "W3": session_counts,
     "W4": deduplicated,
     "W5": with_users,
     "W5v": with_users_as_of,
@@ -188,7 +229,7 @@ def test_a_workload_puts_out_what_the_rules_say(workload):
     driver = TopologyTestDriver(workload.topology(*topics, "out"), statestore_cache_max_bytes=0)
 
     for side, _, key, value, timestamp in in_time_order(*(rows for (rows,) in placed)):
-        value = value if workload.name in ("W1", "W2", "W3") else json.loads(value)
+        value = value if workload.name in BYTES else json.loads(value)
         driver.pipe_input(topics[side], key.decode(), value, timestamp)
 
     out = [(record.key.encode(), as_json(record.value)) for record in driver.read_output("out")]
@@ -207,10 +248,25 @@ def test_the_expected_figures_of_the_quick_sizes_follow_from_the_rules(workload)
     updates = RULES[workload.name](*placed)
     *by, summed = workload.result or [""]
     last = {(key, *(value[field] for field in by)): value[summed] for key, value in updates if summed}
+    values = [value for value in last.values() if value is not None]
 
-    found = Digest(len(updates), len(last), sum(last.values()))
+    found = Digest(len(updates), len(values), sum(values))
 
     assert check(workload.name, sum(map(len, chain(*placed))), found, workload.is_exact)
+
+
+def test_the_tutorials_rule_keeps_as_many_events_as_that_of_kip_655():
+    placed = placed_set("events", 100_000, 2)
+
+    assert deduplicated_by_the_tutorial(placed) == deduplicated(placed)
+    assert check("W4", 100_000, Digest(len(deduplicated(placed))), is_every_update=True)
+
+
+def test_sparks_own_operator_keeps_each_id_once():
+    (rows,) = placed_set("events", 100_000, 1)
+    ids = {json.loads(value)["id"] for _, value, _ in rows}
+
+    assert check("W4 by Spark", 100_000, Digest(len(ids)), is_every_update=True)
 
 
 def test_another_output_than_expected_is_an_error():
