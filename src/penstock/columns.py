@@ -180,6 +180,9 @@ class NumberColumn(Column):
                 values[i] = None
         return values
 
+    def where(self, keep: BoolArray) -> Column:
+        return NumberColumn(self.numbers, self.serde, keep if self.valid is None else keep & self.valid)
+
     def arrow(self) -> Any:
         return pa.array(self.numbers, mask=None if self.valid is None else ~self.valid)
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, nulls
+from penstock.arrays import Binary, IntArray, concat, nulls
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn, Column
 from penstock.ops.aggregate import WindowAggregate
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
-from penstock.ops.session import SessionAggregate, Updates
-from penstock.ops.session_fold import SessionFold
+from penstock.ops.session import AtOnce, SessionAggregate, Updates
+from penstock.ops.session_fold import FoldedRuns, SessionFold
 from penstock.ops.session_runs import Runs
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls
@@ -53,6 +53,13 @@ class FirstOfSession(SessionFold):
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
         return found[0] if found else value
 
+    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns:
+        values = concat([stored, mark_nulls(batch.value.encoded())])
+        first = np.flatnonzero(runs.number == 1)[np.cumsum(runs.number == 1) - 1]
+        source = np.where(runs.base >= 0, runs.base, len(stored) + runs.row[first])
+        kept = BytesColumn(values.take(pa.array(source)), BYTES)
+        return FoldedRuns(kept, kept)
+
     def keys(self, batch: Batch) -> Sequence[Any]:
         return range(len(batch))
 
@@ -70,8 +77,11 @@ class FirstOfSession(SessionFold):
 class SessionDistinct(SessionAggregate):
     """The records that begin a session; those that extend or merge sessions are none of them."""
 
-    def _changes(self, batch: Batch, updates: Updates, runs: Runs | None) -> Changes | None:
-        rows = np.sort(np.array(updates.fresh, np.int64))
+    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
+        rows = np.array(updates.fresh, np.int64)
+        if at_once is not None:
+            rows = np.concatenate([rows, at_once.runs.row[~at_once.runs.goes_on]])
+        rows = np.sort(rows)
         if not len(rows):
             return None
         wide = batch.take(rows)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, concat
+from penstock.arrays import Binary, IntArray, concat
 from penstock.batch import Batch, Changes
-from penstock.columns import Column, NumberColumn, WindowedColumn
+from penstock.columns import Column, WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
@@ -22,10 +22,10 @@ from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
-from penstock.ops.session_fold import CountSessions, SessionFold
-from penstock.ops.session_runs import Bounds, Runs, count_runs
+from penstock.ops.session_fold import FoldedRuns, SessionFold
+from penstock.ops.session_runs import Bounds, Runs, runs_of
 from penstock.ops.written import written_windows
-from penstock.serdes import INT, SessionWindowedSerde
+from penstock.serdes import SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
@@ -63,6 +63,37 @@ class Updates:
         self.end.append(end)
         self.new.append(new)
         self.old.append(old)
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What came of the records of the keys that could be worked out at once."""
+
+    runs: Runs
+    folded: FoldedRuns
+
+    def entries(self) -> Entries:
+        """The sessions that there are now and are new."""
+        runs, last = self.runs, self.runs.last
+        return Entries(runs.owner, runs.end[last], runs.start[last], self.folded.new.take(last).encoded())
+
+    def bounds(self, removes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """For each session that goes, then for each that comes: the row, the start, the end."""
+        runs = self.runs
+        return (
+            np.concatenate([runs.row[removes], runs.row]),
+            np.concatenate([runs.start_before[removes], runs.start]),
+            np.concatenate([runs.end_before[removes], runs.end]),
+        )
+
+    def values(self, removes: IntArray, with_replaced: bool) -> tuple[Column, Column]:
+        """For each session that goes, then for each that comes: the new and the old value."""
+        runs, every = self.runs, np.arange(len(self.runs.row))
+        is_replaced = runs.goes_on & (runs.start == runs.end) & with_replaced
+        gone = np.ones(len(removes), np.bool_)
+        places = np.concatenate([removes, every])
+        new = self.folded.new.take(places).where(np.concatenate([~gone, np.ones(len(every), np.bool_)]))
+        return new, self.folded.before.take(places).where(np.concatenate([gone, is_replaced]))
 
 
 class SessionAggregate(Operator):
@@ -107,24 +138,25 @@ class SessionAggregate(Operator):
         earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
         unseen_from = None if self._closing is None else self._closing.closed_before
         loaded = self._store.load(keys, earliest, unseen_from)
-        updates, runs = Updates(self._cache is not None), None
-        if isinstance(self._fold, CountSessions) and self._closing is None:
-            counts = self._fold.numbers(loaded.entries.data)
-            runs = count_runs(groups, loaded.entries, counts, bounds, self._gap, self._cache is not None)
-            updates.late += runs.dropped.tolist()
-        others = np.arange(len(batch)) if runs is None else np.flatnonzero(~runs.is_simple[groups.group])
-        live = self._live(loaded, None if runs is None else ~runs.is_simple)
+        updates = Updates(self._cache is not None)
+        at_once = self._at_once(batch, groups, loaded, bounds)
+        is_simple = np.zeros(len(groups), np.bool_)
+        if at_once is not None:
+            updates.late += at_once.runs.dropped.tolist()
+            is_simple = at_once.runs.is_simple
+        others = np.flatnonzero(~is_simple[groups.group])
+        live = self._live(loaded, np.flatnonzero(~is_simple))
         process(self._fold, self._gap, groups, others, live, batch, bounds, updates)
         self._count(batch, updates)
         time_before = self._store.observed_stream_time
-        self._write(loaded, updates, live, runs, unseen_from)
+        self._write(loaded, updates, live, at_once, unseen_from)
         self._store.advance(int(bounds.timestamps.max()))
-        changes = self._changes(batch, updates, runs)
+        changes = self._changes(batch, updates, at_once)
         if changes is not None and self._store.name in self._context.looked_up:
             self._note(loaded, changes, bounds, batch, time_before)
         if self._closing is None:
             return self._emit(changes)
-        return self._close(self._closing, batch, bounds.closed_at, updates)
+        return self._close(self._closing, batch, bounds.closed_at, updates, at_once)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
@@ -142,14 +174,18 @@ class SessionAggregate(Operator):
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _live(self, loaded: Loaded, chosen: BoolArray | None) -> dict[int, list[Session]]:
-        """The sessions that chosen keys, or all, have in the store, by the numbers of the keys."""
-        numbers = np.arange(len(loaded.keys)) if chosen is None else np.flatnonzero(chosen)
+    def _at_once(self, batch: Batch, groups: Groups, loaded: Loaded, bounds: Bounds) -> AtOnce | None:
+        runs = runs_of(groups, loaded.entries, bounds, self._gap, self._closing is not None)
+        folded = self._fold.along(runs, loaded.entries.data, batch)
+        return None if folded is None else AtOnce(runs, folded)
+
+    def _live(self, loaded: Loaded, numbers: IntArray) -> dict[int, list[Session]]:
+        """The sessions that keys of these numbers have in the store."""
         live: dict[int, list[Session]] = {number: [] for number in numbers.tolist()}
-        entries, places = loaded.entries, np.arange(len(loaded.entries))
-        if chosen is not None:
-            places = np.flatnonzero(chosen[entries.row])
-            entries = entries.take(places)
+        chosen = np.zeros(len(loaded.keys), np.bool_)
+        chosen[numbers] = True
+        places = np.flatnonzero(chosen[loaded.entries.row])
+        entries = loaded.entries.take(places)
         ends, starts = entries.first.tolist(), entries.second.tolist()
         columns = (entries.row.tolist(), ends, starts, self._fold.load(entries.data), places.tolist())
         for owner, *session in zip(*columns, strict=True):
@@ -171,7 +207,7 @@ class SessionAggregate(Operator):
         loaded: Loaded,
         updates: Updates,
         live: dict[int, list[Session]],
-        runs: Runs | None,
+        at_once: AtOnce | None,
         unseen_from: int | None,
     ) -> None:
         removed = np.zeros(len(loaded.entries), np.bool_)
@@ -179,24 +215,24 @@ class SessionAggregate(Operator):
         rows = [(number, *session[:3]) for number, sessions in live.items() for session in sessions if session[3] < 0]
         owner, end, start, aggregates = zip(*rows, strict=True) if rows else ((), (), (), ())
         new = Entries(_ints(owner), _ints(end), _ints(start), self._fold.column(list(aggregates)).encoded())
-        if runs is not None:
-            removed[runs.removed] = True
-            new = new.join(Entries(runs.owner, runs.end, runs.start, INT.encode_numbers(runs.count, None)))
+        if at_once is not None:
+            removed[at_once.runs.removed] = True
+            new = new.join(at_once.entries())
         self._store.write(loaded, removed, new, unseen_from)
 
-    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, updates: Updates) -> Changes | None:
+    def _close(
+        self, closing: Closing, batch: Batch, closed_at: IntArray, updates: Updates, at_once: AtOnce | None
+    ) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""
         if not closing.is_due():
             return None
         closed_before = closing.closed_before
         closing.done(closed_at)
-        gone = [(row, session) for row, session in updates.gone if session[0] >= closed_before]
-        rows, ends = _ints([row for row, _ in gone]), _ints([session[0] for _, session in gone])
-        closed_by = closing.closed_by(closed_at, ends)
-        places = np.flatnonzero(closed_by < rows)
-        row, end, start = closed_by[places], ends[places], _ints([gone[place][1][1] for place in places.tolist()])
+        rows, start, end, data = self._gone(updates, at_once, closed_before)
+        row = closing.closed_by(closed_at, end)
+        places = np.flatnonzero(row < rows)
+        row, start, end, data = row[places], start[places], end[places], data.take(pa.array(places))
         keys = batch.key.encoded().take(pa.array(rows[places]))
-        data = self._fold.column([gone[place][1][2] for place in places.tolist()]).encoded()
         found = self._store.of_times(max(closed_before, 0), int(closed_at[-1]) - 1)
         if found is not None:
             entries = found.entries
@@ -206,19 +242,39 @@ class SessionAggregate(Operator):
             data = concat([data, entries.data])
         return closing.results(batch, row, keys, start, end, data, end)
 
+    def _gone(
+        self, updates: Updates, at_once: AtOnce | None, since: int
+    ) -> tuple[IntArray, IntArray, IntArray, Binary]:
+        """The sessions that went away and ended at some time or later: rows, starts, ends, aggregates."""
+        gone = [(row, session) for row, session in updates.gone if session[0] >= since]
+        rows = _ints([row for row, _ in gone])
+        start, end = _ints([session[1] for _, session in gone]), _ints([session[0] for _, session in gone])
+        data = self._fold.column([session[2] for _, session in gone]).encoded()
+        if at_once is None:
+            return rows, start, end, data
+        runs = at_once.runs
+        went = np.flatnonzero(runs.goes_on & (runs.end_before >= since))
+        return (
+            np.concatenate([rows, runs.row[went]]),
+            np.concatenate([start, runs.start_before[went]]),
+            np.concatenate([end, runs.end_before[went]]),
+            concat([data, at_once.folded.before.take(went).encoded()]),
+        )
+
     def _windowed(self, key: Column, start: IntArray, end: IntArray) -> WindowedColumn:
         return WindowedColumn(key, start, end, self._serde)
 
-    def _changes(self, batch: Batch, updates: Updates, runs: Runs | None) -> Changes | None:
+    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
         """All updates in order, old values with them."""
         rows, start, end = _ints(updates.row), _ints(updates.start), _ints(updates.end)
         new, old = self._fold.column(updates.new), self._fold.column(updates.old)
-        if runs is not None:
-            counted = runs.updates
-            rows = np.concatenate([counted.row, rows])
-            start, end = np.concatenate([counted.start, start]), np.concatenate([counted.end, end])
-            new = NumberColumn(counted.new, INT, counted.has_new).join([new])
-            old = NumberColumn(counted.old, INT, counted.has_old).join([old])
+        if at_once is not None:
+            removes = at_once.runs.removes()
+            some_rows, some_start, some_end = at_once.bounds(removes)
+            rows = np.concatenate([some_rows, rows])
+            start, end = np.concatenate([some_start, start]), np.concatenate([some_end, end])
+            some_new, some_old = at_once.values(removes, updates.with_replaced)
+            new, old = some_new.join([new]), some_old.join([old])
         if not len(rows):
             return None
         order = np.argsort(rows, kind="stable")

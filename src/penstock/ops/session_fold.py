@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.fold import Keeper
+from penstock.ops.session_runs import Runs
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
+
+
+class FoldedRuns(NamedTuple):
+    """The aggregates of the sessions that records join, in the order of the runs."""
+
+    new: Column
+    before: Column
+    """Without the record; meaningless where the record begins the session."""
 
 
 class SessionFold(ABC):
@@ -38,6 +48,14 @@ class SessionFold(ABC):
     @abstractmethod
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
         """The aggregate of a record and the sessions it joins; all as they are kept while a loop runs."""
+
+    @abstractmethod
+    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns | None:
+        """The aggregates along runs of records; None when a function failed or took an aggregate away.
+
+        Args:
+            stored: the aggregates of the stored sessions.
+        """
 
     @abstractmethod
     def keys(self, batch: Batch) -> Sequence[Any]:
@@ -67,6 +85,13 @@ class CountSessions(SessionFold):
 
     def fold(self, key: Any, value: Any, found: list[int]) -> int:
         return sum(found) + 1
+
+    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns:
+        begin = np.zeros(len(runs.base), np.int64)
+        goes_on = runs.base >= 0
+        begin[goes_on] = self.numbers(stored)[runs.base[goes_on]]
+        count = begin + runs.number
+        return FoldedRuns(NumberColumn(count, INT), NumberColumn(count - 1, INT))
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         return range(len(batch))
@@ -117,6 +142,24 @@ class UserSessions(SessionFold):
             aggregate = self._merge(key, aggregate, self._keeper.read(other))
         result = self._add(key, value, aggregate)
         return None if result is None else self._keeper.write(result)
+
+    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns | None:
+        base = runs.base[runs.number == 1]
+        begin = iter(self.load(stored.take(pa.array(base, mask=base < 0))))
+        keys, values, fold = self.keys(batch), self.values(batch), self.fold
+        new: list[Any] = []
+        before: list[Any] = []
+        for row, number in zip(runs.row.tolist(), runs.number.tolist(), strict=True):
+            current = next(begin) if number == 1 else new[-1]
+            before.append(current)
+            try:
+                result = fold(keys[row], values[row], [] if current is None else [current])
+            except Exception:
+                return None
+            if result is None:
+                return None
+            new.append(result)
+        return FoldedRuns(self.column(new), self.column(before))
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         return batch.key.decoded()

@@ -39,35 +39,38 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Updates of counts of sessions: new and old ones, and whether there is such a count."""
-
-    row: IntArray
-    start: IntArray
-    end: IntArray
-    new: IntArray
-    has_new: BoolArray
-    old: IntArray
-    has_old: BoolArray
-
-
-@dataclass(frozen=True, slots=True)
 class Runs:
-    """The sessions of the simple keys."""
+    """The sessions of the simple keys, record by record.
+
+    The arrays from ``row`` to ``base`` are about the records that join sessions, by key and in order.
+    """
 
     is_simple: BoolArray
     """For each key."""
-    updates: Counted
-    """Of each record: the session that it extends goes, then there is the new one."""
-    removed: IntArray
-    """The sessions of the store that went away."""
-    owner: IntArray
+    row: IntArray
     start: IntArray
     end: IntArray
-    count: IntArray
-    """The sessions that there are now and are new."""
+    goes_on: BoolArray
+    """Whether the record joins a session that there is."""
+    start_before: IntArray
+    end_before: IntArray
+    """The bounds of that session."""
+    number: IntArray
+    """1 for the first of the chunk's records in a session, 2 for the next."""
+    base: IntArray
+    """The place of the session in the store with which the session began, -1 for none."""
+    last: IntArray
+    """Which of these records are the last ones of their sessions."""
+    owner: IntArray
+    """The keys of these."""
+    removed: IntArray
+    """The sessions of the store that went away."""
     dropped: IntArray
     """The rows of records that are too late."""
+
+    def removes(self) -> IntArray:
+        """The records that take a session away, and do not just replace it."""
+        return np.flatnonzero(self.goes_on & (self.start < self.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +81,23 @@ class _Stored:
     """-1 for none."""
     start: IntArray
     end: IntArray
-    count: IntArray
     are_several: BoolArray
     """Keys that have more than one."""
 
 
-def count_runs(groups: Groups, stored: Entries, counts: IntArray, bounds: Bounds, gap: int, replaced: bool) -> Runs:
-    """The counts of the sessions of all simple keys.
+def runs_of(groups: Groups, stored: Entries, bounds: Bounds, gap: int, keeps_unseen: bool) -> Runs:
+    """The sessions of all simple keys.
 
     Args:
         groups: the records by key.
         stored: the sessions in the store.
-        counts: their counts.
         bounds: what decides over each record.
         gap: of the sessions.
-        replaced: whether a session that is replaced at its very bounds counts as old value of the new one.
+        keeps_unseen: whether sessions stay in the store that are not visible any more.
     """
     at, first = bounds.take(groups.order), groups.starts
     time, late = at.timestamps, at.timestamps < at.closed_at
-    have = _stored(groups, stored, counts, at, gap)
+    have = _stored(groups, stored, at, gap)
     before_all, behind_all = int(time.min()) - gap - 1, int(time.max()) + gap + 1
     end = np.maximum(groups.running_max(np.where(late, before_all, time)), have.end[groups.group])
     end_before = np.append(_NEVER, end[:-1])
@@ -106,9 +107,9 @@ def count_runs(groups: Groups, stored: Entries, counts: IntArray, bounds: Bounds
     begins = groups.is_first() | ~(goes_on | late)
     run, run_first = np.cumsum(begins) - 1, np.flatnonzero(begins)
     with_stored = first[goes_on[first]]
-    base_start, base_count = np.full(len(run_first), -_NEVER), np.zeros(len(run_first), np.int64)
+    base, base_start = np.full(len(run_first), -1), np.full(len(run_first), -_NEVER)
+    base[run[with_stored]] = have.place[groups.group[with_stored]]
     base_start[run[with_stored]] = have.start[groups.group[with_stored]]
-    base_count[run[with_stored]] = have.count[groups.group[with_stored]]
     start = np.minimum(-groups.running_max(np.where(late, -behind_all, -time), begins), base_start[run])
     start_before = np.append(0, start[:-1])
     start_before[first] = have.start
@@ -120,21 +121,34 @@ def count_runs(groups: Groups, stored: Entries, counts: IntArray, bounds: Bounds
     wrong |= ~late & goes_on & (time + gap < start_before)
     wrong |= late & is_open & (time < start_before) & (time + gap >= start_before)
     wrong |= late & (end_of_other >= at.closed_at)
+    if keeps_unseen:
+        wrong |= time < at.visible_from
     is_simple = ~have.are_several & (np.add.reduceat(wrong.astype(np.int64), first) == 0)
 
     joined = np.cumsum(joins)
     joined_in_run: IntArray = joined - (joined - joins)[run_first][run]
-    count = joined_in_run + base_count[run]
     simple = is_simple[groups.group]
     chosen = np.flatnonzero(simple & joins)
-    last = np.flatnonzero(simple & np.append(begins[1:], True) & (joined_in_run > 0))
+    is_last = np.append(run[chosen][1:] != run[chosen][:-1], True)[: len(chosen)]
     goes = with_stored[is_simple[groups.group[with_stored]] & (np.add.reduceat(joins, run_first)[run[with_stored]] > 0)]
-    updates = _updates(groups.order, (start, end, count), (start_before, end_before), goes_on, chosen, replaced)
-    removed, dropped = have.place[groups.group[goes]], groups.order[simple & ~joins]
-    return Runs(is_simple, updates, removed, groups.group[last], start[last], end[last], count[last], dropped)
+    return Runs(
+        is_simple,
+        groups.order[chosen],
+        start[chosen],
+        end[chosen],
+        goes_on[chosen],
+        start_before[chosen],
+        end_before[chosen],
+        joined_in_run[chosen],
+        base[run[chosen]],
+        np.flatnonzero(is_last),
+        groups.group[chosen][is_last],
+        have.place[groups.group[goes]],
+        groups.order[simple & ~joins],
+    )
 
 
-def _stored(groups: Groups, stored: Entries, counts: IntArray, at: Bounds, gap: int) -> _Stored:
+def _stored(groups: Groups, stored: Entries, at: Bounds, gap: int) -> _Stored:
     count = len(groups)
     earliest = np.minimum.reduceat(at.timestamps, groups.starts) - gap
     matters = stored.first >= np.maximum(earliest, at.visible_from[groups.starts])[stored.row]
@@ -142,32 +156,6 @@ def _stored(groups: Groups, stored: Entries, counts: IntArray, at: Bounds, gap: 
     owner = stored.row[places]
     place = np.full(count, -1, np.int64)
     place[owner] = places
-    start, end, number = np.full(count, _NEVER), np.full(count, _NEVER), np.zeros(count, np.int64)
-    start[owner], end[owner], number[owner] = stored.second[places], stored.first[places], counts[places]
-    return _Stored(place, start, end, number, np.bincount(owner, minlength=count) > 1)
-
-
-def _updates(
-    order: IntArray,
-    after: tuple[IntArray, IntArray, IntArray],
-    before: tuple[IntArray, IntArray],
-    goes_on: BoolArray,
-    chosen: IntArray,
-    replaced: bool,
-) -> Counted:
-    """For each chosen record the removal of the session that it extends, then the session that there is."""
-    start, end, count = (column[chosen] for column in after)
-    start_before, end_before = (column[chosen] for column in before)
-    removes = np.flatnonzero(goes_on[chosen] & (start < end))
-    row = order[chosen]
-    is_replaced = goes_on[chosen] & (start == end) & replaced
-    zeros, yes = np.zeros(len(removes), np.int64), np.ones(len(removes), np.bool_)
-    return Counted(
-        np.concatenate([row[removes], row]),
-        np.concatenate([start_before[removes], start]),
-        np.concatenate([end_before[removes], end]),
-        np.concatenate([zeros, count]),
-        np.concatenate([~yes, np.ones(len(row), np.bool_)]),
-        np.concatenate([count[removes] - 1, count - 1]),
-        np.concatenate([yes, is_replaced]),
-    )
+    start, end = np.full(count, _NEVER), np.full(count, _NEVER)
+    start[owner], end[owner] = stored.second[places], stored.first[places]
+    return _Stored(place, start, end, np.bincount(owner, minlength=count) > 1)
