@@ -797,6 +797,12 @@ def stream_join_with_itself(builder: StreamsBuilder) -> None:
     numbers.outer_join(numbers, pair, JoinWindows.of_time_difference_with_no_grace(3), value=str).to("out")
 
 
+@timed
+def stream_join_with_itself_behind_new_keys(builder: StreamsBuilder) -> None:
+    numbers = stream(builder).flat_map(lambda key, value: [("x", value), ("x", value)], key=str, value=int)
+    numbers.outer_join(numbers, pair, JoinWindows.of_time_difference_with_no_grace(3), value=str).to("out")
+
+
 # --- the tests -------------------------------------------------------------------------------------------------------
 
 UNCACHED = {"statestore_cache_max_bytes": 0}

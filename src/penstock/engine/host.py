@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.engine.layout import Layout, TaskId
 from penstock.engine.manifest import Manifests
+from penstock.engine.reader import Reader
 from penstock.engine.task import Task
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import PenstockError
@@ -27,7 +28,7 @@ class TaskHost:
 
     Args:
         folder: where the tasks' databases are on this machine; None to keep all state in memory.
-        by_arrival: take records in the order of their arrival, where the log knows it.
+        reader: gives tasks their input; tests have another.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class TaskHost:
         log: Log,
         storage: Storage,
         folder: Path | None,
-        by_arrival: bool = False,
+        reader: type[Reader] = Reader,
     ):
         self._topology = topology
         self._layout = layout
@@ -47,7 +48,7 @@ class TaskHost:
         self._storage = storage
         self._manifests = Manifests(storage)
         self._folder = folder
-        self._by_arrival = by_arrival
+        self._reader = reader
         self._tasks: dict[str, Task] = {}
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
@@ -105,9 +106,7 @@ class TaskHost:
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)
         folder = None if self._folder is None else self._folder / name
-        task = Task(
-            id_, self._topology, self._layout, self._settings, self._log, self._storage, folder, self._by_arrival
-        )
+        task = Task(id_, self._topology, self._layout, self._settings, self._log, self._storage, folder, self._reader)
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task

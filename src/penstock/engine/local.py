@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator, Ends
 from penstock.engine.host import TaskHost
+from penstock.engine.reader import Reader
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
@@ -18,7 +19,7 @@ class LocalApplication:
 
     Args:
         folder: where databases are kept; None to keep all state in memory.
-        by_arrival: take records in the order of their arrival, where the log knows it.
+        reader: gives tasks their input; tests have another.
     """
 
     def __init__(
@@ -29,12 +30,12 @@ class LocalApplication:
         log: Log,
         storage: Storage,
         folder: Path | None = None,
-        by_arrival: bool = False,
+        reader: type[Reader] = Reader,
     ):
         self.coordinator = Coordinator(topology, application_id, settings, log, storage)
         self.coordinator.sweep()
         layout = self.coordinator.layout
-        self.host = TaskHost(topology, layout, settings, log, storage, folder, by_arrival)
+        self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.coordinator.runner = self
 
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:

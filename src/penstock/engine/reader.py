@@ -58,6 +58,7 @@ class Input:
         return np.concatenate(parts)[:records]
 
     def arrivals(self, records: int) -> IntArray:
+        """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
         parts = [piece.arrival for piece in self._waiting if piece.arrival is not None] or [np.zeros(0, np.int64)]
         return np.concatenate(parts)[:records]
 
@@ -91,16 +92,15 @@ class Reader:
     """Gives a task its input, chunk by chunk.
 
     Where a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
-    Streams; ``by_arrival`` takes the order in which they arrived instead, where the log knows it.
+    Streams.
 
     >>> Reader([], 100).next_chunk() is None
     True
     """
 
-    def __init__(self, inputs: Sequence[Input], chunk_records: int, by_arrival: bool = False):
+    def __init__(self, inputs: Sequence[Input], chunk_records: int):
         self.inputs = list(inputs)
         self._chunk_records = chunk_records
-        self._by_arrival = by_arrival
         self._position = 0
         self._origins: list[_Piece] = []
 
@@ -112,44 +112,39 @@ class Reader:
         if not ready:
             return None
         chunk = Chunk()
-        if len(ready) == 1:
-            count = min(ready[0].waiting, self._chunk_records)
-            positions = [np.arange(self._position, self._position + count)]
-            counts = [count]
-        else:
-            counts, positions = self._interleave(ready)
-        if self._by_arrival:
-            positions = [one.arrivals(count) for one, count in zip(ready, counts, strict=True)]
-        for one, count, position in zip(ready, counts, positions, strict=True):
+        counts, orders = self._next(ready)
+        for one, count, order in zip(ready, counts, orders, strict=True):
             if count:
-                self._add(chunk, one, one.take(count), position)
+                self._add(chunk, one, one.take(count), order)
         self._position += sum(counts)
         return chunk
 
-    def _interleave(self, ready: list[Input]) -> tuple[list[int], list[IntArray]]:
-        """How many records of each input come next, and the positions of each.
+    def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
+        """How many records of each input come next, and the places of each in the processing order."""
+        if len(ready) == 1:
+            count = min(ready[0].waiting, self._chunk_records)
+            return [count], [(np.arange(self._position, self._position + count),)]
+        taken = self._interleaved(ready)
+        positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
+        return [len(p) for p in positions], [(p,) for p in positions]
+
+    def _interleaved(self, ready: list[Input]) -> IntArray:
+        """Of which inputs the next records are, one after the other.
 
         The input whose head is lowest goes first, so a record goes with the highest timestamp before it in its input.
         Nothing is taken beyond the end of what waits of an input that may have more.
         """
-        if self._by_arrival:
-            times = [one.arrivals(self._chunk_records) for one in ready]
-        else:
-            times = [_times_of(one, self._chunk_records) for one in ready]
-        every = np.concatenate(times)
+        times = [_times_of(one, self._chunk_records) for one in ready]
         which = np.repeat(np.arange(len(ready)), [len(t) for t in times])
-        order = np.argsort(every, kind="stable")
-        full = [i for i, one in enumerate(ready) if one.waiting >= self._chunk_records]
-        cut = len(order)
-        for i in full:
-            cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
-        cut = min(cut, self._chunk_records)
-        taken = which[order[:cut]]
-        positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
-        return [len(p) for p in positions], positions
+        order = np.argsort(np.concatenate(times), kind="stable")
+        cut = min(len(order), self._chunk_records)
+        for i, one in enumerate(ready):
+            if one.waiting >= self._chunk_records:
+                cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
+        return which[order[:cut]]
 
-    def _add(self, chunk: Chunk, one: Input, pieces: list[Records], position: IntArray) -> None:
-        batch = _batch(one, pieces, position)
+    def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
+        batch, position = _batch(one, pieces, order), order[0]
         before = chunk.batches.get(one.source)
         if before is not None:
             batch = merge([before, batch])
@@ -232,16 +227,16 @@ class _Piece:
         return Origin(self.topic, self.partition, self.records.offset + row, key, value, timestamp)
 
 
-def _batch(one: Input, pieces: list[Records], position: IntArray) -> Batch:
+def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:
     key = BytesColumn(concat([piece.key for piece in pieces]), one.key)
     value = BytesColumn(concat([piece.value for piece in pieces]), one.value)
     timestamp = pieces[0].timestamp if len(pieces) == 1 else np.concatenate([piece.timestamp for piece in pieces])
     headers = _headers(pieces)
     placed = Placement(one.partition, one.partitions) if all(piece.placed for piece in pieces) else None
     if not one.changes:
-        return Batch(key, value, timestamp, (position,), headers, placed)
+        return Batch(key, value, timestamp, order, headers, placed)
     old = BytesColumn(concat([piece.old for piece in pieces]), one.value)
-    return Changes(key, value, timestamp, (position,), headers, placed, old)
+    return Changes(key, value, timestamp, order, headers, placed, old)
 
 
 def _headers(pieces: list[Records]) -> Any:

@@ -40,7 +40,7 @@ class Task:
         log: Log,
         storage: Storage,
         folder: Path | None,
-        by_arrival: bool = False,
+        reader: type[Reader] = Reader,
     ):
         self.id = id_
         self.sub = topology.sub_topologies[id_.sub]
@@ -50,9 +50,9 @@ class Task:
         self._settings = settings
         self._log = log
         self._storage = storage
-        self._by_arrival = by_arrival
+        self._new_reader = reader
         self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
-        self._reader = Reader([], settings.chunk_records)
+        self._reader = reader([], settings.chunk_records)
         on_error = settings.on_error.partition(":")[0]
         self.context = Context(str(id_), on_error, self._origin, self._offsets, self._topic_bytes)
         self.context.replays = settings.at_least_once
@@ -76,7 +76,7 @@ class Task:
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
         self.context.metrics.clear()
-        self._reader = Reader(list(self._inputs(work)), self._settings.chunk_records, self._by_arrival)
+        self._reader = self._new_reader(list(self._inputs(work)), self._settings.chunk_records)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
             if work.advances:

@@ -72,7 +72,7 @@ class TopologyTestDriver:
         self._topic_sizes = topic_sizes(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
-        self._queues = TopicQueues()
+        self._queues = TopicQueues[str]()
         self._current = Origin("unknown", 0, -1, None, None, -1)
         self._offsets: dict[str, int] = {}
         kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")

@@ -7,7 +7,10 @@ that order, so the heap here moves its elements exactly as ``java.util.PriorityQ
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Hashable
+from typing import Any, Generic, Protocol, TypeVar
+
+Topic = TypeVar("Topic", bound=Hashable)
 
 
 class Timed(Protocol):
@@ -15,7 +18,7 @@ class Timed(Protocol):
     def timestamp(self) -> int: ...
 
 
-class TopicQueues:
+class TopicQueues(Generic[Topic]):
     """Queues of records by topic.
 
     >>> from penstock import Record
@@ -27,16 +30,16 @@ class TopicQueues:
     """
 
     def __init__(self) -> None:
-        self._queues: dict[str, deque[Any]] = {}
-        self._heap: list[str] = []
+        self._queues: dict[Topic, deque[Any]] = {}
+        self._heap: list[Topic] = []
 
-    def add(self, topic: str, record: Timed) -> None:
+    def add(self, topic: Topic, record: Timed) -> None:
         queue = self._queues.setdefault(topic, deque())
         queue.append(record)
         if len(queue) == 1:
             self._offer(topic)
 
-    def next(self) -> tuple[str, Any] | None:
+    def next(self) -> tuple[Topic, Any] | None:
         """The next record and its topic; None when all queues are empty."""
         if not self._heap:
             return None
@@ -46,10 +49,10 @@ class TopicQueues:
             self._offer(topic)
         return topic, record
 
-    def _head(self, topic: str) -> int:
+    def _head(self, topic: Topic) -> int:
         return self._queues[topic][0].timestamp  # type: ignore[no-any-return]
 
-    def _offer(self, topic: str) -> None:
+    def _offer(self, topic: Topic) -> None:
         heap, place = self._heap, len(self._heap)
         heap.append(topic)
         while place > 0:
@@ -59,7 +62,7 @@ class TopicQueues:
             heap[place], place = heap[parent], parent
         heap[place] = topic
 
-    def _poll(self) -> str:
+    def _poll(self) -> Topic:
         heap = self._heap
         top, last = heap[0], heap.pop()
         place, size = 0, len(heap)

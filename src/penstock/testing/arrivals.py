@@ -1,0 +1,49 @@
+"""The engine's reader in tests: records are taken as the test driver takes them, however the input is cut."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.engine.reader import Input, Reader
+from penstock.record import Record
+from penstock.testing.queues import TopicQueues
+
+
+class ArrivalReader(Reader):
+    """Takes all that one input record caused before what the next one caused, from a log that knows which is which.
+
+    Several records that one caused, in several topics, go through queues such as the test driver has.
+    """
+
+    def __init__(self, inputs: Sequence[Input], chunk_records: int):
+        super().__init__(inputs, chunk_records)
+        self._sequence: IntArray | None = None
+
+    def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
+        if self._sequence is None:
+            self._sequence = self._planned()
+        end = self._position + self._chunk_records
+        upcoming = self._sequence[self._position : end]
+        places = [np.flatnonzero(upcoming == self.inputs.index(one)) for one in ready]
+        return [len(p) for p in places], [(one.arrivals(len(p)), p) for one, p in zip(ready, places, strict=True)]
+
+    def _planned(self) -> IntArray:
+        """Of which inputs all records are, one after the other."""
+        for one in self.inputs:
+            one.fill(sys.maxsize)
+        waiting: dict[int, list[tuple[int, int]]] = {}
+        for number, one in enumerate(self.inputs):
+            times = one.timestamps(one.waiting).tolist()
+            for arrival, timestamp in zip(one.arrivals(one.waiting).tolist(), times, strict=True):
+                waiting.setdefault(arrival, []).append((number, timestamp))
+        sequence: list[int] = []
+        for arrival in sorted(waiting):
+            queues = TopicQueues[int]()
+            for number, timestamp in waiting[arrival]:
+                queues.add(number, Record(None, None, timestamp))
+            sequence += [number for number, _ in iter(queues.next, None)]
+        return np.array(sequence, np.int64)
