@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, TimeWindows, Windowed, produce
+from penstock import Joined, Materialized, StreamsBuilder, TimeWindows, Windowed, produce
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, StoreError
 from penstock.log.file.log import FileLog
@@ -128,6 +128,39 @@ def test_a_program_that_started_anew_shows_what_the_last_one_committed(applicati
     application.running.close()
     application.running = application.start()
     assert list(application.store("counts").all()) == [("JFK", 3, 2), ("SFO", 3, 2)]
+
+
+def joins() -> Topology:
+    """Flights with their aircraft, by foreign key, and with the weather at their time, once it cannot change."""
+    builder = StreamsBuilder()
+    flights, planes = builder.table("flights", key=str, value=str), builder.table("planes", key=str, value=str)
+    flights.join(planes, lambda flight, plane: plane, value=str, foreign_key=lambda flight: flight, store="joined")
+    weather = builder.table("weather", key=str, value=str, materialized=Materialized.as_versioned("weather", 100))
+    waiting = Joined.with_name("waiting").with_grace_period(100)
+    builder.stream("departures", key=str, value=str).join(weather, lambda one, other: other, joined=waiting).to("out")
+    return builder.build()
+
+
+def test_what_joins_keep_for_themselves_can_be_read_too(folder: Path):
+    log = FileLog(folder / "log")
+    for topic, key in [("flights", "UA1"), ("planes", "N1"), ("weather", "JFK"), ("departures", "JFK")]:
+        produce([(key, "N1", 200)], topic, str, str, log, partitions=1)
+    storage = LocalStorage(folder / "checkpoint")
+    running = LocalApplication(joins(), "app", Settings.load(environment={}), log, storage, folder / "state")
+    running.run_until()
+    running.close()
+    facts = running.coordinator.topology.facts
+    rows = {spec.name: list(committed_store(running.coordinator, spec.name).all()) for spec in facts.stores.values()}
+    subscription = rows.pop("KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-0000000010")
+    assert [key for key, _, _ in subscription] == [b"\0\0\0\2N1UA1"]
+    assert rows == {
+        "flights-STATE-STORE-0000000000": [("UA1", "N1", 200)],
+        "planes-STATE-STORE-0000000003": [("N1", "N1", 200)],
+        "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-0000000017-numbers": [("UA1", b"", 0)],
+        "joined": [("UA1", "N1", 200)],
+        "weather": [("JFK", "N1", 200, None)],
+        "waiting-Buffer": [("JFK", "N1", 200)],
+    }
 
 
 # --- closing, and what is wrong ------------------------------------------------------------------------------------

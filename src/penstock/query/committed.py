@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from penstock.engine.coordinator import Coordinator
 from penstock.engine.layout import TaskId
 from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
-from penstock.plan.physical import SubTopology
+from penstock.plan.physical import Part, SubTopology
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.stores import AnyView, view_of
 from penstock.state.store import StateStore
@@ -57,14 +57,20 @@ def committed_stores(source: Source, name: str) -> Iterator[dict[str, StateStore
 
 def _sub_topology(source: Source, store: str) -> SubTopology:
     subs = (sub for sub in source.topology.sub_topologies if not sub.is_global)
-    return next(sub for sub in subs if any(store in part.stores for part in sub.working_parts))
+    return next(sub for sub in subs if _keeps(source, sub.working_parts, store))
+
+
+def _keeps(source: Source, parts: Iterable[Part], store: str) -> bool:
+    """Whether it is one of these parts that has a store; others may look things up in it."""
+    specs = (source.topology.facts.stores.get(part.node) for part in parts if part.kind == "processor")
+    return any(spec is not None and spec.name == store for spec in specs)
 
 
 def _restored(source: Source, store: str, folder: Path) -> list[TaskState]:
     """The states at the last commit of the tasks that have a store, restored into a folder."""
     sub = _sub_topology(source, store)
     tasks = [task for task in source.manifest.tasks if TaskId.parse(task).sub == sub.id]
-    if any(store in part.stores for part in sub.global_parts):
+    if _keeps(source, sub.global_parts, store):
         tasks = tasks[:1]  # every task has all of a global table
     states: list[TaskState] = []
     try:

@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
+from penstock.arrays import without_last
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.ops.held import unpack
@@ -180,23 +181,31 @@ class SessionView(View[SessionStore]):
 
 
 class BufferView(View[TimeOrderedBuffer]):
-    """What a suppression holds back, read only."""
+    """What a suppression, or a join with a grace period, holds back, read only.
 
-    def __init__(self, stores: list[TimeOrderedBuffer], key: Serde, value: Serde):
+    Args:
+        numbered: whether there is a number of 8 bytes behind each key; joins have it, to keep all records of a key.
+    """
+
+    def __init__(self, stores: list[TimeOrderedBuffer], key: Serde, value: Serde, numbered: bool = False):
         super().__init__(stores)
         self._key = key
         self._value = value
+        self._numbered = numbered
 
     def all(self) -> Iterator[tuple[Any, Any, int]]:
         """Key, new value and timestamp of all updates that are held, in the order in which they will go."""
         for store in self._stores:
             for entries in store.oldest_first(MAX_MS):
                 new = unpack(entries.values.data).new
-                columns = self._key.decode_all(entries.keys), self._value.decode_all(new)
+                keys = without_last(entries.keys, 8) if self._numbered else entries.keys
+                columns = self._key.decode_all(keys), self._value.decode_all(new)
                 yield from zip(*columns, entries.values.timestamps.tolist(), strict=True)
 
     def approximate_num_entries(self) -> int:
         """How many updates are held."""
+        if self._numbered:
+            return sum(len(entries.keys) for store in self._stores for entries in store.oldest_first(MAX_MS))
         return sum(store.numbers.get("records", 0) for store in self._stores)
 
 
@@ -256,7 +265,7 @@ def view_of(stores: list[StateStore], spec: StoreSpec, node: Node) -> AnyView:
     assert spec.value is not None
     pieces: list[Any] = stores
     if isinstance(stores[0], TimeOrderedBuffer):
-        return BufferView(pieces, spec.key, spec.value)
+        return BufferView(pieces, spec.key, spec.value, numbered=isinstance(node, nodes.StreamTableJoin))
     if isinstance(stores[0], SessionStore):
         return SessionView(pieces, spec.key, spec.value)
     if isinstance(stores[0], WindowStore | SlidingStore | JoinWindowStore):
