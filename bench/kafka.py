@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import data
@@ -27,6 +27,7 @@ from bench.measure import RunError, process_cpu, run
 from bench.workloads import Inputs, Workload
 
 PEER = "peers/kstreams/run"
+OWN_PEERS = Path(__file__).with_name("peers")
 TIMEOUT = 900
 _DEFAULT_SIZES = {
     "events": 1_000_000,
@@ -36,6 +37,8 @@ _DEFAULT_SIZES = {
     "customers": 20_000,
 }
 """The sizes whose topics bear the plain name in the harness."""
+_OWN_SETS = ("views", "clicks")
+"""The sets that the harness does not have."""
 
 
 @contextmanager
@@ -92,7 +95,7 @@ class KafkaStreams:
         folder = self._work / f"run-{sink}"
         folder.mkdir(parents=True)
         self._admin.create_topics([NewTopic(sink, data.PARTITIONS, 1, config={"retention.ms": "-1"})])[sink].result()
-        command = [str(self._harness / PEER), "--workload", workload.name, "--bootstrap", self._bootstrap]
+        command = [*self._program(workload), "--workload", workload.name, "--bootstrap", self._bootstrap]
         command += ["--in-topic", ",".join(sources), "--out-topic", sink, "--records", str(sum(inputs.values()))]
         command += ["--work", str(folder), "--opt", "guarantee=eos", *([] if workload.cache else ["--opt", "cache=0"])]
         broker = self._broker_pid() or -1
@@ -124,17 +127,44 @@ class KafkaStreams:
         self._topics()
         self._command([str(self._harness / PEER), "--build"])
 
+    def _program(self, workload: Workload) -> list[str]:
+        """What runs a workload: the harness's peer, or a program of our own with the libraries of the peer."""
+        if not workload.java:
+            return [str(self._harness / PEER)]
+        libraries = Path(os.environ["BENCH_CP_FILE"]).read_text().strip()
+        return ["java", "-Xmx1g", "-cp", libraries, str(OWN_PEERS / f"{workload.java}.java")]
+
     def _loaded(self, name: str, count: int) -> str:
         """The topic with a set of so many records, made when it is not there; its name."""
         topic = _topic(name, count)
         if self._records(topic) != count:
-            python = os.environ.get("BENCH_PY", sys.executable)
-            arguments = ["--set", name, "--n", str(count), "--bootstrap", self._bootstrap, "--topic", topic]
-            arguments += _options(name, count)
-            self._command([python, str(self._harness / "gen.py"), *arguments])
+            if name in _OWN_SETS:
+                self._fill(topic, data.SETS[name](count))
+            else:
+                python = os.environ.get("BENCH_PY", sys.executable)
+                arguments = ["--set", name, "--n", str(count), "--bootstrap", self._bootstrap, "--topic", topic]
+                self._command([python, str(self._harness / "gen.py"), *arguments, *_options(name, count)])
             if self._records(topic) != count:
                 raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {count}")
         return topic
+
+    def _fill(self, topic: str, columns: data.Columns) -> None:
+        """Write a set that the harness does not know into a topic, which is made anew."""
+        if topic in self._topics():
+            self._admin.delete_topics([topic])[topic].result()
+            time.sleep(2)
+        self._admin.create_topics([NewTopic(topic, data.PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result()
+        settings = {"bootstrap.servers": self._bootstrap, "partitioner": "murmur2_random", "linger.ms": 50}
+        producer = Producer({**settings, "enable.idempotence": True})
+        key, value, timestamp = columns
+        for row in zip(key.to_pylist(), value.to_pylist(), timestamp.tolist(), strict=True):
+            while True:
+                try:
+                    producer.produce(topic, row[1], row[0], timestamp=row[2])
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        producer.flush()
 
     def _read(self, topic: str, partition: int) -> tuple[Any, Any]:
         """Keys and values of a partition, as a reader of committed records sees them."""

@@ -13,7 +13,16 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
-from penstock import Materialized, SessionWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, columnar
+from penstock import (
+    JoinWindows,
+    Materialized,
+    SessionWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    columnar,
+)
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -34,6 +43,21 @@ class UserEvent(msgspec.Struct, frozen=True):
     id: str
     amount: int
     tier: int
+
+
+class View(msgspec.Struct, frozen=True):
+    id: str
+
+
+class Click(msgspec.Struct, frozen=True):
+    id: str
+    amount: int
+
+
+class ViewClick(msgspec.Struct, frozen=True):
+    view: str
+    click: str
+    amount: int
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -171,6 +195,19 @@ def w7(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def join(views: str, clicks: str, sink: str) -> Topology:
+    """Views joined with the clicks of the same user within ten seconds before and after."""
+    builder = StreamsBuilder()
+    joined = builder.stream(views, key=str, value=View).join(
+        builder.stream(clicks, key=str, value=Click),
+        lambda view, click: ViewClick(view.id, click.id, click.amount),
+        JoinWindows.of_time_difference_and_grace("10 s", "10 s"),
+        value=ViewClick,
+    )
+    joined.to(sink)
+    return builder.build()
+
+
 def w9(source: str, sink: str) -> Topology:
     """W1 with windows that stay open for a day, for restarts with much state."""
     return _window_counts(source, sink, "1 day")
@@ -197,6 +234,7 @@ class Workload:
         is_exact: whether the number of results is the same in every run; otherwise only what they come to in the end.
         beside: another workload that is measured beside it.
         at_most: how many times what that one costs it may cost.
+        java: the class in ``bench/peers`` that is the same job in Kafka Streams, where the peers' harness has none.
     """
 
     name: str
@@ -210,6 +248,7 @@ class Workload:
     is_exact: bool = True
     beside: Workload | None = None
     at_most: float = 0
+    java: str = ""
 
     @property
     def title(self) -> str:
@@ -220,6 +259,7 @@ _EVENTS = {"events": 1_000_000}, {"events": 5_000_000}
 _ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
 _USERS = {"events": 1_000_000, "table": 100_000}, {"events": 5_000_000, "table": 500_000}
 _ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 500_000, "customers": 100_000}
+_VISITS = {"views": 200_000, "clicks": 200_000}, {"views": 1_000_000, "clicks": 1_000_000}
 
 _W5 = Workload("W5", "stream-table join", w5, *_USERS, result=("id", "tier"), at_least=7)
 
@@ -234,6 +274,7 @@ WORKLOADS = (
     Workload("W5v", "stream-table join, versioned", w5v, *_USERS, ("id", "tier"), at_least=7, beside=_W5, at_most=1.5),
     Workload("W5vg", "stream-table join, versioned with grace", w5vg, *_USERS, ("id", "tier")),
     Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False),
+    Workload("JOIN", "stream-stream join", join, *_VISITS, result=("view", "click", "amount"), java="StreamJoin"),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )
 

@@ -23,6 +23,16 @@ def test_a_run_puts_out_the_expected_table_and_leaves_only_its_input(tmp_path):
     assert penstock.log.topics() == ["events-100000"]
 
 
+@pytest.mark.slow
+def test_sparks_own_join_of_streams_puts_out_the_same_pairs(tmp_path):
+    spark = SparkOperators(tmp_path)
+    workload = next(workload for workload in WORKLOADS if workload.name == "JOIN")
+
+    run = spark.run(workload, {"views": 20_000, "clicks": 20_000})
+
+    assert check(spark.expected(workload), 40_000, run.digest, is_every_update=True)
+
+
 def test_a_work_folder_is_for_one_benchmark_at_a_time(tmp_path):
     first = Penstock(tmp_path)
 
@@ -39,7 +49,7 @@ def test_sparks_own_operator_drops_what_has_an_id_for_the_second_time(tmp_path):
 
     run = spark.run(w4, {"events": 100_000})
 
-    assert [workload.name for workload in WORKLOADS if spark.runs(workload)] == ["W4"]
+    assert [workload.name for workload in WORKLOADS if spark.runs(workload)] == ["W4", "JOIN"]
     assert check(spark.expected(w4), 100_000, run.digest, is_every_update=True)
     assert run.cost.cpu > 1
     assert [path.name for path in (tmp_path / "spark").iterdir()] == ["events-100000"]
