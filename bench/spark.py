@@ -75,5 +75,6 @@ class SparkOperators:
 def _content(folder: Path) -> Iterator[Pairs]:
     """The records of an output, file by file."""
     for file in sorted(folder.glob("*.parquet")):
-        records = pq.read_table(file).combine_chunks()
-        yield tuple(pa.concat_arrays(records[column].chunks or [pa.array([], "string")]) for column in ("key", "value"))
+        records = pq.read_table(file, schema=pa.schema({"key": pa.binary(), "value": pa.binary()}))
+        for batch in records.combine_chunks().to_batches():
+            yield batch["key"], batch["value"]
