@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from penstock.batch import Batch, merge
@@ -11,6 +11,7 @@ from penstock.engine.lower import Lowering, lower
 from penstock.ops.base import Operator, TwoSided
 from penstock.ops.context import Context
 from penstock.ops.split import Branch
+from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
@@ -20,6 +21,9 @@ Outputs = dict[str, list[Batch]]
 """What reached each sink, by its name."""
 
 
+_Result = Batch | tuple[Batch, ...] | None
+
+
 class _Step(NamedTuple):
     part: Part
     operator: Operator
@@ -27,6 +31,8 @@ class _Step(NamedTuple):
     """The steps whose results come in."""
     branches: tuple[int | None, ...]
     """For each of them, which of its branches this is; None when it has no other."""
+    in_pieces: bool
+    """Whether its results may go down in pieces, since they meet nothing else on their way."""
 
 
 class Flow:
@@ -64,17 +70,17 @@ class Flow:
             branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
             surroundings = uncounted if part.name in elsewhere else context
             lowering = Lowering(part, topology.facts, decodes.get(part.name, ()), state, surroundings, caching)
-            self._steps.append(_Step(part, lower(lowering), above, branches))
+            self._steps.append(_Step(part, lower(lowering), above, branches, _goes_alone(part, parts)))
 
-    def step(self, inputs: dict[str, Batch]) -> Outputs:
-        """Run chunks through; ``inputs`` by the names of the sources."""
+    def step(self, inputs: dict[str, Batch]) -> Iterator[Outputs]:
+        """Run chunks through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
         return self._run(inputs, lambda step: None)
 
-    def flush(self) -> Outputs:
+    def flush(self) -> Iterator[Outputs]:
         """What the operators held back until the commit."""
         return self._run({}, lambda step: step.operator.flush())
 
-    def go_on(self, advances: dict[str, int]) -> Outputs:
+    def go_on(self, advances: dict[str, int]) -> Iterator[Outputs]:
         """Let time go on without records: for some suppressions, and for what has to keep up with them.
 
         Args:
@@ -86,13 +92,14 @@ class Flow:
                 self._state.clock(timed).go_on(duration)
         return self._run({}, lambda step: step.operator.go_on() if step.part.name in advances else None)
 
-    def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], Batch | None]) -> Outputs:
+    def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], _Result]) -> Iterator[Outputs]:
         self._context.begin_chunk()
-        results: list[Batch | tuple[Batch, ...] | None] = []
+        rest: list[tuple[_Step, Iterator[_Result]]] = []
+        results: list[_Result] = []
         outputs: Outputs = {}
         for step in self._steps:
-            part, operator, above, branches = step
-            result: Batch | tuple[Batch, ...] | None
+            part, operator, above, branches, in_pieces = step
+            result: _Result
             if isinstance(operator, TwoSided):
                 result = operator.step_both(*_sides(operator, [results[a] for a in above], branches))
             else:
@@ -100,12 +107,39 @@ class Flow:
                     batch = inputs.get(part.name)
                 else:
                     batch = _incoming(operator, [results[a] for a in above], branches)
-                result = operator.step(batch) if batch is not None else None
+                if batch is not None and in_pieces:
+                    pieces = operator.pieces(batch)
+                    result = next(pieces, None)
+                    rest.append((step, pieces))
+                else:
+                    result = operator.step(batch) if batch is not None else None
             results.append(result := _both(result, more(step)))
             if part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(part.name, []).append(result)
         self._context.end_chunk()
-        return outputs
+        yield outputs
+        for one, pieces in reversed(rest):
+            for piece in pieces:
+                yield from self._run({}, _only(one, piece))
+
+
+def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:
+    """A piece of what one step gives, and nothing of the others."""
+    return lambda step: piece if step is one else None
+
+
+def _goes_alone(part: Part, parts: list[Part]) -> bool:
+    """Whether what comes out of a suppression meets nothing else on its way, and nobody looks into tables there."""
+    reached = {part.name}
+    for other in parts:
+        if reached & set(other.predecessors):
+            reached.add(other.name)
+            if len(other.predecessors) > 1:
+                return False
+    theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
+    others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
+    is_seen = any(reached & set(other.reads) for other in parts)
+    return isinstance(part.node, nodes.Suppress) and not is_seen and not theirs & others
 
 
 def _sides(
@@ -145,8 +179,8 @@ def _incoming(
     return batches[0] if len(batches) == 1 else merge(batches)
 
 
-def _both(result: Batch | tuple[Batch, ...] | None, flushed: Batch | None) -> Batch | tuple[Batch, ...] | None:
-    if flushed is None or not len(flushed):
+def _both(result: _Result, flushed: _Result) -> _Result:
+    if not isinstance(flushed, Batch) or not len(flushed):
         return result
     if isinstance(result, Batch) and len(result):
         return merge([result, flushed])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -56,6 +56,11 @@ class Outlets:
         if kind is None:
             self.sinks = {topic: writer.segments() for topic, writer in self._segments.items()}
             self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}
+
+    def write_all(self, pieces: Iterable[Outputs]) -> None:
+        """Write what reached the sinks, piece by piece."""
+        for outputs in pieces:
+            self.write(outputs)
 
     def write(self, outputs: Outputs) -> None:
         """Write what reached the sinks; records of several sinks of one topic interleave as they were processed."""

@@ -80,9 +80,9 @@ class Task:
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
             if work.advances:
-                outlets.write(self._flow.go_on(work.advances))
+                outlets.write_all(self._flow.go_on(work.advances))
             with _without_garbage_collection():
-                outlets.write(self._flow.flush())
+                outlets.write_all(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())
         crash_point("before-delta")
         delta = self._write_delta(commit, attempt)
@@ -115,7 +115,7 @@ class Task:
             if chunk is None:
                 break
             with _without_garbage_collection():
-                outlets.write(self._flow.step(chunk.batches))
+                outlets.write_all(self._flow.step(chunk.batches))
             outlets.dead_letters(self._take_dead_letters())
             records += chunk.records
             nbytes += chunk.nbytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from penstock.batch import Batch
 
@@ -13,6 +14,10 @@ class Operator(ABC):
     @abstractmethod
     def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
         """What becomes of a chunk of records; one batch for each branch if the operator splits."""
+
+    def pieces(self, batch: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
+        """The same in pieces, one after the other, for steps whose results may be more than fits in memory."""
+        yield self.step(batch)
 
     def go_on(self) -> Batch | None:
         """What becomes due because time went on without a record."""

@@ -21,7 +21,7 @@ from penstock.ops.held import Updates, no_updates, unpack
 from penstock.ops.written import Written
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
-from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order
+from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order, join_entries
 from penstock.state.rows import Keys, Values
 
 EMITTED = "suppression-emit-total"
@@ -36,6 +36,9 @@ FREE = 0
 
 _BEHIND = 2**62
 """Behind all that records cause that are sent on."""
+
+_AT_ONCE = 8192
+"""How much of what lies on disk and is due is read at once."""
 
 _CONTEXT_BYTES = 8 + 8 + 8 + 4
 """What Kafka Streams counts for an entry besides its data: the buffer's time, the record's time, offset, partition."""
@@ -93,6 +96,52 @@ class Suppress(Operator):
             self._context.written[self._buffer.name] = self._note(work, done)
         self._write(work, done)
         return self._emit(work, done)
+
+    def pieces(self, batch: Batch) -> Iterator[Changes | None]:
+        """What becomes of a chunk, in pieces: when very much of what lies on disk is due, it is read piece by piece."""
+        stream_time = max(self._clock.now, int(batch.timestamp.max(initial=-1)))
+        if self._limits != Limits() or not self._buffer.is_due_more_than(stream_time, _AT_ONCE):
+            yield self.step(batch)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            yield from self.pieces(batch.take(np.arange(half)))
+            yield from self.pieces(batch.take(np.arange(half, len(batch))))
+        else:
+            yield from self._burst(batch)
+
+    def _burst(self, batch: Batch) -> Iterator[Changes | None]:
+        """What becomes of one update with which very much is due: it is held like any other, then all of that goes."""
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        assert isinstance(batch, Changes)
+        if not len(batch):
+            return
+        work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
+        done = self._with_room(work._replace(chunk=work.chunk._replace(expiry=np.array([NOT_HELD]))), join_entries([]))
+        self._put(work, done)
+        records, nbytes = int(done.ledger.records[-1]), int(done.ledger.nbytes[-1])
+        before, sent = np.array([records, nbytes]), 0
+        for entries in self._buffer.let_go(self._clock.now, _AT_ONCE):
+            gone = unpack(entries.values.data)
+            records, nbytes = records - len(entries.times), nbytes - int(gone.sizes.sum())
+            changes = self._sent(batch, entries, gone, sent)
+            sent += 0 if changes is None else len(changes)
+            yield changes
+        after = np.array([records, nbytes])
+        self._record(Ledger(after[:1], after[1:], *np.stack([before, after]).T))
+
+    def _sent(self, batch: Changes, entries: Entries, gone: Updates, first: int) -> Changes | None:
+        """Entries that are let go of at the one update of a batch; the first of them has a number."""
+        if self._until_close:
+            sent = np.flatnonzero(gone.new.is_valid().to_numpy(zero_copy_only=False))
+            entries, gone = entries.take(sent), gone.take(sent)
+        count = len(entries.times)
+        if not count:
+            return None
+        self._count(count, entries.times, gone.seen)
+        order = (*take_order(batch.order, np.zeros(count, np.int64)), np.arange(first, first + count))
+        old = BytesColumn(gone.old, batch.value.serde) if self._sends_old else None
+        key, value = BytesColumn(entries.keys, batch.key.serde), BytesColumn(gone.new, batch.value.serde)
+        return Changes(key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
 
     def go_on(self) -> Changes | None:
         """Let go of what is due by a time that went on without a record."""
@@ -194,11 +243,14 @@ class Suppress(Operator):
 
     def _write(self, work: _Work, done: _Done) -> None:
         self._buffer.advance(self._clock.now)
+        self._put(work, done)
+        self._record(done.ledger)
+
+    def _put(self, work: _Work, done: _Done) -> None:
         plan = done.plan
         if plan.kept.size:
             located = self._buffer.locate(work.keys.at(plan.kept, plan.time))
             self._buffer.put(located, Values(done.updates.take(plan.row).pack(), work.batch.timestamp[plan.row]))
-        self._record(done.ledger)
 
     def _record(self, ledger: Ledger) -> None:
         numbers, context, name = self._buffer.numbers, self._context, self._buffer.name

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    ReadOptions,
     WriteBatch,
     WriteOptions,
 )
@@ -131,6 +133,16 @@ class Family:
                     return
                 if key != high:
                     yield key, value
+
+    def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """The same rows in order, so many at a time: their keys and their values."""
+        bound = ReadOptions()
+        if high is not None:
+            bound.set_iterate_upper_bound(high)
+        rows = self._db.items(from_key=low, read_opt=bound)
+        while block := list(islice(rows, count)):
+            keys, values = zip(*block, strict=True)
+            yield list(keys), list(values)
 
     def close(self) -> None:
         self._db.close()

@@ -21,6 +21,7 @@ from penstock.state.rows import Keys, RowTable, Values
 Row = tuple[bytes, bytes, int]
 """A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""
 
+READ_AT_ONCE = 10_000
 _FLUSHED_AT_ONCE = 10_000  # as Python objects rows take several times the memory that they take here
 
 
@@ -32,6 +33,10 @@ class Base(Protocol):
     def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def blocks(
+        self, low: bytes | None, high: bytes | None, count: int
+    ) -> Iterator[tuple[list[bytes], list[bytes]]]: ...
 
 
 class ChangeSet(NamedTuple):
@@ -168,6 +173,13 @@ class TransactionalKeyValueStore:
             self._table.assign(rows[known], *unpack_all(found.drop_null()))
         return rows
 
+    def _take_in(self, keys: Keys, packed: Binary) -> None:
+        """Bring rows of the disk into memory that are not there; this does not count as use."""
+        unknown = np.flatnonzero(self._table.find(keys) < 0)
+        if unknown.size:
+            rows = self._add(keys.take(unknown))
+            self._table.assign(rows, *unpack_all(packed.take(pa.array(unknown))))
+
     def _add(self, keys: Keys) -> IntArray:
         """New rows, without values."""
         first = len(self._table)
@@ -193,8 +205,8 @@ class TransactionalKeyValueStore:
     def load_all(self) -> None:
         """Bring all rows of the disk into memory."""
         if self.base is not None and not self.is_all_here:
-            keys = [key for key, _ in self.base.scan(None, None)]
-            self.find(self._logical(pa.array(keys, pa.binary())))
+            for keys, packed in self.base.blocks(None, None, READ_AT_ONCE):
+                self._take_in(self._logical(pa.array(keys, pa.binary())), pa.array(packed, pa.binary()))
             self.is_all_here = True
 
     def _logical(self, keys: Binary) -> Keys:

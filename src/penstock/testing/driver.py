@@ -231,9 +231,9 @@ class TopologyTestDriver:
         self._deliver_dead_letters(context)
         state.commit(state.at + 1)
 
-    def _deliver(self, outputs: Outputs) -> None:
+    def _deliver(self, pieces: Iterable[Outputs]) -> None:
         rows = []
-        for name, batches in outputs.items():
+        for name, batches in (output for outputs in pieces for output in outputs.items()):
             for batch in batches:
                 rows += [(_order_of(batch, row), name, batch, row) for row in range(len(batch))]
         for _, name, batch, row in sorted(rows, key=lambda item: item[0]):

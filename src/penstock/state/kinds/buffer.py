@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from penstock.state.kinds.segments import TransactionalSegment, segment_interval
 from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located
-from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore, unpack_all
+from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalKeyValueStore, unpack_all
 
 _ABSENT = -1
 _SEGMENTS = 17
@@ -48,6 +49,8 @@ class BufferSegment(TransactionalSegment):
     read and no others."""
 
     def _layout(self, keys: Keys) -> Binary:
+        if not len(keys):
+            return keys.data
         assert keys.times is not None
         return pc.binary_join_element_wise(fixed_binary(keys.times.astype(">i8")), keys.data, b"")
 
@@ -60,22 +63,64 @@ class BufferSegment(TransactionalSegment):
 
     def on_disk(self, earliest: int, latest: int) -> tuple[Entries, int | None]:
         """The entries of a range of time, ends included, that are on disk alone, and the time of the next one."""
-        keys, packed, after = [], [], None
+        found = [entries for entries, _ in self._blocks(earliest, latest, READ_AT_ONCE)]
+        after = None
         if self.base is not None and not self.is_all_here:
-            for key, row in self.base.scan(max(earliest, 0).to_bytes(8, "big"), None):
-                if int.from_bytes(key[:8], "big") > latest:
-                    after = int.from_bytes(key[:8], "big")
-                    break
-                keys.append(key)
-                packed.append(row)
-        if not keys:
-            return join_entries([]), after
-        found = self._logical(pa.array(keys, pa.binary()))
-        unknown = np.flatnonzero(self._table.find(found) < 0)
-        times = found.times
-        assert times is not None
-        values = unpack_all(pa.array(packed, pa.binary()))
-        return Entries(found.data, times, values).take(unknown), after
+            following = next(self.base.scan(_bound(latest + 1), None), None)
+            after = None if following is None else int.from_bytes(following[0][:8], "big")
+        return join_entries(found), after
+
+    def _blocks(self, earliest: int, latest: int, count: int) -> Iterator[tuple[Entries, bytes]]:
+        """The entries of a range of time that are on disk alone, in the order in which they go, some at a time; with
+        each block the key on disk with which it ends."""
+        if self.base is None or self.is_all_here:
+            return
+        for keys, packed in self.base.blocks(_bound(earliest), _bound(latest + 1), count):
+            found = self._logical(pa.array(keys, pa.binary()))
+            assert found.times is not None
+            unknown = np.flatnonzero(self._table.find(found) < 0)
+            values = unpack_all(pa.array(packed, pa.binary()))
+            yield Entries(found.data, found.times, values).take(unknown), keys[-1]
+
+    def has_more(self, earliest: int, latest: int, count: int) -> bool:
+        """Whether a range of time has more than so many entries, some of them on disk alone."""
+        if self.base is None or self.is_all_here:
+            return False
+        left = count - len(self._rows(earliest, latest))
+        for entries, _ in self._blocks(earliest, latest, max(left, 1)):
+            left -= len(entries.times)
+            if left < 0:
+                return True
+        return left < 0
+
+    def in_order(self, earliest: int, latest: int, count: int) -> Iterator[Entries]:
+        """The entries of a range of time in the order in which they go, at most twice so many at a time."""
+        rows = self._rows(earliest, latest)
+        rows = rows[in_order(self.times()[rows], self.keys(rows).data)]
+        here, at = self._physical(rows), 0
+        for entries, end in self._blocks(earliest, latest, count):
+            stop = bisect_right(here, end, lo=at)
+            while stop - at > count:
+                yield self._entries(rows[at : at + count])
+                at += count
+            piece = join_entries([entries, self._entries(rows[at:stop])])
+            at = stop
+            yield piece.take(in_order(piece.times, piece.keys))
+        for first in range(at, len(rows), count):
+            yield self._entries(rows[first : min(first + count, len(rows))])
+
+    def _rows(self, earliest: int, latest: int) -> IntArray:
+        """The rows in memory of a range of time."""
+        times = self.times()
+        return np.flatnonzero(self.present() & (times >= earliest) & (times <= latest))
+
+    def _entries(self, rows: IntArray) -> Entries:
+        return Entries(self.keys(rows).data, self.times()[rows], self.get(rows))
+
+
+def _bound(time: int) -> bytes:
+    """The first key on disk of a time."""
+    return max(time, 0).to_bytes(8, "big")
 
 
 class TimeOrderedBuffer(WindowStore):
@@ -177,6 +222,24 @@ class TimeOrderedBuffer(WindowStore):
         """The entries with at most this time."""
         found = [self._entries(id_, time) for id_ in list(self._segments) if self._earliest_in(id_) <= time]
         return join_entries(found)
+
+    def is_due_more_than(self, stream_time: int, count: int) -> bool:
+        """Whether more than so many entries are due at a stream time in a segment that does not lie in memory."""
+        until = stream_time - self.retention
+        due = [segment for id_, segment in self._segments.items() if self._earliest_in(id_) <= until]
+        return any(segment.has_more(self.earliest_visible, until, count) for segment in due)
+
+    def let_go(self, stream_time: int, count: int) -> Iterator[Entries]:
+        """The entries whose time has come when stream time is this, in the order in which they go, in pieces; behind
+        the last one they are gone, and this is the store's stream time."""
+        until = stream_time - self.retention
+        for id_ in sorted(self._segments):
+            if self._earliest_in(id_) <= until:
+                for entries in self._segments[id_].in_order(self.earliest_visible, until, count):
+                    if self._time_of is not None:
+                        self._forget_times(entries)
+                    yield entries
+        super().advance(stream_time)
 
     def _earliest_in(self, id_: int) -> int:
         return self._earliest.get(id_, id_ * self.segment_interval)

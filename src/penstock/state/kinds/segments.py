@@ -9,7 +9,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, n
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
-from penstock.state.transactional import TransactionalKeyValueStore
+from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore
 
 MIN_SEGMENT_INTERVAL = 60_000
 
@@ -22,10 +22,12 @@ class TransactionalSegment(TransactionalKeyValueStore):
 
     def between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
         """The rows of a range of times, ends included."""
-        if self.base is not None and not self.base.is_empty:
-            first, last = (time.to_bytes(8, "big") for time in (max(earliest, 0), latest))
-            keys = [key for key, _ in self.base.scan(None, None) if first <= key[-8:] <= last]
-            self.find(self._logical(pa.array(keys, pa.binary())))
+        if self.base is not None and not self.is_all_here:
+            for some, packed in self.base.blocks(None, None, READ_AT_ONCE):
+                keys = pa.array(some, pa.binary())
+                times = last_numbers(keys)
+                inside = pa.array(np.flatnonzero((times >= earliest) & (times <= latest)))
+                self._take_in(self._logical(keys.take(inside)), pa.array(packed, pa.binary()).take(inside))
         return self._between(earliest, latest)
 
 
