@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 from penstock.settings import StateSettings
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.task_state import TaskState
 from support.checkpoint import Checkpoint
 from support.rows import keys_of
 
@@ -92,6 +96,45 @@ def test_what_is_only_on_disk_is_found_and_what_is_new_is_known_to_be_new(tmp_pa
     checkpoint.commit(state)
     assert find(store, b"new", b"id-3", b"newer") == [(600, 600), (3, 3), (-1, -1)]
     assert store.count(0, 1000) == 501
+
+
+writes = st.lists(st.tuples(st.integers(0, 60), st.integers(-40, 40)), min_size=1, max_size=40)
+steps = st.lists(writes | st.sampled_from(["commit", "commit", "roll back", "crash"]), max_size=12)
+
+
+@given(steps, st.sampled_from([SMALL, StateSettings(), StateSettings(hot_max_bytes=30_000, flush_rows=0)]))
+def test_any_sequence_of_writes_commits_rollbacks_and_crashes_leaves_what_a_dict_would_hold(steps, settings):
+    with TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder), settings)
+        state = checkpoint.open([DeduplicationStore("ids", 100)])
+        committed, here, now = {}, {}, 1000
+        for step in steps:
+            store = state.stores["ids"]
+            if step == "commit":
+                checkpoint.commit(state)
+                committed = dict(here)
+            elif step == "roll back":
+                state.rollback()
+                here = dict(committed)
+            elif step == "crash":
+                state.abandon()
+                state = checkpoint.open([DeduplicationStore("ids", 100)])
+                here = dict(committed)
+            else:
+                now += 25
+                entries = {b"id-%d" % number: now + lag for number, lag in step if b"id-%d" % number not in here}
+                if entries:
+                    write(store, *((id_, timestamp, timestamp + 1) for id_, timestamp in entries.items()))
+                store.advance(now)
+                here = {id_: time for id_, time in (here | entries).items() if time >= now - 100}
+            names = [b"id-%d" % number for number in range(62)]
+            assert store_times(state, names) == [here.get(name, -1) for name in names]
+        state.close()
+
+
+def store_times(state: TaskState, names: list[bytes]) -> list[int]:
+    timestamps: list[int] = state.stores["ids"].get(keys_of(names)).timestamps.tolist()
+    return timestamps
 
 
 def test_the_size_follows_the_interval_not_the_history():

@@ -45,9 +45,12 @@ class FieldReader:
 
     def _from_json(self, values: BytesColumn) -> list[Any] | None:
         """The fields, straight from the bytes; None when some values are not objects all the way."""
-        decode, get = self._decode, self._get_decoded
+        decode, get, data = self._decode, self._get_decoded, values.encoded()
+        items = data.to_pylist()
         try:
-            return [None if item is None else get(decode(item)) for item in values.encoded().to_pylist()]
+            if not data.null_count:
+                return list(map(get, map(decode, items)))
+            return [None if item is None else get(decode(item)) for item in items]
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
             return None
 
@@ -61,10 +64,13 @@ class FieldReader:
 
 
 def _decoder(path: tuple[str, ...]) -> Callable[[bytes], Any]:
-    """Decodes an object of JSON no further than a path into it, to objects with one field each."""
+    """Decodes an object of JSON no further than a path into it, to objects with one field each.
+
+    They hold no cycles, so the garbage collector need not know them, which costs a third less.
+    """
     type_: Any = Any
     default: Any = {"default": None}
     for name in reversed(path):
-        type_ = msgspec.defstruct("Found", [(_NAME, type_, msgspec.field(name=name, **default))])
+        type_ = msgspec.defstruct("Found", [(_NAME, type_, msgspec.field(name=name, **default))], gc=False)
         default = {"default_factory": type_}
     return msgspec.json.Decoder(type_).decode

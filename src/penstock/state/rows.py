@@ -111,6 +111,10 @@ class RowTable:
             ask = wrong[rows[wrong] >= 0]
         return rows
 
+    def may_have(self, hashes: HashArray) -> BoolArray:
+        """Which hashes some key here has."""
+        return self._index.find(hashes, self._index.home(hashes))[0] >= 0
+
     def _equal(self, rows: IntArray, keys: Keys) -> BoolArray:
         held = self._keys.take(rows)
         if held.equals(keys.data):

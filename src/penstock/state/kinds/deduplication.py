@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.arrays import Binary, BoolArray, HashArray, IntArray, fixed_binary, last_numbers
 from penstock.state.database import Database
+from penstock.state.filter import HashFilter
 from penstock.state.index import HashIndex
 from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
 from penstock.state.rows import Keys, Values
@@ -33,32 +34,55 @@ class DeduplicationSegment(TransactionalSegment):
     """The entries of one stretch of time, by id alone.
 
     In memory for all of them are their times and, of those that are on disk alone, hashes of their ids: so an id that
-    is new is known to be new without a look at the disk.
+    is new is known to be new without a look at the disk. Most are known to be new by a filter alone, which is what most
+    ids are in most segments.
     """
 
     def __init__(self, base: Base | None = None):
         super().__init__(base)
-        self._on_disk: HashIndex | None = HashIndex() if self.is_all_here else None
-        self._times: list[IntArray] | None = [] if self.is_all_here else None
+        is_new = self.is_all_here
+        self._on_disk: HashIndex | None = HashIndex() if is_new else None
+        self._filter: HashFilter | None = HashFilter(np.zeros(0, np.uint64)) if is_new else None
+        self._times: list[IntArray] | None = [] if is_new else None
 
     @property
     def nbytes(self) -> int:
-        on_disk = 0 if self._on_disk is None else self._on_disk.nbytes
-        return super().nbytes + on_disk + sum(times.nbytes for times in self._times or ())
+        known = sum(part.nbytes for part in (self._on_disk, self._filter) if part is not None)
+        return super().nbytes + known + sum(times.nbytes for times in self._times or ())
 
     def _logical(self, keys: Binary) -> Keys:
         return Keys(keys)
 
     def seek(self, keys: Keys) -> IntArray:
         """The rows of ids, -1 for those without one; none are made."""
-        rows = self._table.find(keys)
-        if not self.is_all_here:
-            asked = np.flatnonzero(rows < 0)
-            if self._on_disk is not None:
-                asked = asked[_are_in(self._on_disk, keys.hashes[asked])]
-            if asked.size:
-                rows[asked] = self._load_known(keys.take(asked))
-        self._touched[rows[rows >= 0]] = True
+        if self._filter is None:
+            return super().seek(keys)
+        rows = np.full(len(keys), -1, np.int64)
+        asked = self._maybe_here(self._filter, keys.hashes)
+        if asked.size:
+            rows[asked] = super().seek(keys.take(asked))
+        return rows
+
+    def _maybe_here(self, known: HashFilter, hashes: HashArray) -> IntArray:
+        """The places of the hashes that ids in memory or on disk have."""
+        asked = np.flatnonzero(known.may_have(hashes))
+        hashes = hashes[asked]
+        return asked[self._table.may_have(hashes) | _are_in(self._on_disk, hashes)]
+
+    def find(self, keys: Keys) -> IntArray:
+        rows = self.seek(keys)
+        new = np.flatnonzero(rows < 0)
+        if new.size:
+            rows[new] = self._add(keys.take(new) if new.size < len(keys) else keys)
+            self._touched[rows[new]] = True
+        return rows
+
+    def _add(self, keys: Keys) -> IntArray:
+        rows = super()._add(keys)
+        if self._filter is not None and self._on_disk is not None:
+            self._filter.add(keys.hashes)
+            if self._filter.is_full:
+                self._filter = HashFilter(np.concatenate([self._table.hashes(), self._on_disk.hashes()]))
         return rows
 
     def put(self, rows: IntArray, values: Values) -> None:
@@ -86,7 +110,9 @@ class DeduplicationSegment(TransactionalSegment):
         super().evict(everything)
 
 
-def _are_in(index: HashIndex, hashes: HashArray) -> BoolArray:
+def _are_in(index: HashIndex | None, hashes: HashArray) -> BoolArray:
+    if index is None or not index.size:
+        return np.zeros(len(hashes), np.bool_)
     return index.find(hashes, index.home(hashes))[0] >= 0
 
 
@@ -148,7 +174,7 @@ class DeduplicationStore(SegmentedStore):
         assert keys.times is not None
         numbers = keys.times // self.segment_interval
         parts = []
-        for id_ in sorted(set(numbers.tolist())):
+        for id_ in np.unique(numbers).tolist():
             if id_ >= self.oldest_live_segment():
                 places = np.flatnonzero(numbers == id_)
                 part = keys.take(places)
