@@ -11,7 +11,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import caller, user_function
+from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
@@ -95,49 +95,8 @@ def join_tables_by_foreign_key(
     function = user_function(joiner, method, *JOINER)
     check_sides(method, graph, right._graph, result_type(None, extractor.returns(), right._key), right._key)
     is_left = kind == nodes.LEFT
-    topic = made.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
-    subscribe = graph.add(
-        nodes.Subscribe(
-            name=made.suffixed(name, "-subscription-registration-processor", names.FK_REGISTRATION),
-            parents=(left._node,),
-            where=caller(),
-            mapper=extractor,
-            is_left=is_left,
-            key=right._key,
-        )
-    )
-    sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", right._key, subscribe)
-    store = nodes.StoreSpec(
-        name=made.suffixed(name, "-subscription-store", names.FK_STORE), named_by_user=False, key=BYTES, value=BYTES
-    )
-    receive = graph.add(
-        nodes.Receive(
-            name=made.suffixed(name, "-subscription-receive", names.FK_PROCESSOR),
-            parents=(sent,),
-            where=caller(),
-            store=store,
-        )
-    )
-    answered = graph.add(
-        nodes.SubscriptionJoin(
-            name=made.suffixed(name, "-subscription-join-foreign", names.FK_PROCESSOR),
-            parents=(receive,),
-            where=caller(),
-            table=right._node,
-            key=left._key,
-        )
-    )
-    told = graph.add(
-        nodes.ForeignTableJoin(
-            name=made.suffixed(name, "-foreign-join-subscription", names.FK_PROCESSOR),
-            parents=(right._node,),
-            where=caller(),
-            receive=receive,
-            key=left._key,
-        )
-    )
-    topic = made.suffixed(name, "-subscription-response", names.FK_RESPONSE)
-    returned = _through_topic(graph, f"{topic}-topic", name and f"{topic}", left._key, answered, told)
+    receive = _subscriptions(name, left, right._key, extractor, is_left)
+    returned = _responses(name, left._key, right, receive)
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = nodes.StoreSpec(
@@ -162,6 +121,62 @@ def join_tables_by_foreign_key(
     assert spec.value is not None
     node = nodes.ToTable(name=own_name, parents=(respond,), where=caller(), store=spec)
     return KTable(graph, graph.add(node), left._key, spec.value)
+
+
+def _subscriptions(name: str | None, left: KTable, key: Serde, extractor: UserFunction, is_left: bool) -> nodes.Receive:
+    """The left table's changes, sent to the right table's keys and remembered there."""
+    graph = left._graph
+    topic = graph.names.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
+    subscribe = graph.add(
+        nodes.Subscribe(
+            name=graph.names.suffixed(name, "-subscription-registration-processor", names.FK_REGISTRATION),
+            parents=(left._node,),
+            where=caller(),
+            mapper=extractor,
+            is_left=is_left,
+            key=key,
+        )
+    )
+    sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, subscribe)
+    store = nodes.StoreSpec(
+        name=graph.names.suffixed(name, "-subscription-store", names.FK_STORE),
+        named_by_user=False,
+        key=BYTES,
+        value=BYTES,
+    )
+    return graph.add(
+        nodes.Receive(
+            name=graph.names.suffixed(name, "-subscription-receive", names.FK_PROCESSOR),
+            parents=(sent,),
+            where=caller(),
+            store=store,
+        )
+    )
+
+
+def _responses(name: str | None, key: Serde, right: KTable, receive: nodes.Receive) -> nodes.Repartition:
+    """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
+    graph = right._graph
+    answered = graph.add(
+        nodes.SubscriptionJoin(
+            name=graph.names.suffixed(name, "-subscription-join-foreign", names.FK_PROCESSOR),
+            parents=(receive,),
+            where=caller(),
+            table=right._node,
+            key=key,
+        )
+    )
+    told = graph.add(
+        nodes.ForeignTableJoin(
+            name=graph.names.suffixed(name, "-foreign-join-subscription", names.FK_PROCESSOR),
+            parents=(right._node,),
+            where=caller(),
+            receive=receive,
+            key=key,
+        )
+    )
+    topic = graph.names.suffixed(name, "-subscription-response", names.FK_RESPONSE)
+    return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, answered, told)
 
 
 def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: nodes.Node) -> nodes.Repartition:
