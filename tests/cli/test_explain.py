@@ -1,4 +1,4 @@
-"""``penstock explain`` says what suppressed tables hold back, and what it waits for (KIP-328)."""
+"""``penstock explain``: what suppressed tables hold back (KIP-328), and what deduplications remember (KIP-655)."""
 
 from __future__ import annotations
 
@@ -26,23 +26,39 @@ events.to_table().suppress(limit).to_stream().to("calm-out")
 topology = builder.build()
 """
 
+DEDUPLICATIONS = """
+from penstock import Deduplicated, StreamsBuilder
 
-def program() -> Topology:
+builder = StreamsBuilder()
+events = builder.stream("in", value=str)
+once = events.deduplicate_by_key("5 s", Deduplicated.as_("once"), dropped_to="again")
+once.to("out")
+events.deduplicate(lambda key, value: int(value), "1 min", Deduplicated.as_("by-number")).to("numbers")
+topology = builder.build()
+"""
+
+
+def program(text: str) -> Topology:
     scope: dict[str, Topology] = {}
-    exec(PROGRAM, scope)
+    exec(text, scope)
     return scope["topology"]
+
+
+def commit(folder: Path, name: str, text: str, rows: list[tuple[str | None, str, int]]) -> None:
+    """Write a program, and run it over a few records."""
+    (folder / f"{name}.py").write_text(text)
+    log, storage = FileLog(folder / "log" / name), LocalStorage(folder / ".penstock" / name / "checkpoint")
+    produce(rows, "in", value=str, log=log)
+    application = LocalApplication(program(text), name, Settings(on_error="skip"), log, storage)
+    application.run_until()
+    application.close()
 
 
 @pytest.fixture(autouse=True)
 def app(folder: Path) -> None:
     """The program, and what it has committed after a few records."""
-    (folder / "app.py").write_text(PROGRAM)
-    log, storage = FileLog(folder / "log"), LocalStorage(folder / ".penstock" / "app" / "checkpoint")
     rows = [("a", "x", 1_000), ("a", "x", 2_000), ("b", "x", 12_000), ("a", "x", 13_000)]
-    produce(rows, "in", value=str, log=log)
-    application = LocalApplication(program(), "app", Settings(), log, storage)
-    application.run_until()
-    application.close()
+    commit(folder, "app", PROGRAM, rows)
 
 
 def test_every_suppressed_table_is_explained(penstock):
@@ -78,11 +94,58 @@ def test_one_of_them_as_json(penstock):
     ]
 
 
+@pytest.mark.kip("655-16")
+def test_a_deduplication_is_explained_with_the_ids_it_remembers_and_what_it_has_dropped(penstock, folder):
+    rows = [
+        ("a", "1", 1_000),
+        ("b", "2", 2_000),
+        ("a", "3", 3_000),  # a is a duplicate
+        ("c", "2", 6_500),  # a goes; 2 is a duplicate
+        (None, "none", 7_000),  # no number
+    ]
+    commit(folder, "dedup", DEDUPLICATIONS, rows)
+    code, out, err = penstock("explain", "dedup.py")
+    assert (code, err) == (0, [])
+    assert out == [
+        "once remembers 2 ids.",
+        "  An id is remembered until stream time is more than 5,000 ms past its record.",
+        "  task 0_0: 2 ids; stream time is 1970-01-01T00:00:07Z, the oldest is of 1970-01-01T00:00:02Z, the newest of "
+        "1970-01-01T00:00:06.500Z",
+        "    did not go on: 1 duplicate",
+        "  Duplicates can be looked at in the topic again.",
+        "by-number remembers 3 ids.",
+        "  An id is remembered until stream time is more than 60,000 ms past its record.",
+        "  task 1_0: 3 ids; stream time is 1970-01-01T00:00:06.500Z, the oldest is of 1970-01-01T00:00:01Z, "
+        "the newest of 1970-01-01T00:00:03Z",
+        "    did not go on: 1 duplicate",
+    ]
+
+
+@pytest.mark.kip("655-16")
+def test_a_deduplication_as_json_and_a_selector_that_failed(penstock, folder):
+    text = DEDUPLICATIONS.replace("events.deduplicate(", "events.deduplicate_by_key_value(")
+    commit(folder, "local", text, [("a", "1", 1_000), ("a", "1", 2_000), ("a", "none", 3_000)])
+    code, out, err = penstock("explain", "local.py", "by-number", "--json")
+    assert (code, err) == (0, [])
+    assert [json.loads(line) for line in out] == [
+        {
+            "node": "by-number",
+            "task": "0_0",
+            "ids": 1,
+            "stream_time": 2_000,
+            "oldest": 1_000,
+            "newest": 1_000,
+            "dropped": {"duplicate": 1, "skipped: ValueError": 1},
+        }
+    ]
+
+
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(penstock):
     code, out, err = penstock("explain", "app.py", "finale")
     assert (code, out) == (2, [])
     assert err[-1] == (
-        "Error: Invalid value for 'NODE': no suppressed table is named 'finale'; the suppressed tables are final, calm"
+        "Error: Invalid value for 'NODE': no suppressed table and no deduplication is named 'finale'; "
+        "there are final, calm"
     )
 
 

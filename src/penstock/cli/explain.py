@@ -1,9 +1,11 @@
-"""``penstock explain``: what suppressed tables hold back, and what it waits for."""
+"""``penstock explain``: what suppressed tables hold back and wait for, what deduplications remember."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -11,10 +13,14 @@ from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, moment, print_json, size
-from penstock.plan.nodes import Suppress
+from penstock.plan.nodes import Deduplicate, Suppress
+from penstock.plan.topology import Topology
 from penstock.query.checkpoint import Checkpoint
-from penstock.query.held import Held, held_by, suppressions
+from penstock.query.held import Held, held_by
+from penstock.query.remembered import Remembered, remembered_by
 from penstock.storage import open_storage
+
+_T = TypeVar("_T", Held, Remembered)
 
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
@@ -24,11 +30,12 @@ from penstock.storage import open_storage
 @settings_options
 @json_option
 def explain(program: str, node: str | None, application_id: str | None, as_json: bool, **options: Any) -> None:
-    """Say what suppressed tables hold back, and what it waits for.
+    """Say what suppressed tables hold back, and what it waits for;
+    and what deduplications remember and have dropped.
 
-    NODE is the name of a suppressed table, as `penstock topology`
-    shows it; without it, all of them are explained. The application
-    may be running or not: what it last committed counts.
+    NODE is the name of a suppressed table or of a deduplication, as
+    `penstock topology` shows it; without it, all of them are explained.
+    The application may be running or not: what it last committed counts.
 
     \b
     Examples:
@@ -40,24 +47,55 @@ def explain(program: str, node: str | None, application_id: str | None, as_json:
     topology = load_program(program)
     storage = open_storage(settings.checkpoint or str(state_dir / "checkpoint"))
     checkpoint = Checkpoint.read(topology, settings, storage)
-    for suppression in _chosen(checkpoint, node):
-        held = held_by(checkpoint, suppression)
-        if as_json:
-            for one in held:
-                print_json(one.to_dict())
+    for chosen in _chosen(topology, node):
+        if isinstance(chosen, Suppress):
+            held = held_by(checkpoint, chosen)
+            _show(held, as_json, partial(_explain_suppression, chosen))
         else:
-            _explain(suppression, held)
+            remembered = remembered_by(checkpoint, chosen)
+            _show(remembered, as_json, partial(_explain_deduplication, chosen))
 
 
-def _chosen(checkpoint: Checkpoint, name: str | None) -> list[Suppress]:
-    known = suppressions(checkpoint)
+def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate]:
+    known = {node.name: node for node in topology.nodes if isinstance(node, Suppress | Deduplicate)}
     if name is not None and name not in known:
-        there = f"the suppressed tables are {', '.join(known)}" if known else "this program suppresses nothing"
-        raise click.BadParameter(f"no suppressed table is named {name!r}; {there}", param_hint="'NODE'")
+        there = f"there are {', '.join(known)}" if known else "this program has neither"
+        raise click.BadParameter(
+            f"no suppressed table and no deduplication is named {name!r}; {there}", param_hint="'NODE'"
+        )
     return list(known.values()) if name is None else [known[name]]
 
 
-def _explain(node: Suppress, held: list[Held]) -> None:
+def _show(found: list[_T], as_json: bool, explain: Callable[[list[_T]], None]) -> None:
+    if not as_json:
+        explain(found)
+        return
+    for one in found:
+        print_json(one.to_dict())
+
+
+def _explain_deduplication(node: Deduplicate, remembered: list[Remembered]) -> None:
+    click.echo(f"{node.name} remembers {count(sum(one.ids for one in remembered), 'id')}.")
+    click.echo(f"  An id is remembered until stream time is more than {node.interval:,} ms past its record.")
+    for one in remembered:
+        click.echo(f"  task {one.task}: {_remembers(one)}")
+        if one.dropped:
+            every = ", ".join(f"{number:,} {reason}" for reason, number in one.dropped.items())
+            click.echo(f"    did not go on: {every}")
+    if node.dropped_to is not None:
+        click.echo(f"  Duplicates can be looked at in the topic {node.dropped_to}.")
+
+
+def _remembers(remembered: Remembered) -> str:
+    if remembered.oldest is None or remembered.newest is None:
+        return "nothing"
+    return (
+        f"{count(remembered.ids, 'id')}; stream time is {moment(remembered.stream_time)}, the oldest is of "
+        f"{moment(remembered.oldest)}, the newest of {moment(remembered.newest)}"
+    )
+
+
+def _explain_suppression(node: Suppress, held: list[Held]) -> None:
     records, nbytes = sum(one.records for one in held), sum(one.bytes for one in held)
     thing = "window" if node.suppressed.time_ms is None else "update"
     click.echo(f"{node.name} holds {count(records, thing)} back ({size(nbytes)}).")

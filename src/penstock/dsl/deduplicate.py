@@ -125,7 +125,7 @@ class _Step:
                 key=key,
                 id=id_,
                 store=store,
-                splits=self.dropped_to is not None,
+                dropped_to=self.dropped_to,
             )
         )
 

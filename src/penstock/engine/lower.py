@@ -386,7 +386,8 @@ def _deduplicate(node: nodes.Deduplicate, at: Lowering) -> Operator:
         assert node.id is not None
         selector = _selector(node.id_selector, node.id, at)
     clock = at.state.clock(at.name)
-    return Deduplicate(at.name, at.context, node.key, selector, node.interval, store, clock, node.splits)
+    splits = node.dropped_to is not None
+    return Deduplicate(at.name, at.context, node.key, selector, node.interval, store, clock, splits)
 
 
 def _key_by_id(node: nodes.KeyById, at: Lowering) -> Operator:

@@ -200,7 +200,7 @@ class Repartition(Node):
 class Deduplicate(Node):
     """Leaves out the records whose id was forwarded within the interval: the key, or the key with a selected id.
 
-    ``splits`` means that the duplicates go down a second branch.
+    With ``dropped_to``, a topic, the duplicates go down a second branch that leads there.
     """
 
     interval: int
@@ -208,7 +208,7 @@ class Deduplicate(Node):
     key: Serde
     id: Serde | None
     store: StoreSpec
-    splits: bool = False
+    dropped_to: str | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

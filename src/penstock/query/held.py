@@ -30,12 +30,6 @@ class Held:
         return asdict(self)
 
 
-def suppressions(checkpoint: Checkpoint) -> dict[str, nodes.Suppress]:
-    """The suppressions of an application, by name."""
-    found = [node for node in checkpoint.topology.nodes if isinstance(node, nodes.Suppress)]
-    return {node.name: node for node in found}
-
-
 def held_by(checkpoint: Checkpoint, node: nodes.Suppress) -> list[Held]:
     """What every task holds back for a suppression, as of the last commit."""
     with committed_stores(checkpoint, node.store.name) as stores:
