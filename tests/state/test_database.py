@@ -31,6 +31,16 @@ def test_rows_are_got_and_scanned_between_bounds_both_ways(tmp_path: Path):
     database.close()
 
 
+def test_the_first_key_of_each_range_is_as_long_as_its_bounds(tmp_path: Path):
+    database = Database(tmp_path / "db")
+    database.write({"s": iter([(key, b"") for key in (b"a1", b"a1x", b"a3", b"a3x", b"a5", b"b")])}, {})
+    family = database.family("s")
+    ranges = [(b"a1", b"a9"), (b"a2", b"a9"), (b"a4", b"a5"), (b"a6", b"a9"), (b"b0", b"b9"), (b"a0", b"a1")]
+    assert family.firsts(ranges) == [b"a1", b"a3", None, None, None, None]
+    assert database.family("t").firsts(ranges[:1]) == [None]
+    database.close()
+
+
 def test_a_write_puts_and_deletes_in_several_families_and_keeps_the_meta_data(tmp_path: Path):
     database = Database(tmp_path / "db")
     assert database.meta() == {}

@@ -291,3 +291,31 @@ def test_expired_segments_leave_the_disk(tmp_path: Path):
     database = Database(checkpoint.folder)
     assert database.families() == ["s", "s/6"]
     database.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_valid_at_a_time_is_found_in_memory_and_on_disk(tmp_path, seed):
+    """Keys begin alike, and some versions end in one segment, some in another."""
+    rng = random.Random(seed)
+    names = [b"a", b"a\0", b"a" + bytes(8), b"b"]
+    database, reference = Database(tmp_path / "db"), VersionedStore("s", 600_000)
+    store = VersionedStore("s", 600_000)
+    store.open(database)
+    for _ in range(20):
+        for _ in range(10):
+            put = rng.choice(names), rng.choice([None, b"%d" % rng.randrange(100)]), rng.randrange(500_000)
+            store.put_one(*put)
+            reference.put_one(*put)
+        store.commit()
+        if rng.random() < 0.5:
+            database.write({name: piece.dirty_rows() for name, piece in store.families().items()}, {})
+            store.flushed(database)
+            store.evict(everything=rng.random() < 0.5)
+        asked = [(rng.randrange(len(names)), rng.randrange(500_000)) for _ in range(30)]
+        codes, times = (np.array(column) for column in zip(*asked, strict=True))
+        keys = Keys(binary(*names))
+        found, expected = (one.older(keys, codes, times) for one in (store, reference))
+        assert found.valid_to.tolist() == expected.valid_to.tolist()
+        assert found.valid_from.tolist() == expected.valid_from.tolist()
+        assert found.data.to_pylist() == expected.data.to_pylist()
+    database.close()

@@ -144,6 +144,19 @@ class Family:
             keys, values = zip(*block, strict=True)
             yield list(keys), list(values)
 
+    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
+        """The first key in each range ``low <= key < high`` that is as long as these two; None where there is none."""
+        at = self._db.iter()
+        found: list[bytes | None] = []
+        for low, high in ranges:
+            at.seek(low)
+            key = at.key()
+            while key is not None and key < high and len(key) != len(low):
+                at.next()
+                key = at.key()
+            found.append(key if key is not None and key < high else None)
+        return found
+
     def close(self) -> None:
         self._db.close()
         self.handle = None

@@ -38,6 +38,8 @@ class Base(Protocol):
         self, low: bytes | None, high: bytes | None, count: int
     ) -> Iterator[tuple[list[bytes], list[bytes]]]: ...
 
+    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]: ...
+
 
 class ChangeSet(NamedTuple):
     """The rows that a transaction changed, each once, with their last values."""

@@ -129,16 +129,16 @@ class VersionedSegment(TransactionalSegment):
         ends = np.full(len(codes), FOREVER, np.int64)
         ends[rows >= 0] = self._table.times()[rows[rows >= 0]]
         data = keys.data.to_pylist()
-        nearer = []
-        for question, (code, time, end) in enumerate(zip(codes.tolist(), times.tolist(), ends.tolist(), strict=True)):
-            key = data[code]
-            low, high = key + (time + 1).to_bytes(8, "big"), key + end.to_bytes(8, "big")
-            found = next((row for row, _ in self.base.scan(low, high) if len(row) == len(key) + 8), None)
-            if found is not None:
-                nearer.append((question, int.from_bytes(found[-8:], "big")))
-        for question, end in nearer:
-            one = codes[[question]]
-            rows[question] = self.find(keys.at(one, np.array([end])))[0]
+        asked = [
+            (data[code] + (time + 1).to_bytes(8, "big"), data[code] + end.to_bytes(8, "big"))
+            for code, time, end in zip(codes.tolist(), times.tolist(), ends.tolist(), strict=True)
+        ]
+        found = [None if key is None else int.from_bytes(key[-8:], "big") for key in self.base.firsts(asked)]
+        nearer = np.array([question for question, end in enumerate(found) if end is not None], np.int64)
+        if nearer.size:
+            pairs = np.stack([codes[nearer], np.array([end for end in found if end is not None])], axis=1)
+            distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+            rows[nearer] = self.find(keys.at(distinct[:, 0], distinct[:, 1]))[place.ravel()]
         return rows
 
 
