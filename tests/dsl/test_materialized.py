@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock import Materialized, StreamsBuilder, TimeWindows
+from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from penstock.engine.lower import stores_of
 from penstock.errors import ConfigError
 from penstock.plan.nodes import StoreSpec
 from penstock.serdes import FLOAT, INT, JSON, STR
+from penstock.state.kinds.segments import SegmentedStore
 
 
 def stores(build: Any) -> list[StoreSpec]:
@@ -93,3 +95,36 @@ def test_another_kind_of_store_is_refused():
     kinds = "persistent, in_memory, versioned, versioned_in_memory"
     with pytest.raises(ConfigError, match=f"the kind of a store must be one of {kinds}; got 'rocks'"):
         Materialized(kind="rocks")
+
+
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_with_no_grace("1 minute"),
+    "sliding": SlidingWindows.of_time_difference_with_no_grace("1 minute"),
+    "session": SessionWindows.of_inactivity_gap_with_no_grace("1 minute"),
+}
+
+
+@pytest.mark.kip("94-06")
+@pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize(
+    ("kept", "interval"),
+    [
+        (Materialized.as_("mine").with_retention("10 minutes"), 5 * 60_000),  # two segments and one that is filled
+        (Materialized.as_("mine").with_retention("2 minutes"), 60_000),
+        (Materialized.as_("mine").with_retention("3 minutes"), 90_000),
+        (Materialized.as_("mine").with_retention("10 minutes").with_segment_interval("1 s"), 1000),
+    ],
+)
+def test_the_segment_interval_of_a_store_of_windows_follows_from_the_retention_or_is_given(windows, kept, interval):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).group_by_key().windowed_by(windows).count(materialized=kept)
+    topology = builder.build()
+    (store,) = stores_of(topology.sub_topologies[0], topology.facts)
+    assert isinstance(store, SegmentedStore)
+    assert store.segment_interval == interval
+
+
+@pytest.mark.kip("94-06")
+def test_a_segment_interval_of_no_time_is_refused():
+    with pytest.raises(ConfigError, match=r"the segment interval of store 'mine' must be positive, got '0 s'"):
+        Materialized.as_("mine").with_segment_interval("0 s")

@@ -85,6 +85,25 @@ class Materialized:
         """Windows are kept for this long, counted from their start (KIP-328)."""
         return replace(self, retention_ms=to_ms(retention, "retention"))
 
+    def with_segment_interval(self, segment_interval: Duration) -> Self:
+        """Windows, or sessions by their end, expire by whole segments, and one covers this long (KIP-94).
+
+        By default it is half the retention, and at least a minute. Shorter segments let go of expired rows earlier,
+        longer ones are fewer column families on disk.
+
+        Raises:
+            ConfigError: the duration is not positive or cannot be understood.
+
+        >>> Materialized.as_("visits").with_retention("1 day").with_segment_interval("1 hour").segment_interval_ms
+        3600000
+        """
+        interval = to_ms(segment_interval, "the segment interval")
+        if interval == 0:
+            raise ConfigError(
+                f"the segment interval of store {self.store!r} must be positive, got {segment_interval!r}"
+            )
+        return replace(self, segment_interval_ms=interval)
+
     def with_caching_enabled(self) -> Self:
         """Send on the last update of a key in each commit (the default)."""
         return replace(self, caching=True)

@@ -140,7 +140,7 @@ def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
 def _window_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.WindowAggregate)
     retention = spec.retention or node.windows.retention_ms
-    store = WindowStore(spec.name, retention, spec.in_memory)
+    store = WindowStore(spec.name, retention, spec.in_memory, spec.segment_interval)
     if node.final:  # what the retention just ends for has not closed yet; Kafka Streams' stores on disk still show it
         store.keeps_beyond = 1
         store.retention += 0 if spec.in_memory else 1
@@ -162,7 +162,7 @@ def _buffer(node: Node, spec: StoreSpec) -> StateStore:
 def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.SlidingAggregate)
     retention, slot = spec.retention or node.windows.retention_ms, 2 * node.windows.time_difference_ms
-    store = SlidingStore(spec.name, retention, spec.in_memory, slot=slot)
+    store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, slot)
     if node.final:
         store.keeps_beyond = 1
         store.retention += 0 if spec.in_memory else 1
@@ -172,7 +172,7 @@ def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
 def _session_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.SessionAggregate)
     retention, gap = spec.retention or node.windows.retention_ms, node.windows.inactivity_gap_ms
-    store = SessionStore(spec.name, retention, spec.in_memory, gap=gap)
+    store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, gap)
     store.keeps_beyond = int(node.final)  # what ends just when the retention does has not closed yet
     return store
 
