@@ -1,14 +1,12 @@
 """What it costs to look up what a key had at a time, when it has few versions and when it has many.
 
-    python -m bench.versions [VERSIONS ...]
-
 One key has all the versions, a millisecond apart and within the history retention; the times that are looked up are
 drawn from all of its history. Only the look-ups are measured: with the versions in memory, and with them on disk.
 """
 
 from __future__ import annotations
 
-import sys
+import math
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +14,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
+from bench.plan import Plan
+from bench.report import Row, Section, at_most
 from penstock.arrays import fixed_binary
 from penstock.state.database import Database
 from penstock.state.kinds.versioned import VersionedStore
@@ -24,8 +24,11 @@ from penstock.state.versioned_puts import VersionedPuts
 from penstock.state.versioned_reads import Questions, versions_as_of
 
 CHUNK = 32_768
+FEW = 512
+"""Look-ups on disk at once: few enough that most of them are for another version."""
 ROUNDS = 8
 HOUR = 3_600_000
+SIZES = (1_000, 10_000, 100_000)
 
 
 def filled(versions: int, database: Database) -> VersionedStore:
@@ -42,9 +45,9 @@ def filled(versions: int, database: Database) -> VersionedStore:
 def micros(store: VersionedStore, versions: int, on_disk: bool) -> float:
     """CPU microseconds for a look-up."""
     rng = np.random.default_rng(1)
-    count = CHUNK // 8 if on_disk else CHUNK
+    count, rounds = (FEW, CHUNK // FEW) if on_disk else (CHUNK, ROUNDS)
     spent = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         times = rng.integers(0, versions, count)
         asked = Questions(np.zeros_like(times), times, np.zeros_like(times))
         if on_disk:
@@ -53,10 +56,30 @@ def micros(store: VersionedStore, versions: int, on_disk: bool) -> float:
         found = versions_as_of(store, _key(), asked)
         spent += time.process_time() - began
         assert found.equals(fixed_binary(times.astype(">i8")))
-    return spent / (ROUNDS * count) * 1e6
+    return spent / (rounds * count) * 1e6
 
 
-def main(versions: int) -> None:
+def measure(plan: Plan) -> Section:
+    """What a look-up costs with few versions and with many; it may grow with the logarithm of their number."""
+    section = Section(
+        "VERSIONS: look-ups as of a time in a key with many versions",
+        f"CPU microseconds for a look-up, {CHUNK:,} at once in memory and {FEW} on disk, at random times. All versions "
+        "are within the history retention. The bound is the ratio of the logarithms; a look-up on disk reads a block "
+        "besides, of which few versions have few.",
+    )
+    costs = {count: _cost(count) for count in map(plan.size, SIZES)}
+    few, many = min(costs), max(costs)
+    for count, cost in costs.items():
+        section.rows.append(Row(f"{count:,} versions in memory", f"{cost[0]:.2f} µs"))
+    what, ratio = f"{many:,} / {few:,} in memory", costs[many][0] / costs[few][0]
+    section.rows.append(at_most(what, ratio, round(math.log(many, few), 2)))
+    for count, cost in costs.items():
+        section.rows.append(Row(f"{count:,} versions on disk", f"{cost[1]:.2f} µs"))
+    return section
+
+
+def _cost(versions: int) -> tuple[float, float]:
+    """What a look-up costs in memory and on disk."""
     with TemporaryDirectory() as folder:
         database = Database(Path(folder) / "db")
         store = filled(versions, database)
@@ -65,13 +88,8 @@ def main(versions: int) -> None:
         store.flushed(database)
         there = micros(store, versions, on_disk=True)
         database.close()
-    print(f"{versions:>12,} versions: {here:.2f} µs a look-up in memory, {there:.2f} µs on disk", flush=True)
+    return here, there
 
 
 def _key() -> Keys:
     return Keys(pa.array([b"key"], pa.binary()))
-
-
-if __name__ == "__main__":
-    for count in [int(count) for count in sys.argv[1:]] or [1_000, 10_000, 100_000]:
-        main(count)

@@ -72,6 +72,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntAr
         return latest.data.take(pa.array(asked.codes))
     places = np.where(is_latest, asked.codes, -1)
     rows = np.flatnonzero(~is_latest & (asked.times >= earliest))
+    rows = rows[np.argsort(asked.times[rows])]  # one after the other in memory, where a key has many versions
     found = store.older(keys, asked.codes[rows], asked.times[rows])
     there = (found.valid_from <= asked.times[rows]) & found.exists
     places[rows[there]] = len(keys) + np.flatnonzero(there)
