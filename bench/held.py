@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import sys
 import time
+from math import log2
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.plan import Plan
+from bench.report import Row, Section, at_most, median, spread
 from penstock.batch import Changes
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.ops.context import Context, Origin
@@ -27,6 +30,27 @@ from penstock.state.kinds.buffer import TimeOrderedBuffer
 CHUNK = 32_768
 CHUNKS = 12
 SECOND = 1000
+HELD = [10_000, 100_000, 1_000_000]
+
+
+def measure(plan: Plan) -> Section:
+    """The cost of a record with few and with many keys held, and their ratio."""
+    sizes = [plan.size(held) for held in HELD]
+    costs: dict[int, list[float]] = {held: [] for held in sizes}
+    for _ in range(plan.runs):
+        for held, found in costs.items():
+            found.append(cpu_per_million(held))
+            plan.say(f"suppress with {held:,} keys held: {found[-1]:.2f} CPU s for a million records")
+    section = Section(
+        "HELD: suppress with few and with many keys held",
+        "CPU seconds of the suppression alone for a million records; as many results go out as records come in.",
+    )
+    medians = [median(found) for found in costs.values()]
+    for held, found in costs.items():
+        section.rows.append(Row(f"{held:,} keys held", f"{median(found):.2f} CPU s", spread(found)))
+    limit = log2(sizes[-1]) / log2(sizes[0])
+    section.rows.append(at_most("most / fewest", medians[-1] / medians[0], limit))
+    return section
 
 
 def updates(first: int) -> Changes:
@@ -58,5 +82,5 @@ def cpu_per_million(held: int) -> float:
 
 
 if __name__ == "__main__":
-    for held in [int(count) for count in sys.argv[1:]] or [10_000, 100_000, 1_000_000]:
+    for held in [int(count) for count in sys.argv[1:]] or HELD:
         print(f"{held:>12,} keys held: {cpu_per_million(held):.2f} CPU s for a million records", flush=True)

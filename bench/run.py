@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import kafka, marginal, memory, passthrough, report, restart, trigger, versions
+from bench import expiry, held, kafka, marginal, memory, passthrough, report, restart, trigger, versions
 from bench.engines import Penstock
 from bench.measure import RunError
 from bench.plan import Plan
@@ -26,6 +26,8 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("W9", restart.measure),
     ("TRIGGER", trigger.measure),
     ("MEMORY", memory.measure),
+    ("HELD", held.measure),
+    ("EXPIRY", expiry.measure),
 ]
 NAMES = sorted({name for name, _ in MEASUREMENTS})
 FOLDER = Path(__file__).parent

@@ -69,8 +69,8 @@ class Database:
 
     def drop(self, name: str) -> None:
         """Drop a column family with all it holds, at once."""
-        self._families.pop(name).close()
-        self._db.drop_column_family(name)
+        self._db.drop_column_family(name)  # first, or what is in memory would be written before the handle is closed
+        self._families.pop(name).let_go()
 
     def meta(self) -> dict[str, Any]:
         """What ``write`` was last given as ``meta``; empty for a new database."""
@@ -110,7 +110,7 @@ class Family:
     """One column family: bytes in the order of their keys."""
 
     def __init__(self, db: Rdict, handle: Any):
-        self._db = db
+        self._db: Any = db
         self.handle = handle
         self.is_empty = next(iter(db.keys()), None) is None
 
@@ -160,6 +160,10 @@ class Family:
     def close(self) -> None:
         self._db.close()
         self.handle = None
+
+    def let_go(self) -> None:
+        """Let go of a family that was dropped."""
+        self._db = self.handle = None
 
 
 def _options(cache_bytes: int) -> Options:
