@@ -11,6 +11,7 @@ from penstock.state.kinds.packed import PackedStore
 from penstock.state.kinds.window import WindowRow
 from penstock.state.packed import unpack, unpack_one
 from penstock.state.rows import Keys, Values
+from penstock.state.transactional import physical_keys
 
 
 class SlidingStore(PackedStore):
@@ -31,11 +32,17 @@ class SlidingStore(PackedStore):
     def look_up(self, keys: Keys) -> Values:
         """The values of distinct pairs of key and start, no matter whether they can still be seen."""
         assert keys.times is not None
-        entries = unpack(super().look_up(Keys(keys.data, self._slots(keys.times))).data)
-        same = np.flatnonzero(entries.first == keys.times[entries.row])
+        slots = self._slots(keys.times)
+        rows = physical_keys(Keys(keys.data, slots)).dictionary_encode().indices.to_numpy().astype(np.int64)
+        _, one = np.unique(rows, return_index=True)  # windows of one slot share a row, which is looked up once
+        entries = unpack(super().look_up(Keys(keys.data.take(pa.array(one)), slots[one])).data)
         place, timestamps = np.full(len(keys), -1, np.int64), np.full(len(keys), -1, np.int64)
-        place[entries.row[same]] = same
-        timestamps[entries.row[same]] = entries.second[same]
+        starts, rank = np.unique(np.concatenate([entries.first, keys.times]), return_inverse=True)
+        known, asked = rank[: len(entries)] + entries.row * len(starts), rank[len(entries) :] + rows * len(starts)
+        if len(known):
+            found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+            same = known[found] == asked
+            place[same], timestamps[same] = found[same], entries.second[found[same]]
         return Values(entries.data.take(pa.array(place, mask=place < 0)), timestamps)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
