@@ -729,6 +729,13 @@ def table_join_of_windows(builder: StreamsBuilder) -> None:
 
 
 @example
+def table_join_of_distinct_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(5, 10)
+    left, right = (stream(builder, topic).group_by_key().windowed_by(windows).distinct() for topic in ("in", "other"))
+    left.outer_join(right, pair, value=str).to_stream(lambda key, value: str(key), key=str).to("out")
+
+
+@example
 def table_join_of_sliding_windows(builder: StreamsBuilder) -> None:
     windows = SlidingWindows.of_time_difference_and_grace(5, 10)
     left, right = (stream(builder, topic).group_by_key().windowed_by(windows).count() for topic in ("in", "other"))

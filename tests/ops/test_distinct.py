@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, TimeWindows
+from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from penstock.errors import TopologyError
 from support.flows import Run, source, windowed
 
@@ -72,3 +72,97 @@ def test_distinct_has_no_final_results():
     windows = stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
     with pytest.raises(TopologyError, match="take emit_strategy"):
         windows.emit_strategy(EmitStrategy.on_window_close()).distinct()
+
+
+# --- joins -----------------------------------------------------------------------------------------------------------
+
+BOTH = [
+    ("A", "k", "a1", 1),
+    ("B", "k", "b2", 2),
+    ("A", "k", "a3", 3),  # not the first of its window
+    ("B", "k", "b4", 4),
+    ("B", "k", None, 12),  # a first record like any other, but no value for the join
+    ("A", "k", "a13", 13),
+    ("A", "k", None, 25),
+    ("B", "k", "b26", 26),
+]
+
+
+TENS = TimeWindows.of_size_and_grace(10, 20)
+
+
+def windows_of(builder: StreamsBuilder, topic: str, windows=TENS):
+    return builder.stream(topic, value=str).group_by_key().windowed_by(windows)
+
+
+def joined_to(left, method: str, right) -> None:
+    getattr(left, method)(right, lambda one, other: f"{one} {other}", value=str).to_stream().to("out")
+
+
+FIRST, SECOND, THIRD = windowed("k", 0, 10), windowed("k", 10, 20), windowed("k", 20, 30)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("join", [(FIRST, "a1 b2", 2)]),
+        ("left_join", [(FIRST, "a1 None", 1), (FIRST, "a1 b2", 2), (SECOND, "a13 None", 13)]),
+        (
+            "outer_join",
+            [(FIRST, "a1 None", 1), (FIRST, "a1 b2", 2), (SECOND, "a13 None", 13), (THIRD, "None b26", 26)],
+        ),
+    ],
+)
+def test_first_records_of_windows_are_joined_if_they_have_values(run: Run, method, expected):
+    builder = StreamsBuilder()
+    joined_to(windows_of(builder, "A").distinct(), method, windows_of(builder, "B").distinct())
+    assert run(builder, BOTH).output() == expected
+
+
+def test_first_records_join_what_is_aggregated_in_the_same_windows(run: Run):
+    builder = StreamsBuilder()
+    joined_to(windows_of(builder, "A").distinct(), "left_join", windows_of(builder, "B").count())
+    assert run(builder, BOTH).output() == [
+        (FIRST, "a1 None", 1),
+        (FIRST, "a1 1", 2),
+        (FIRST, "a1 2", 4),
+        (SECOND, "a13 1", 13),
+    ]
+
+
+def test_functions_do_not_meet_first_records_without_a_value(run: Run):
+    builder = StreamsBuilder()
+    upper = windows_of(builder, "B").distinct().map_values(str.upper, value=str)
+    joined_to(windows_of(builder, "A").distinct(), "left_join", upper)
+    assert run(builder, BOTH).output() == [
+        (FIRST, "a1 None", 1),
+        (FIRST, "a1 B2", 2),
+        (SECOND, "a13 None", 13),
+    ]
+
+
+SESSIONS = SessionWindows.of_inactivity_gap_and_grace(5, 10)
+
+
+@pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
+def test_first_records_of_sessions_are_not_looked_into(method):
+    builder = StreamsBuilder()
+    joined_to(windows_of(builder, "A", SESSIONS).count(), method, windows_of(builder, "B", SESSIONS).distinct())
+    with pytest.raises(TopologyError, match=r"looks into the first records of sessions.* with to_stream\(\)\.to_table"):
+        builder.build()
+
+
+def test_first_records_of_sessions_can_be_joined_from_a_table_of_their_own(run: Run):
+    builder = StreamsBuilder()
+    first = windows_of(builder, "A", SESSIONS).distinct().to_stream().to_table()
+    joined_to(first, "left_join", windows_of(builder, "B", SESSIONS).count())
+    rows = [("B", "k", "b", 1), ("A", "k", "a", 1), ("A", "k", "more", 3), ("B", "k", None, 2)]
+    first_session = windowed("k", 1, 1)
+    assert run(builder, rows).output() == [(first_session, "a 1", 1), (first_session, "a None", 1)]
+
+
+@pytest.mark.parametrize("other", [TimeWindows.of_size_and_grace(5, 20), SESSIONS])
+def test_tables_of_other_windows_are_not_joined(other):
+    builder = StreamsBuilder()
+    with pytest.raises(TopologyError, match=r"the left side has keys of type windowed\[str, 10\], the right side of"):
+        joined_to(windows_of(builder, "A").count(), "join", windows_of(builder, "B", other).count())

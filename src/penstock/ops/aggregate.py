@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, nulls
-from penstock.batch import Batch, Changes, merge
+from penstock.batch import Batch, Changes, Order, merge
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
@@ -62,7 +62,8 @@ class Aggregate(Operator):
         before = located.get()
         folded = self._fold.fold(groups, before, rows)
         if self._store.name in self._context.looked_up:
-            self._note(groups, keys, before, folded, result)
+            values = Values(folded.new.encoded(), folded.timestamps)
+            self._note(keys, before, groups.unsort(groups.group), values, result.order)
         last = groups.last_rows
         stored = folded.new.take(last).encoded()
         self._store.put(located, Values(stored, np.where(_is_null(stored), -1, folded.timestamps[last])))
@@ -72,14 +73,13 @@ class Aggregate(Operator):
         changes = result.as_changes(folded.new, folded.timestamps, folded.old if self._sends_old else None)
         return changes if folded.kept is None else changes.keep(folded.kept)
 
-    def _note(self, groups: Groups, keys: Keys, before: Values, folded: Folded, result: Batch) -> None:
+    def _note(self, keys: Keys, before: Values, codes: IntArray, values: Values, order: Order) -> None:
         """Note the writes for those who look things up in the store; the store has not been written yet."""
-        codes, times = groups.unsort(groups.group), None
+        times = None
         if isinstance(self._store, WindowStore) and keys.times is not None:
             now = self._store.observed_stream_time
             times = np.maximum.accumulate(np.concatenate([[now], keys.times[codes]]))
-        values = Values(folded.new.encoded(), folded.timestamps)
-        self._context.written[self._store.name] = Written(keys, before, codes, values, result.order, times)
+        self._context.written[self._store.name] = Written(keys, before, codes, values, order, times)
 
     def _last_of_each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
         """The last update of each key, with the value that the store had before as the old one."""

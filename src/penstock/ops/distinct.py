@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, concat, nulls
-from penstock.batch import Batch, Changes
+from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.aggregate import WindowAggregate
 from penstock.ops.fold import Fold, Folded, Rows
@@ -33,12 +33,18 @@ class WindowDistinct(WindowAggregate):
     """The first record of each key and window that is not in the store yet."""
 
     def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
-        is_new = self._store.locate(keys).get().data.is_null().to_numpy(zero_copy_only=False)
-        new = np.flatnonzero(is_new)
-        first = groups.order[groups.starts][new]
-        data = mark_nulls(rows.add.take(first).encoded())
-        self._store.put(self._store.locate(keys.take(new)), Values(data, rows.timestamps[first]))
-        return first_records(result, rows.add, np.sort(first), rows.timestamps, self._sends_old)
+        before = self._store.locate(keys).get()
+        first = groups.order[groups.starts]
+        in_order = np.argsort(first)
+        new = in_order[before.data.is_null().to_numpy(zero_copy_only=False)[in_order]]
+        first = first[new]
+        values = Values(mark_nulls(rows.add.take(first).encoded()), rows.timestamps[first])
+        if not len(first):
+            return None
+        if self._store.name in self._context.looked_up:
+            self._note(keys, before, new, values, take_order(result.order, first))
+        self._store.put(self._store.locate(keys.take(new)), values)
+        return first_records(result, rows.add, first, rows.timestamps, self._sends_old)
 
 
 class FirstOfSession(SessionFold):

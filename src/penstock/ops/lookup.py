@@ -20,6 +20,7 @@ from penstock.ops.suppress import HELD, held_before
 from penstock.ops.table import TableFilter, TableMapValues
 from penstock.ops.written import ranks
 from penstock.serdes import Serde
+from penstock.serdes.nullable import NullableSerde, unmark_nulls
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
@@ -130,10 +131,10 @@ class WindowLookup(Lookup):
         data, codes = group_keys(batch.key.encoded())
         keys = Keys(without_last(data.data, 8), last_numbers(data.data))
         current = self._store.look_up(keys)
-        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        values = without_marks(values_as_of(self._context, self._store.name, current, keys, codes, batch), self._value)
         assert keys.times is not None
         is_kept = keys.times[codes] > self._stream_time(batch) - self._store.retention
-        value = BytesColumn(values.data, self._value).where(is_kept)
+        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
         return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
 
     def _stream_time(self, batch: Batch) -> IntArray | int:
@@ -156,11 +157,22 @@ class SessionLookup(Lookup):
         data = pa.array([self._store.look_up_session(*session) for session in sessions], pa.binary())
         ends = np.array([end for _, _, end in sessions], np.int64)
         values = values_as_of(self._context, self._store.name, Values(data, ends), keys, codes, batch)
+        values = without_marks(values, self._value)
         written = self._context.written.get(self._store.name)
         now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
         is_kept = ends[codes] > now - self._store.retention
-        value = BytesColumn(values.data, self._value).where(is_kept)
+        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
         return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
+
+
+def without_marks(values: Values, serde: Serde) -> Values:
+    """Values as a table has them: a null that a store of distinct records knows (KIP-655) is no value."""
+    return values._replace(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
+
+
+def unmarked(serde: Serde) -> Serde:
+    """The type of values without marks for nulls."""
+    return serde.inner if isinstance(serde, NullableSerde) else serde
 
 
 def _session(key: bytes) -> tuple[bytes, int, int]:

@@ -28,6 +28,8 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             _complete_join(node, facts)
         if isinstance(node, nodes.StreamTableJoin) and node.grace is not None:
             _grace_of_join(node, node.grace, facts)
+        for table in _looked_into(node):
+            _no_first_of_sessions(node, looked_up_tables(facts, table))
         if isinstance(node, nodes.WindowAggregate):
             _retention(node)
             _no_versions(node)
@@ -112,6 +114,23 @@ def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -
                 f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table's store "
                 f"{store.name!r} keeps a history of {store.history_retention} ms; make the history retention at least "
                 "as long"
+            )
+
+
+def _looked_into(node: Node) -> tuple[Node, ...]:
+    """The tables that a join looks values up in."""
+    if isinstance(node, nodes.TableJoin):
+        return node.parents
+    return (node.table,) if isinstance(node, nodes.StreamTableJoin | nodes.SubscriptionJoin) else ()
+
+
+def _no_first_of_sessions(join: Node, tables: Sequence[Node]) -> None:
+    for table in tables:
+        if isinstance(table, nodes.SessionDistinct):
+            raise TopologyError(
+                f"the join {join.name!r} at {join.where} looks into the first records of sessions, made at "
+                f"{table.where}: a session that grows gets another key in their store, of which the table says "
+                "nothing. Keep what it says in a store of its own, with to_stream().to_table(), and join that"
             )
 
 

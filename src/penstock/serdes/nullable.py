@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary
+from penstock.arrays import Binary, without_first
 from penstock.serdes.base import Serde
 
 _NULL, _VALUE = b"\x00", b"\x01"
@@ -30,6 +30,16 @@ class NullableSerde(Serde):
 
     def decode(self, data: bytes) -> Any:
         return None if data == _NULL else self.inner.decode(data[1:])
+
+
+def unmark_nulls(data: Binary) -> Binary:
+    """The reverse of ``mark_nulls``.
+
+    >>> unmark_nulls(mark_nulls(pa.array([b"a", None, b""], pa.binary()))).to_pylist()
+    [b'a', None, b'']
+    """
+    values = pc.if_else(pc.equal(data, _NULL), pa.scalar(None, pa.binary()), data)
+    return without_first(values, 1)
 
 
 def mark_nulls(data: Binary) -> Binary:
