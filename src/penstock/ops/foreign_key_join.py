@@ -27,7 +27,7 @@ from penstock.arrays import (
     without_first,
 )
 from penstock.batch import Batch, Changes, take_order
-from penstock.columns import BytesColumn, Column
+from penstock.columns import BytesColumn, Column, null_column
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
 from penstock.ops.functions import Caller
@@ -227,7 +227,7 @@ class ForeignTableJoin(Operator):
         row = np.repeat(np.arange(len(batch)), counts[codes])
         number = np.arange(len(row)) - np.repeat(np.cumsum(counts[codes]) - counts[codes], counts[codes])
         subscriber = begin[codes[row]] + number
-        asked = batch.take(row)
+        asked = Batch(null_column(len(batch)), batch.value, batch.timestamp, batch.order, batch.headers).take(row)
         left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
         response = Batch(
             BytesColumn(found.left.take(pa.array(subscriber)), self._left_key),
@@ -256,28 +256,32 @@ class Respond(Operator):
         self._is_left = is_left
 
     def step(self, batch: Batch) -> Batch:
-        batch = self._in_turn(batch)
         carried, right = unpack(batch.value.encoded())
-        _, left = unpack(carried)
+        number, left = unpack(carried)
+        late = self._late(batch, last_numbers(number))
+        if late.any():
+            self._context.drop(self._joiner.node, batch.position[late], "late-response")
+            kept = np.flatnonzero(~late)
+            batch, left, right = batch.take(kept), left.take(pa.array(kept)), right.take(pa.array(kept))
         has_result = ~_missing(left) if self._is_left else ~(_missing(right) | _missing(left))
         value, fine = self._joiner.join_where(
             has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
         )
         return batch.with_value(value).keep(fine)
 
-    def _in_turn(self, batch: Batch) -> Batch:
-        """The responses that do not come too late."""
-        number = last_numbers(unpack(unpack(batch.value.encoded())[0])[0])
+    def _late(self, batch: Batch, number: IntArray) -> BoolArray:
+        """Which responses come too late."""
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         located = self._store.locate(keys)
-        ordered = np.maximum(number[groups.order], located.get().timestamps[groups.group])
-        highest = groups.running_max(ordered)
-        late = groups.unsort(highest) > number
-        latest = highest[groups.ends]
-        self._store.put(located, Values(pa.array([b""] * len(keys), pa.binary()), latest))
-        self._context.drop(self._joiner.node, batch.position[late], "late-response")
-        return batch.keep(~late)
+        ordered, before = number[groups.order], located.get().timestamps[groups.group]
+        highest = np.maximum(ordered, before)
+        rises = (ordered[1:] >= ordered[:-1]) | groups.is_first()[1:]
+        if not rises.all():
+            highest = groups.running_max(highest)
+        self._store.put(located, Values(fixed_binary(np.zeros((len(keys), 0), np.uint8)), highest[groups.ends]))
+        late: BoolArray = groups.unsort(highest) > number
+        return late
 
 
 def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool) -> Changes:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, fixed_binary, hash64, slices, spans
+from penstock.arrays import Binary, IntArray, fixed_binary, hash64, spans
 from penstock.state.database import Database
 from penstock.state.group_index import GroupIndex
 from penstock.state.kinds.key_value import KeyValueStore
@@ -104,9 +104,10 @@ def split_keys(keys: Binary) -> tuple[Binary, Binary]:
     """The foreign keys and the left keys of combined keys."""
     where = spans(keys)
     lengths = np.ascontiguousarray(where.data[where.start[:, None] + np.arange(_LENGTH)]).view(">i4").ravel()
-    size = lengths.astype(np.int64)
     begin = where.start + _LENGTH
-    return (
-        slices(where.data, begin, size),
-        slices(where.data, begin + size, where.length - _LENGTH - size),
-    )
+    end = where.start + where.length
+    bounds = np.append(np.stack([where.start, begin, begin + lengths], axis=1).ravel(), end[-1:])
+    buffers = [None, pa.py_buffer(bounds.astype(np.int32)), keys.buffers()[2]]
+    pieces = pa.BinaryArray.from_buffers(pa.binary(), 3 * len(keys), buffers)
+    rows = 3 * np.arange(len(keys))
+    return pieces.take(pa.array(rows + 1)), pieces.take(pa.array(rows + 2))
