@@ -16,6 +16,9 @@ Order = tuple[IntArray | int, ...]
 """Where each record stands in the task's processing order: its position, then which branch and which of several
 results it is. Columns compare from left to right; a plain int stands for a column of that one number."""
 
+NO_RECORD = 2**62
+"""The position of what no input record caused, such as time that went on without one: after those of all records."""
+
 
 class Placement(NamedTuple):
     """All keys of a batch belong, by Kafka's partitioner, to this partition of so many."""

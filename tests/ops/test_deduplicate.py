@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import Deduplicated, StreamsBuilder
+from penstock import Deduplicated, StreamsBuilder, Suppressed, TimeWindows
 from penstock.errors import ProcessingError
-from support.flows import Row, Run, source
+from support.flows import Row, Run, source, windowed
 
 S = 1000
 T = 100 * S
@@ -355,3 +355,20 @@ def test_the_store_knows_the_time_and_the_offset_of_the_record_that_was_forwarde
     assert ran.store("keys") == [("a", 1, 6), ("b", 2, 4)]
     assert ran.driver.store("keys").get_with_timestamp("a") == (1, 6)
     assert ran.driver.store("keys").get("c") is None
+
+
+@pytest.mark.kip("655-11")
+def test_a_record_that_no_record_caused_has_no_offset_and_is_always_deduplicated(run: Run):
+    builder, stream = source(value=str)
+    counts = stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
+    final = Suppressed.until_window_closes()
+    soon, later = (counts.suppress(final.with_idle_advance(idle)).to_stream() for idle in (8, 16))
+    soon.merge(later).deduplicate_by_key("10 s", Deduplicated("once", "keys")).to("out")
+    ran = run(builder, [("a", "x", 3)], processing_guarantee="at_least_once")
+    assert ran.output() == []
+    ran.driver.advance_wall_clock_time(8)
+    assert ran.output() == [(windowed("a", 0, 10), 1, 3)]
+    assert ran.store("keys") == [(windowed("a", 0, 10), -1, 3)]
+    ran.driver.advance_wall_clock_time(8)  # the same key, time and, if they had any, offset
+    assert ran.output() == []
+    assert ran.counted(DUPLICATES) == {("once", ""): 1}

@@ -50,7 +50,7 @@ class Context:
         task: the task's name, such as ``0_1``.
         on_error: ``fail``, ``skip`` or ``dead_letter``.
         origin: finds where the record at a position came from.
-        offsets: the offsets of the records at some positions, -1 for those that come from no topic.
+        offsets: the offsets of the records at some positions, -1 for those that no record of a topic caused.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, concat, nulls, spans
-from penstock.batch import Batch, Changes, order_columns, take_order
+from penstock.batch import NO_RECORD, Batch, Changes, order_columns, take_order
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.errors import BufferFullError
 from penstock.ops.base import Operator
@@ -159,7 +159,7 @@ class Suppress(Operator):
             return None
         due, gone = due.take(sent), gone.take(sent)
         self._count(len(sent), due.times, gone.seen)
-        order = np.zeros(len(sent), np.int64), np.arange(len(sent))
+        order = np.full(len(sent), NO_RECORD), np.arange(len(sent))
         old = BytesColumn(gone.old, self._value) if self._sends_old else None
         keys, values = BytesColumn(due.keys, self._key), BytesColumn(gone.new, self._value)
         return Changes(keys, values, due.values.timestamps, order, gone.headers, None, old)

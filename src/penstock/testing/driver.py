@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, Batch, Changes
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
@@ -194,7 +194,7 @@ class TopologyTestDriver:
         return view_of(stores, spec, node)
 
     def _current_offsets(self, positions: IntArray) -> IntArray:
-        return np.full(len(positions), self._current.offset, np.int64)
+        return np.where(positions == NO_RECORD, -1, self._current.offset)
 
     def _enqueue(
         self, topic: str, key: Column, value: Column, old: Column | None, timestamp: int, headers: Any
