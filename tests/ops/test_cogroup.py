@@ -79,6 +79,29 @@ def test_each_stream_goes_by_its_own_stream_time(run: Run):
     assert ran.dropped() == {("COGROUPKSTREAM-MERGE-0000000005", "expired-window"): 1}
 
 
+@pytest.mark.kip("328-11")
+def test_a_window_that_the_store_of_both_has_let_go_of_begins_anew_and_counts_as_expired(run: Run):
+    builder, both = visits_and_orders()
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    both.windowed_by(windows).aggregate(str, value=str, store="both").to_stream().to("out")
+    rows = [
+        ("visits", "a", "x", 1),
+        ("orders", "a", 7, 200_000),  # minutes later: the store's first segment is gone
+        ("visits", "a", "y", 2),  # in time for the visits
+        ("visits", "a", "z", 3),
+    ]
+    ran = run(builder, rows)
+    assert ran.output() == [
+        (windowed("a", 0, 10), "+x", 1),
+        (windowed("a", 200_000, 200_010), "$7", 200_000),
+        (windowed("a", 0, 10), "+y", 2),
+        (windowed("a", 0, 10), "+z", 3),
+    ]
+    assert ran.store("both") == [(windowed("a", 200_000, 200_010), "$7", 200_000)]
+    assert ran.counted("expired-window-record-drop-total") == {("both", "window"): 2}
+    assert ran.counted("late-record-drop-total") == {}
+
+
 def test_two_groups_that_share_a_repartition_topic_by_accident_are_refused():
     builder = StreamsBuilder()
     one, other = (builder.stream(topic, value=str).group_by(lambda key, value: value) for topic in ("one", "other"))
