@@ -37,7 +37,7 @@ def record(timestamp: int) -> dict[str, Any]:
     return {"topic": "in", "key": "a", "value": "x", "timestamp": timestamp}
 
 
-def case(windows: Any, last_steps: list[Any], output: list[Any], last_time: int = 100) -> Any:
+def case(windows: Any, last_steps: list[Any], output: list[Any], *times: int) -> Any:
     """A case that writes all updates of windows to ``raw``, and what its last steps make of them to ``final``."""
     topology = [
         {"id": "s0", "op": "stream", "topic": "in"},
@@ -50,7 +50,7 @@ def case(windows: Any, last_steps: list[Any], output: list[Any], last_time: int 
         "name": "made-up",
         "config": {},
         "topology": topology,
-        "input": [record(0), record(last_time)],
+        "input": [record(time) for time in (0, *times)],
         "expected": expected,
     }
 
@@ -69,7 +69,15 @@ SUPPRESSED = [
     {"id": "s7", "op": "to_stream", "of": "s6"},
     {"id": "s8", "op": "to", "of": "s7", "topic": "final"},
 ]
-TWICE = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("a", 0, 5, "xy"), row("b", 1, 6, "z")])
+TWICE = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("a", 0, 5, "xy"), row("b", 1, 6, "z")], 7, 100)
+GROUPED = [
+    *SUPPRESSED[:4],
+    {"id": "s9", "op": "group_by", "of": "s6"},
+    {"id": "s10", "op": "count", "of": "s9"},
+    {"id": "s7", "op": "to_stream", "of": "s10"},
+    {"id": "s8", "op": "to", "of": "s7", "topic": "final"},
+]
+"""What comes behind a second aggregation has keys of its own."""
 
 
 def test_a_sliding_window_that_kafka_emits_twice_is_to_come_out_once_with_its_last_result() -> None:
@@ -87,9 +95,37 @@ def test_a_result_that_is_not_the_last_one_or_missing_or_repeated_is_a_differenc
 
 
 def test_a_window_that_kafka_emits_at_the_very_end_may_be_held() -> None:
-    at_the_end = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], last_time=8)
+    at_the_end = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], 8)
     assert compared(at_the_end, row("a", 0, 5, "x")) == []
     assert len(compared(at_the_end, row("b", 1, 6, "y"))) == 1
+
+
+def test_when_no_record_comes_just_as_a_window_closes_the_comparison_is_plain() -> None:
+    never = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], 6, 100)
+    assert compared(never, row("a", 0, 5, "x"), row("b", 1, 6, "y")) == []
+    assert len(compared(never, row("b", 1, 6, "y"), row("a", 0, 5, "x"))) == 2
+    assert len(compared(never, row("a", 0, 5, "x"))) == 1
+
+
+def grouped(*times: int) -> Any:
+    return case(SLIDING, GROUPED, [regrouped("k", 1), regrouped("k", 2), regrouped("l", 1)], *times)
+
+
+def regrouped(key: str, count: int) -> dict[str, Any]:
+    return {"after": 0, "topic": "final", "key": key, "value": count, "timestamp": 0}
+
+
+def test_behind_an_aggregation_the_keys_count_where_results_came_at_other_times() -> None:
+    assert compared(grouped(7, 100), regrouped("l", 1), regrouped("k", 1)) == []
+    assert compared(grouped(7, 100), regrouped("k", 2)) == ['output to final: missing key "l"']
+    assert compared(grouped(7, 100), *map(regrouped, "klm", [2, 1, 1])) == ['output to final: unexpected key "m"']
+    assert compared(grouped(7), regrouped("k", 2)) == []  # the window that closes at the very end may be held
+
+
+def test_behind_an_aggregation_of_the_same_results_at_the_same_times_the_comparison_is_plain() -> None:
+    same = grouped(6, 100)
+    assert compared(same, *same["expected"]["output"]) == []
+    assert len(compared(same, regrouped("k", 2), regrouped("l", 1))) == 3
 
 
 def test_topics_that_are_not_behind_the_suppression_are_compared_plainly() -> None:
