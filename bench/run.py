@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import expiry, held, kafka, marginal, memory, passthrough, report, restart, trigger, versions
+from bench import expiry, held, kafka, marginal, memory, passthrough, remembered, report, restart, trigger, versions
 from bench.engines import Penstock
 from bench.measure import RunError
 from bench.plan import Plan
@@ -23,6 +23,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("PASS", passthrough.measure),
     *((workload.name, partial(marginal.measure, workload=workload)) for workload in WORKLOADS),
     ("VERSIONS", versions.measure),
+    ("STORE", remembered.measure),
     ("W9", restart.measure),
     ("TRIGGER", trigger.measure),
     ("MEMORY", memory.measure),
