@@ -79,6 +79,31 @@ def test_a_foreign_key_of_none_withdraws_the_result_and_is_dropped_but_for_left_
     assert left.dropped() == {}
 
 
+SUBSCRIPTIONS = "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-0000000010"
+
+
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_a_subscription_is_kept_as_long_as_its_row_names_the_key_whether_there_is_one_or_not(run: Run, method):
+    def subscriptions(rows):
+        ran = run(joined(method, foreign_key=lambda order: order.partition(":")[0] or None, store="kept"), rows)
+        return [key[4:].decode() for key, _, _ in ran.store(SUBSCRIPTIONS)], [key for key, _, _ in ran.store("kept")]
+
+    everyone = method == "left_join"
+    rows = [
+        ("customers", "ann", "Oslo", 1),
+        ("orders", "o1", "ann:tea", 2),
+        ("orders", "o2", "bob:milk", 3),
+        ("orders", "o3", ":nobody", 4),
+    ]
+    assert subscriptions(rows) == (["anno1", "bobo2"], ["o1", "o2", "o3"] if everyone else ["o1"])
+    rows += [("customers", "ann", None, 5)]  # she may come back
+    assert subscriptions(rows) == (["anno1", "bobo2"], ["o1", "o2", "o3"] if everyone else [])
+    rows += [("orders", "o1", "bob:tea", 6)]
+    assert subscriptions(rows) == (["bobo1", "bobo2"], ["o1", "o2", "o3"] if everyone else [])
+    rows += [("orders", order, None, 7) for order in ("o1", "o2", "o3", "o4")]
+    assert subscriptions(rows) == ([], [])
+
+
 def test_the_foreign_key_may_come_from_the_key_too(run: Run):
     rows = [("customers", "o", "Oslo", 1), ("orders", "o1", "tea", 2)]
     builder = joined("join", foreign_key=lambda key, value: key[0])
