@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.arrays import Binary, BoolArray, IntArray, distinct
 from penstock.state.rows import Keys
 
 _LIMIT = 2**62
@@ -99,7 +99,7 @@ class Groups:
         low, high = int(values.min()), int(values.max())
         span = high - low + 1
         if span * (int(run[-1]) + 1) >= _LIMIT:
-            ranks, low, span = np.unique(values), 0, len(values)
+            ranks, low, span = distinct(values), 0, len(values)
             ranked = np.searchsorted(ranks, values)
             highest: IntArray = ranks[np.maximum.accumulate(ranked + run * span) - run * span]
             return highest

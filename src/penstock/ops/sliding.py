@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, distinct
 from penstock.batch import Batch, Changes
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
@@ -97,7 +97,7 @@ class SlidingAggregate(Operator):
         in_time = batch.timestamp + self._difference >= closed_at
         at_once = self._at_once(batch, keys, codes, closed_at, in_time, loaded)
         left = in_time if at_once is None else in_time & ~at_once.is_done
-        held = self._held(loaded, np.unique(codes[left]), len(keys))
+        held = self._held(loaded, distinct(codes[left]), len(keys))
         updates = Updates(late=np.flatnonzero(~in_time).tolist())
         process = Processing(self._fold, self._difference, self._store, self._closing is not None, updates)
         process.run(batch, np.flatnonzero(left), codes, held, closed_at, self._start_times(at_once, len(batch)))

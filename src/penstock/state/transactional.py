@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, spans, without_first
+from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, spans, without_first
 from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
@@ -326,9 +326,7 @@ def after_prefix(prefix: bytes) -> bytes | None:
 def _distinct(rows: IntArray, size: int) -> IntArray:
     """The distinct numbers of rows below ``size``, ascending; many are ticked off, few are sorted."""
     if 16 * len(rows) < size:
-        in_order = np.sort(rows)
-        distinct: IntArray = in_order[np.append(True, in_order[1:] != in_order[:-1])]
-        return distinct
+        return distinct(rows)
     changed = np.zeros(size, np.bool_)
     changed[rows] = True
     return np.flatnonzero(changed)

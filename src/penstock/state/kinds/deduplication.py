@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Binary, BoolArray, HashArray, IntArray, fixed_binary, last_numbers
+from penstock.arrays import Binary, BoolArray, HashArray, IntArray, distinct, fixed_binary, last_numbers
 from penstock.state.database import Database
 from penstock.state.filter import HashFilter
 from penstock.state.index import HashIndex
@@ -174,7 +174,7 @@ class DeduplicationStore(SegmentedStore):
         assert keys.times is not None
         numbers = keys.times // self.segment_interval
         parts = []
-        for id_ in np.unique(numbers).tolist():
+        for id_ in distinct(numbers).tolist():
             if id_ >= self.oldest_live_segment():
                 places = np.flatnonzero(numbers == id_)
                 part = keys.take(places)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, distinct
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.packed import Entries, pack, unpack
 from penstock.state.rows import Keys, Values
@@ -83,7 +83,7 @@ class PackedStore(SegmentedStore):
         base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
         code_of_old = old.row * span + slot_of_old - base
         code_of_new = new.row * span + slot_of_new - base
-        codes = np.unique(np.concatenate([code_of_old[removed], code_of_new]))
+        codes = distinct(np.concatenate([code_of_old[removed], code_of_new]))
         if not len(codes):
             return
         kept = np.flatnonzero(~removed & (old.first >= self._kept_from(unseen_from)) & np.isin(code_of_old, codes))

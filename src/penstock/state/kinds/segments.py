@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, nulls, without_last
+from penstock.arrays import Binary, BoolArray, IntArray, concat, distinct, last_numbers, nulls, without_last
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
@@ -86,7 +86,7 @@ class SegmentedStore(StateStore):
         if len(ids) and ids[0] == ids[-1] and (ids == ids[0]).all():
             groups = [(int(ids[0]), np.arange(len(ids)))]
         else:
-            groups = [(int(i), np.flatnonzero(ids == i)) for i in np.unique(ids)]
+            groups = [(int(i), np.flatnonzero(ids == i)) for i in distinct(ids)]
         parts = []
         for id_, places in groups:
             if id_ >= oldest:
@@ -102,7 +102,7 @@ class SegmentedStore(StateStore):
         ids = self._segment_ids(keys.times)
         timestamps, entries = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
         found, count = [nulls(0)], 0
-        for id_ in np.unique(ids).tolist():
+        for id_ in distinct(ids).tolist():
             segment = self._segments.get(id_) or self._expired.get(id_)
             if segment is not None:
                 places = np.flatnonzero(ids == id_)
