@@ -77,7 +77,12 @@ def _compare_topics(
         ours, theirs = _of_topic(outcome.output, topic), _of_topic(expected["output"], topic)
         found += [f"output to {topic}: {difference}" for difference in compare(case, ours, theirs)]
     metrics = {name: n for name, n in expected.get("metrics", {}).items() if not name.startswith("suppression-")}
-    plain_case = {**case, "expected": {**expected, "output": _but(expected["output"], topics), "metrics": metrics}}
+    stores = dict(expected.get("stores", {}))
+    for name in _stores_made_of_several(case) & stores.keys() & outcome.stores.keys():
+        ours, theirs = [[{"key": row[0]} for row in rows] for rows in (outcome.stores[name], stores.pop(name))]
+        found += [f"store {name}: {difference}" for difference in _from_the_same_results(case, ours, theirs)]
+    plain_expected = {**expected, "output": _but(expected["output"], topics), "metrics": metrics, "stores": stores}
+    plain_case = {**case, "expected": plain_expected}
     plain_outcome = Outcome(**{**vars(outcome), "output": _but(outcome.output, topics)})
     return found + differences(plain_case, plain_outcome)
 
@@ -172,6 +177,14 @@ def _is_made_of_several(case: Spec, topic: str) -> bool:
         for above in _sliding_suppressions(case)
         for step in _gathering_below(case, above)
     )
+
+
+def _stores_made_of_several(case: Spec) -> set[str]:
+    """The stores of such steps, where the results in them came at other times."""
+    below = [step for above in _sliding_suppressions(case) for step in _gathering_below(case, above)]
+    if not below or not _may_close_early(case):
+        return set()
+    return {str((step.get("materialized") or {}).get("store")) for step in below}
 
 
 def _gathering_below(case: Spec, step: Spec) -> list[Spec]:
