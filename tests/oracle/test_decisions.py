@@ -100,6 +100,12 @@ def test_a_window_that_kafka_emits_at_the_very_end_may_be_held() -> None:
     assert len(compared(at_the_end, row("b", 1, 6, "y"))) == 1
 
 
+def test_records_without_a_value_do_not_move_the_very_end() -> None:
+    at_the_end = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], 8, 50)
+    at_the_end["input"][-1]["value"] = None
+    assert compared(at_the_end, row("a", 0, 5, "x")) == []
+
+
 def test_when_no_record_comes_just_as_a_window_closes_the_comparison_is_plain() -> None:
     never = case(SLIDING, SUPPRESSED, [row("a", 0, 5, "x"), row("b", 1, 6, "y")], 6, 100)
     assert compared(never, row("a", 0, 5, "x"), row("b", 1, 6, "y")) == []
