@@ -169,7 +169,8 @@ def _times(case: Spec) -> list[int]:
 def _end_of_time(case: Spec) -> int:
     """The last time that windows see: records without a key or a value do not reach them."""
     seen = [entry for entry in case["input"] if entry.get("key") is not None and entry.get("value") is not None]
-    return max(entry["timestamp"] for entry in seen if "timestamp" in entry)
+    last: int = max(entry["timestamp"] for entry in seen if "timestamp" in entry)
+    return last
 
 
 def _is_made_of_several(case: Spec, topic: str) -> bool:
