@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from penstock.testing.oracle import chunks, driver
+from penstock.testing.oracle.build import MissingOperator, missing_operators
 from penstock.testing.oracle.decisions import FILE, Decisions
 from penstock.testing.oracle.functions import CaseError, Spec
 from penstock.testing.oracle.outcome import Runner
@@ -21,24 +22,31 @@ def main(arguments: list[str] | None = None) -> int:
     cases = _cases(options.paths)
     run = _runner(options)
     counts: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
     decided: list[str] = []
     for case, decisions in cases:
         result, details = run_case(case, run, decisions)
         counts[result] += 1
         if result == "passed" and decisions.comparison_of(case):
             decided.append(case["name"])
-        if result == "failed":
+        if result == "skipped":
+            missing.update(missing_operators(case))
+        elif result == "failed":
             print(f"FAILED {case['name']}: {details}", flush=True)
     if decided:
         print(f"differ by decision, compared as {FILE} says: {', '.join(decided)}")
-    print(f"{counts['passed']} passed, {counts['failed']} failed")
+    for operator, number in sorted(missing.items()):
+        print(f"does not exist yet: {operator} ({number} cases)")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
 
 
 def run_case(case: Spec, run: Runner, decisions: Decisions) -> tuple[str, str]:
-    """``passed`` or ``failed``, and in a line why."""
+    """``passed``, ``failed`` or ``skipped``, and in a line why it failed."""
     try:
         found = decisions.differences(case, run(case))
+    except MissingOperator as error:
+        return "skipped", str(error)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return "failed", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"

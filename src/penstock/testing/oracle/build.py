@@ -30,6 +30,10 @@ from penstock.testing.oracle.functions import CaseError, Spec
 _TYPES: dict[str, Serde] = {"string": STR, "long": INT}
 
 
+class MissingOperator(Exception):
+    """The case names an operator that does not exist yet."""
+
+
 @dataclass(frozen=True)
 class Step:
     """What a step results in."""
@@ -55,8 +59,11 @@ class Build:
         self.inputs: dict[str, tuple[Serde, Serde]] = {}
         self.outputs: dict[str, tuple[Serde, Serde]] = {}
         self.stores: list[str] = []
+        missing = missing_operators(case)
+        if missing:
+            raise MissingOperator(", ".join(sorted(missing)))
         for spec in case["topology"]:
-            step = _known(_OPERATORS, spec["op"], "operator")(self, spec)
+            step = _OPERATORS[spec["op"]](self, spec)
             if step is not None:
                 self.steps[spec["id"]] = step
 
@@ -194,7 +201,7 @@ class Build:
 
     def windowed_by(self, spec: Spec) -> Step:
         of = self._of(spec)
-        windows = _known(_WINDOWS, spec["windows"]["type"], "windows")(spec["windows"])
+        windows = _WINDOWS[spec["windows"]["type"]](spec["windows"])
         return Step(of.it.windowed_by(windows), of.key, of.value, windows)
 
     def global_table(self, spec: Spec) -> Step:
@@ -282,10 +289,37 @@ def existing_operators() -> set[str]:
     return set(_OPERATORS)
 
 
-def _known(table: dict[str, Any], name: str, what: str) -> Any:
-    if name not in table:
-        raise CaseError(f"unknown {what} {name!r}")
-    return table[name]
+def missing_operators(case: Spec) -> set[str]:
+    """The operators, windows and kinds of stores that a case names and that do not exist."""
+    missing = set()
+    kinds: dict[str, str] = {}
+    for spec in case["topology"]:
+        if spec["op"] not in _OPERATORS:
+            missing.add(spec["op"])
+        kinds[spec["id"]] = kind = _kind(spec, kinds)
+        if spec["op"] in _JOINS:
+            sides = f"{kind}-{kinds.get(spec['with'].split('.')[0])}"
+            if "foreign_key_extractor" in spec:
+                sides = f"{sides} by foreign key"
+            if sides not in _JOINABLE:
+                missing.add(f"{sides} {spec['op']}")
+        windows = spec.get("windows", {}).get("type")
+        if windows is not None and windows not in (*_WINDOWS, "JoinWindows"):
+            missing.add(windows)
+        kind = (spec.get("materialized") or {}).get("kind", "persistent")
+        if kind not in ("persistent", "in_memory", "versioned"):
+            missing.add(f"{kind} stores")
+    return missing
+
+
+def _kind(spec: Spec, kinds: dict[str, str]) -> str:
+    """Whether a step results in a stream or in a table."""
+    op = spec["op"]
+    if op in ("table", "to_table", "count", "reduce", "aggregate"):
+        return "table"
+    if op in ("stream", "to_stream"):
+        return "stream"
+    return "global table" if op == "global_table" else kinds.get(spec.get("of", "").split(".")[0], "stream")
 
 
 def _is_stream(step: Step) -> bool:
@@ -340,6 +374,10 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
     "SessionWindows": _session_windows,
     "UnlimitedWindows": _unlimited_windows,
 }
+
+_JOINS = ("join", "left_join", "outer_join")
+_JOINABLE = {"stream-stream", "table-table", "table-table by foreign key", "stream-table", "stream-global table"}
+"""What can be joined with what."""
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "stream": Build.stream,
