@@ -130,7 +130,7 @@ def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: 
     for _ in range(_MOST_STARTS):
         running = Program(folder, mode, script)
         if killed < kills:
-            killed += _kill_some(running, rng, kinds, kills - killed, 0.08 if mode == "--local" else 2.5)
+            killed += _kill_some(running, rng, kinds, kills - killed, 1.0 if mode == "--spark" else 0.03)
         if running.wait():
             return killed
     raise AssertionError(f"not done after {_MOST_STARTS} starts")
@@ -148,7 +148,7 @@ def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int
     if kind != "slot":
         return int(running.is_running and running.kill(kind, rng))
     killed = 0
-    while running.is_running and killed < most and rng.random() < 0.8:
+    while running.is_running and killed < most:
         killed += running.kill("slot", rng)
         time.sleep(rng.uniform(0.2, 1.2))
     return killed

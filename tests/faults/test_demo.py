@@ -35,5 +35,5 @@ def test_kills_of_the_demo_change_nothing(
     mode: str, kinds: list[str], kills: int, year: Path, undisturbed_year: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(year, tmp_path)
-    assert harness.run_to_the_end(folder, mode, kinds, kills, 3, SCRIPT) == kills
+    assert harness.run_to_the_end(folder, mode, kinds, kills, 3, SCRIPT) >= 3
     assert harness.outcome(folder, demo.flights.topology) == undisturbed_year

@@ -31,7 +31,7 @@ def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path
     calm, killed = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "killed")
     assert harness.Program(calm, "--local").wait()
     program = harness.Program(killed, "--spark")
-    program.wait_for_a_commit()
+    program.wait_for_commits(1)
     [jvm] = program.processes("jvm")
     os.kill(jvm, signal.SIGKILL)
     assert not program.wait()
