@@ -27,7 +27,7 @@ demo: $(READY)
 
 # Most of the time goes into starting Spark and programs that are killed, and waiting for them.
 test: $(READY)
-	@$(PYTEST) -n $(JOBS) --dist loadfile
+	@$(PYTEST) -n $(JOBS) --dist loadfile --durations=20
 
 quick: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow'

@@ -20,3 +20,17 @@ def undisturbed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     folder = harness.copy_of(base, tmp_path_factory.mktemp("undisturbed"))
     assert harness.Program(folder, "--local").wait()
     return harness.outcome(folder)
+
+
+@pytest.fixture(scope="session")
+def small_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shorter input topic, for runs on Spark, whose commits take longer."""
+    return harness.prepared(tmp_path_factory.mktemp("small"), 8_000)
+
+
+@pytest.fixture(scope="session")
+def small_undisturbed(small_base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What comes out of the shorter topic when nothing is killed."""
+    folder = harness.copy_of(small_base, tmp_path_factory.mktemp("undisturbed"))
+    assert harness.Program(folder, "--local").wait()
+    return harness.outcome(folder)

@@ -31,23 +31,3 @@ def test_many_kills_at_random_moments_change_nothing(
     folder = harness.copy_of(base, tmp_path)
     assert harness.run_to_the_end(folder, "--local", ["driver"], kills=12, seed=seed) >= 5
     assert harness.outcome(folder) == undisturbed
-
-
-@pytest.mark.parametrize(
-    ("seed", "kinds", "kills"), [(1, ["driver", "jvm"], 4), (2, ["slot"], 12), (3, ["driver", "jvm", "slot"], 6)]
-)
-def test_kills_of_driver_jvm_and_slots_on_spark_change_nothing(
-    seed: int, kinds: list[str], kills: int, base: Path, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
-    folder = harness.copy_of(base, tmp_path)
-    assert harness.run_to_the_end(folder, "--spark", kinds, kills, seed) >= min(kills, 3)
-    assert harness.outcome(folder) == undisturbed
-
-
-@pytest.mark.parametrize("point", ["after-delta", "during-publish", "after-local-commit"])
-def test_a_crash_inside_a_slot_or_the_driver_on_spark_changes_nothing(
-    point: str, base: Path, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
-    folder = harness.copy_of(base, tmp_path)
-    harness.run_with_crash_at(folder, "--spark", point, 3)
-    assert harness.outcome(folder) == undisturbed
