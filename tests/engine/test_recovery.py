@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,13 +15,14 @@ import pytest
 from penstock import StreamsBuilder, Topology
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.local import LocalApplication
-from penstock.engine.lock import ApplicationLock
+from penstock.engine.lock import ApplicationLock, SlotLock
 from penstock.errors import (
     AlreadyRunningError,
     ConfigError,
     CorruptDataError,
     FencedError,
     OffsetOutOfRangeError,
+    StoreError,
 )
 from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
@@ -206,6 +208,43 @@ def test_a_second_program_on_one_machine_is_refused_and_told_who_runs(tmp_path: 
         ApplicationLock(tmp_path, "app")
     lock.release()
     ApplicationLock(tmp_path, "app").release()
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from penstock.engine.lock import SlotLock
+lock = SlotLock(Path(sys.argv[1]), 3, sys.argv[2])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def holder(folder: Path, run: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder), run], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.mark.kip("892-13")
+def test_a_slot_that_spark_started_elsewhere_ends_the_process_that_it_was_before(tmp_path: Path):
+    before = holder(tmp_path, "run 1")
+    SlotLock(tmp_path, 3, "run 1").release()
+    assert before.wait(10) == -signal.SIGKILL
+
+
+@pytest.mark.kip("892-13")
+def test_a_slot_of_another_start_is_waited_for_and_named(tmp_path: Path):
+    other = holder(tmp_path, "run 1")
+    with pytest.raises(
+        StoreError, match=rf"slot 3 of the application is still held by process {other.pid} after 0\.1 s"
+    ):
+        SlotLock(tmp_path, 3, "run 2", patience=0.1)
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+    SlotLock(tmp_path, 3, "run 2").release()
 
 
 @pytest.mark.kip("892-10")

@@ -1,4 +1,4 @@
-"""One program at a time under an application id, on one machine.
+"""One program at a time under an application id, and one process at a time for each of its slots, on one machine.
 
 Programs on different machines that share a checkpoint meet at the manifests: whoever makes a commit second stops.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import time
 from pathlib import Path
 
-from penstock.errors import AlreadyRunningError
+from penstock.errors import AlreadyRunningError, StoreError
 from penstock.storage import cannot_write
 
 
@@ -43,3 +45,61 @@ class ApplicationLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+class SlotLock:
+    """Held by the process that is a slot of a run, from construction to ``release`` or its end.
+
+    When executors come and go, Spark may give a slot's next order to another process on the same machine, while the
+    one before lives on with its databases open and hears of nothing. So whoever is given an order for a slot ends
+    the process that was that slot before; what is committed of its state is in the delta files.
+
+    Args:
+        run: tells one start of the application from any other. A slot of another run is waited for, not ended: it
+            belongs to a program that is just being stopped or killed, or to a rival, who is fenced.
+        patience: seconds to wait for the process before to be gone.
+
+    Raises:
+        StoreError: it does not go.
+    """
+
+    def __init__(self, folder: Path, slot: int, run: str, patience: float = 30.0):
+        path = folder / str(slot)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "a+")  # noqa: SIM115 - held until release
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        deadline = time.monotonic() + patience
+        while not self._taken():
+            self._file.seek(0)
+            holders_run, _, pid = self._file.read().rpartition(" ")
+            if holders_run == run and pid:
+                _kill(int(pid))
+            if time.monotonic() > deadline:
+                self._file.close()
+                raise StoreError(
+                    f"slot {slot} of the application is still held by process {pid or 'unknown'} after {patience:g} s "
+                    f"of waiting (lock {path}): stop the other program that runs under this application id"
+                )
+            time.sleep(0.02)
+        self._file.truncate(0)
+        self._file.write(f"{run} {os.getpid()}")
+        self._file.flush()
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -3,7 +3,8 @@
 The graph is a union of one-partition RDDs, one for each slot. Spark keeps its Python processes apart by the
 environment of the function they run; each RDD is made under an environment of its own, so that a slot always meets
 its own process, with its databases open. On a cluster each is located at an executor; when executors come or go all
-slots close, and the graph is made anew on those that are there.
+slots close, and the graph is made anew on those that are there. Where Spark starts a slot elsewhere all the same, the
+process that was the slot before is ended (``SlotLock``).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.engine.host import TaskHost
 from penstock.engine.layout import Layout
+from penstock.engine.lock import SlotLock
 from penstock.engine.spark.shipping import loads
 from penstock.engine.work import StageWork, TaskDone
 from penstock.log.file.log import FileLog
@@ -41,12 +42,15 @@ class Program:
         self.storage_url = storage_url
         self.folder = folder
 
+    def lock(self, slot: int, run: str) -> SlotLock:
+        return SlotLock(self.folder.parent / "slots", slot, run)
+
     def host(self) -> TaskHost:
         log, storage = FileLog(self.log_url), open_storage(self.storage_url)
         return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
 
 
-_hosts: dict[str, TaskHost] = {}
+_hosts: dict[str, tuple[SlotLock, TaskHost]] = {}
 """The host of the application that runs in this process, by the run it belongs to."""
 
 
@@ -66,10 +70,12 @@ def obey(slot: int, order_json: str, program: Any) -> bytes:
         if order.run not in _hosts:
             _close_hosts()
             _prepare_process()
-            _hosts[order.run] = loads(program.value).host()
+            known: Program = loads(program.value)
+            _hosts[order.run] = known.lock(slot, order.run), known.host()
         own = [work for work in order.stage.tasks if slot_of(work.task, order.slots) == slot]
         if own:
-            done = _hosts[order.run].run(msgspec.structs.replace(order.stage, tasks=own))
+            _, host = _hosts[order.run]
+            done = host.run(msgspec.structs.replace(order.stage, tasks=own))
     return msgspec.json.encode(done)
 
 
@@ -79,8 +85,9 @@ def slot_of(task: str, slots: int) -> int:
 
 
 def _close_hosts() -> None:
-    for host in _hosts.values():
+    for lock, host in _hosts.values():
         host.close()
+        lock.release()
     _hosts.clear()
 
 
