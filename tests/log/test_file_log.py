@@ -8,8 +8,10 @@ import pytest
 
 from penstock.errors import OffsetOutOfRangeError, StoreError, TopicNotFoundError
 from penstock.log.base import TopicInfo
+from penstock.log.file import state
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.state import Entry
+from penstock.storage import seal
 from support.logs import append, rows, write
 
 HOUR = 3_600_000
@@ -109,12 +111,43 @@ def test_a_program_that_falls_asleep_between_looking_and_appending_loses_nothing
     append_numbers(log, 0, known)
     topic = log._topic("t")
     segments = write(log, "t", (0, [(b"k", b"14", 14)]))
-    state = topic.fresh()
+    before = topic.fresh()
     append_numbers(FileLog(log.root), known, 14)
 
-    assert topic.entries.create(state, Entry(state.place(segments))) is False
+    assert topic.entries.create(before, Entry(before.place(segments))) is False
     assert log.append("t", segments)
     assert numbers(FileLog(log.root)) == list(range(15))
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.mark.parametrize("known", [0, 1, 3, 4])
+def test_a_program_that_falls_asleep_right_after_appending_does_not_append_again(
+    log: FileLog, known: int, monkeypatch: pytest.MonkeyPatch
+):
+    append_numbers(log, 0, known)
+    others, create = FileLog(log.root), state.create_file
+
+    def create_and_sleep(path: Path, data: bytes) -> bool:
+        monkeypatch.setattr(state, "create_file", create)
+        created = create(path, data)
+        append_numbers(others, known + 1, 14)
+        return created
+
+    monkeypatch.setattr(state, "create_file", create_and_sleep)
+    append_numbers(log, known, known + 1)
+    assert numbers(log) == numbers(others) == numbers(FileLog(log.root)) == list(range(14))
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.mark.parametrize("known", [0, 1, 3, 4])
+def test_an_entry_under_an_old_number_that_a_killed_program_left_is_not_taken_for_one(log: FileLog, known: int):
+    append_numbers(log, 0, known)
+    topic, others = log._topic("t"), FileLog(log.root)
+    left = Entry(topic.fresh().place(write(log, "t", (0, [(b"k", b"99", 99)]))))
+    append_numbers(others, known, 14)
+    assert state.create_file(topic.entries.folder / f"{known:016}.json", seal(left))
+
+    assert numbers(log) == numbers(others) == numbers(FileLog(log.root)) == list(range(14))
 
 
 def test_a_topic_made_anew_is_not_taken_for_the_old_one(log: FileLog):

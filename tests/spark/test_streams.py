@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +125,14 @@ def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
 
 def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: Path):
     """A process imports, opens and warms up once; a batch that starts new ones would take seconds."""
-    put(tmp_path, "a")
-    with start(tmp_path, spark, trigger="100 ms") as streams:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).map_values(lambda value: os.getpid(), value=int).to("out")
+    put(tmp_path, "a", "b", "c", "d")
+    with start(tmp_path, spark, builder.build(), trigger="100 ms") as streams:
         streams.process_all_available()
-        began = time.monotonic()
-        put(tmp_path, "b")
+        put(tmp_path, "a", "b", "c", "d")
         streams.process_all_available()
-        commits = streams.last_progress.commit
-    assert commits == 1
-    assert time.monotonic() - began < 30
+        assert streams.last_progress.commit == 1
+    processes = [process for _, process in output(tmp_path)]
+    assert len(processes) == 8
+    assert len(set(processes)) == 2

@@ -278,9 +278,15 @@ class TransactionalKeyValueStore:
         self._dirty[:] = False
 
     def evict(self, everything: bool = False) -> None:
-        """Forget the rows in memory that were not used since the last call; only after a flush."""
+        """Forget the rows in memory that were not used since the last call; only after a flush.
+
+        When nearly all of them were used, nothing is forgotten: that would take a copy of them and free little.
+        """
         size = len(self._table)
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
+        if len(rows) > 0.9 * size:
+            self._touched[:] = False
+            return
         self.is_all_here = self.is_all_here and len(rows) == size
         self._table.keep(rows)
         self._dirty = np.zeros(len(rows), np.bool_)

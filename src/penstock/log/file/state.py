@@ -87,13 +87,17 @@ class EntryFiles:
         """The newest state: the last checkpoint and all entries behind it."""
         while True:
             newest = self._newest_checkpoint()
+            missing = None
             try:
-                return self._load_from(newest, partitions)
+                state = self._load_from(newest, partitions)
             except FileNotFoundError as error:
-                if self._newest_checkpoint() == newest:  # else it was summed up meanwhile
+                missing = error.filename
+            if self._newest_checkpoint() == newest:  # else entries were summed up meanwhile, and removed perhaps
+                if missing is not None:
                     raise CorruptDataError(
-                        f"{error.filename} is missing though later entries are there; restore it from a backup"
-                    ) from None
+                        f"{missing} is missing though later entries are there; restore it from a backup"
+                    )
+                return state
 
     def refresh(self, state: TopicState) -> TopicState:
         """The state with all entries that have come since.
@@ -102,7 +106,10 @@ class EntryFiles:
         """
         try:
             while (self.folder / _entry(state.next)).exists():
-                state.apply(self._read(_entry(state.next), Entry))
+                entry = self._read(_entry(state.next), Entry)
+                if not self._is_near(state):  # then this may be what ``create`` is about to take back
+                    break
+                state.apply(entry)
         except FileNotFoundError:
             pass
         return state if self._is_near(state) else self.load(len(state.ends))
@@ -112,8 +119,10 @@ class EntryFiles:
         path = self.folder / _entry(state.next)
         if not create_file(path, seal(entry)):
             return False
-        if not self._is_near(state):  # the number was free because its entry had been summed up
-            path.unlink(missing_ok=True)
+        if not self._is_near(state):
+            if self._is_summed_up(entry, len(state.ends)):  # since it was created, while this process slept
+                return True
+            path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
             return False
         state.apply(entry)
         if state.next % CHECKPOINT_EVERY == 0:
@@ -137,6 +146,13 @@ class EntryFiles:
         if state.next == 0:
             return self._newest_checkpoint() is None
         return (self.folder / _entry(state.next - 1)).exists()
+
+    def _is_summed_up(self, entry: Entry, partitions: int) -> bool:
+        """Whether the segments of an entry are in the newest state at the offsets that the entry gives them."""
+        if not entry.segments:  # setting starts twice does no harm
+            return False
+        first = entry.segments[0]
+        return first in self.load(partitions).segments[first.partition]
 
     def _newest_checkpoint(self) -> str | None:
         return max((path.name for path in self.folder.glob("*.checkpoint")), default=None)
