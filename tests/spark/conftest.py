@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "faults"))  # the topology
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session as users have their own."""
+    """A session as users have their own, in an activated environment."""
     from pyspark.sql import SparkSession
+
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
     builder = SparkSession.builder.master("local[2]").appName("a user's own")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")

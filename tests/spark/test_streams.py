@@ -123,6 +123,17 @@ def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
     assert all(progress.seconds > 0 for progress in told)
 
 
+def test_slots_run_the_python_of_the_program_where_nobody_chose_one(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Spark's own choice, ``python3`` on the path, need not have what the program has."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python3")
+    put(tmp_path, "a")
+    assert start(tmp_path, spark).await_termination()
+    assert output(tmp_path) == [("a", 1)]
+
+
 def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: Path):
     """A process imports, opens and warms up once; a batch that starts new ones would take seconds."""
     builder = StreamsBuilder()

@@ -30,8 +30,8 @@ _OPTIONS = {
 def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
     """The session to run on, and whether it was made here and is to be stopped in the end.
 
-    A session that is given or active is used as it is, and never configured or stopped. One that is made here keeps
-    its log in a file.
+    A session that is given or active is used as it is, and never stopped; only its Python is made the driver's when
+    it works on this machine alone and nobody chose one. A session that is made here keeps its log in a file.
 
     Raises:
         ConfigError: the session is one of Spark Connect, or Java is missing.
@@ -45,8 +45,15 @@ def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
                 "Penstock does not run on a Spark Connect session: it places its work on executors, which Connect "
                 "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
             )
+        _work_with_this_python(active.sparkContext)
         return active, False
     return _new_session(name, log_file), True
+
+
+def _work_with_this_python(context: Any) -> None:
+    """Spark's own choice is the first ``python3`` on the path, which may have no Penstock."""
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
 
 
 def _new_session(name: str, log_file: Path) -> Any:
