@@ -258,7 +258,7 @@ class Workload:
 _EVENTS = {"events": 1_000_000}, {"events": 5_000_000}
 _ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
 _USERS = {"events": 1_000_000, "table": 100_000}, {"events": 5_000_000, "table": 500_000}
-_ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 500_000, "customers": 100_000}
+_ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 1_000_000, "customers": 200_000}
 _VISITS = {"views": 200_000, "clicks": 200_000}, {"views": 1_000_000, "clicks": 1_000_000}
 
 _W5 = Workload("W5", "stream-table join", w5, *_USERS, result=("id", "tier"), at_least=7)

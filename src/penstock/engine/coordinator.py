@@ -355,6 +355,8 @@ class Attempt:
     def _run_stage(self, works: list[TaskWork], label: str) -> None:
         coordinator = self._coordinator
         assert coordinator.runner is not None
+        if self._before.waiting or self._waiting():
+            works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
         stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works)
         label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
         by_task = {done.task: done for done in coordinator.runner.run(stage, label)}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.arrays import IntArray
-from penstock.engine.exchange import left_over, read_exchange
+from penstock.engine.exchange import ExchangeRef, left_over, read_exchange
 from penstock.engine.flow import Flow
 from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
 from penstock.engine.lower import stores_of
@@ -79,6 +79,8 @@ class Task:
         self._reader = self._new_reader(list(self._inputs(work)), self._settings.chunk_records)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
+            left = self._left(work)
+            self.context.more_is_waiting = work.more_is_waiting or bool(left)
             if work.advances:
                 outlets.write_all(self._flow.go_on(work.advances))
             with _without_garbage_collection():
@@ -89,10 +91,7 @@ class Task:
         crash_point("after-delta")
         self.pending = (commit, attempt)
         offsets = dict(work.entry.offsets)
-        left = {}
         for one in self._reader.inputs:
-            if one.topic in work.exchange and (rest := left_over(work.exchange[one.topic], one.taken)):
-                left[one.topic] = rest
             place = global_place(one.topic, one.partition) if one.goes_first else one.topic
             offsets[place] = offsets.get(place, 0) + one.taken
         return TaskDone(
@@ -120,6 +119,12 @@ class Task:
             records += chunk.records
             nbytes += chunk.nbytes
         return records
+
+    def _left(self, work: TaskWork) -> dict[str, list[ExchangeRef]]:
+        """What is left of the repartition topics."""
+        taken = {one.topic: one.taken for one in self._reader.inputs}
+        left = {topic: left_over(refs, taken[topic]) for topic, refs in work.exchange.items()}
+        return {topic: refs for topic, refs in left.items() if refs}
 
     def _is_full(self) -> bool:
         """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""

@@ -23,6 +23,8 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """For each repartition topic what to read."""
     advances: dict[str, int] = {}
     """The nodes whose time moves on without records, and by how many milliseconds."""
+    more_is_waiting: bool = False
+    """Whether something that was read before this ends is still on its way from other tasks."""
 
 
 class StageWork(msgspec.Struct, frozen=True):

@@ -79,6 +79,8 @@ class Context:
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
+        self.more_is_waiting = False
+        """When the commit ends: whether something that was read before is still on its way here."""
         self.replays = False
         """Whether a record may come for a second time, on state that it has changed already."""
         self.offsets = offsets or (lambda positions: np.full(len(positions), -1, np.int64))

@@ -41,7 +41,7 @@ from penstock.serdes.pair import pack, unpack
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
-from penstock.state.rows import Values
+from penstock.state.rows import Keys, Values
 
 DELETE = 0
 """Forget the subscription, and send nothing."""
@@ -242,7 +242,8 @@ class ForeignTableJoin(Operator):
 class Respond(Operator):
     """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
-    Responses to earlier changes of a row than that of the last response are dropped.
+    Responses to earlier changes of a row than that of the last response are dropped. For that the number of each row's
+    last response is remembered: until the commit, and in the store while anything may come later.
     """
 
     def __init__(
@@ -250,6 +251,9 @@ class Respond(Operator):
     ):
         self._context = context
         self._store = store
+        self._here = KeyValueStore(store.name, in_memory=True)
+        self._is_empty: bool | None = None
+        """Whether nothing is in the store; None before the first look in a commit."""
         self._joiner = joiner
         self._left = left
         self._right = right
@@ -273,15 +277,42 @@ class Respond(Operator):
         """Which responses come too late."""
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
-        located = self._store.locate(keys)
-        ordered, before = number[groups.order], located.get().timestamps[groups.group]
+        located = self._here.locate(keys)
+        last = located.get().timestamps
+        if not self._has_nothing_stored():
+            last = np.maximum(last, self._store.get(keys).timestamps)
+        ordered, before = number[groups.order], last[groups.group]
         highest = np.maximum(ordered, before)
         rises = (ordered[1:] >= ordered[:-1]) | groups.is_first()[1:]
         if not rises.all():
             highest = groups.running_max(highest)
-        self._store.put(located, Values(fixed_binary(np.zeros((len(keys), 0), np.uint8)), highest[groups.ends]))
+        self._here.put(located, _numbered(highest[groups.ends]))
         late: BoolArray = groups.unsort(highest) > number
         return late
+
+    def flush(self) -> None:
+        if not self._context.more_is_waiting:
+            self._forget()
+        elif (last := self._here.changes()) is not None:
+            self._store.put(self._store.locate(last.keys), last.values)
+        self._here = KeyValueStore(self._store.name, in_memory=True)
+        self._is_empty = None
+
+    def _forget(self) -> None:
+        """Nothing can come late any more."""
+        if not self._has_nothing_stored():
+            keys = pa.array([key for key, _, _ in self._store.rows()], pa.binary())
+            self._store.delete(self._store.locate(Keys(keys)))
+
+    def _has_nothing_stored(self) -> bool:
+        if self._is_empty is None:
+            self._is_empty = next(iter(self._store.rows()), None) is None
+        return self._is_empty
+
+
+def _numbered(numbers: IntArray) -> Values:
+    """Rows of no bytes that hold numbers in place of timestamps."""
+    return Values(fixed_binary(np.zeros((len(numbers), 0), np.uint8)), numbers)
 
 
 def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool) -> Changes:

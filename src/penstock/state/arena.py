@@ -82,13 +82,13 @@ class Arena:
 
     def _reserve(self, count: int, size: int) -> None:
         if self._size + count + 1 > len(self._offsets):
-            self._offsets = np.resize(self._offsets, _room(self._size + count + 1))
+            self._offsets = _grown(self._offsets, self._size + 1, self._size + count + 1)
         if self._used + size > len(self._data):
-            grown = np.empty(_room(self._used + size), np.uint8)
-            grown[: self._used] = self._data[: self._used]
-            self._data = grown
+            self._data = _grown(self._data, self._used, self._used + size)
 
 
-def _room(needed: int) -> int:
-    """Half as much again, so that growing costs little however many small appends there are."""
-    return max(16, needed + needed // 2)
+def _grown(array: NDArray[Any], used: int, needed: int) -> NDArray[Any]:
+    """Room for half as much again as needed, so that growing costs little however many small appends there are."""
+    grown = np.empty(needed + needed // 2 + 16, array.dtype)
+    grown[:used] = array[:used]
+    return grown

@@ -11,12 +11,13 @@ import pyarrow.ipc as ipc
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 
+_OPTIONS = ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema([("key", pa.binary()), ("time", pa.int64()), ("value", pa.binary()), ("timestamp", pa.int64())])
 
 
 def write_delta(file: Any, changes: Iterable[tuple[str, ChangeSet]]) -> None:
     """Write the change sets of several stores; a null value deletes."""
-    with ipc.new_file(file, _SCHEMA) as writer:
+    with ipc.new_file(file, _SCHEMA, options=_OPTIONS) as writer:
         for store, (keys, values) in changes:
             times = pa.nulls(len(keys), pa.int64()) if keys.times is None else pa.array(keys.times)
             columns = [keys.data, times, values.data, pa.array(values.timestamps)]

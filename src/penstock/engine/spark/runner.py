@@ -23,8 +23,14 @@ from penstock.errors import SparkLostError
 
 _PROPERTY = "penstock.order"
 
-# numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
-_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(512 << 20)}
+_ENVIRONMENT = {
+    # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
+    # there are as many slots as cores
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 class SparkRunner:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -96,4 +95,3 @@ def _prepare_process() -> None:
 
     pa.set_cpu_count(1)  # there are as many slots as cores
     pa.set_io_thread_count(1)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
