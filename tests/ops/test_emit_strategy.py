@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, columnar
 from penstock.errors import ConfigError, TopologyError
 from penstock.testing import TopologyTestDriver
 from support.flows import Run, source, windowed
@@ -104,3 +104,35 @@ def test_what_never_closes_has_no_final_results():
         group.windowed_by(SessionWindows.inactivity_gap(5)).emit_strategy(ON_CLOSE)
     with pytest.raises(ConfigError, match="emit_strategy takes EmitStrategy"):
         group.windowed_by(TimeWindows.of_size_with_no_grace(5)).emit_strategy("close")
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        TimeWindows.of_size_with_no_grace(10),
+        SlidingWindows.of_time_difference_with_no_grace(10),
+        SessionWindows.of_inactivity_gap_with_no_grace(10),
+    ],
+)
+def test_windows_that_close_all_at_once_go_down_in_pieces(run: Run, windows, monkeypatch: pytest.MonkeyPatch):
+    pieces: list[int] = []
+
+    @columnar
+    def note(key, value):
+        pieces.append(len(value))
+        return value
+
+    def noted():
+        builder, stream = source(value=str)
+        counts = stream.group_by_key().windowed_by(windows).emit_strategy(ON_CLOSE).count()
+        counts.to_stream().map_values(note, value=int).to("out")
+        return builder
+
+    rows = [*((f"{i % 50:02}", "x", i // 50) for i in range(100)), ("z", "x", 1000)]
+    whole = run(noted(), rows).output()
+    assert max(pieces) >= 50
+    pieces.clear()
+    monkeypatch.setattr("penstock.engine.flow._BURST", 8)
+    assert run(noted(), rows).output() == whole
+    assert sum(pieces) >= len(whole) >= 50
+    assert max(pieces) <= 8

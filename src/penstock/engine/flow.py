@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from penstock.batch import Batch, merge
 from penstock.engine.idle import timed_nodes
@@ -22,6 +24,9 @@ Outputs = dict[str, list[Batch]]
 
 
 _Result = Batch | tuple[Batch, ...] | None
+
+_BURST = 32_768
+"""How many results that come at once, because a record lets go of many, go down together."""
 
 
 class _Step(NamedTuple):
@@ -108,7 +113,7 @@ class Flow:
                 else:
                     batch = _incoming(operator, [results[a] for a in above], branches)
                 if batch is not None and in_pieces:
-                    pieces = operator.pieces(batch)
+                    pieces = _bursts(operator.pieces(batch))
                     result = next(pieces, None)
                     rest.append((step, pieces))
                 else:
@@ -123,13 +128,24 @@ class Flow:
                 yield from self._run({}, _only(one, piece))
 
 
+def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
+    """The same results with large pieces cut into smaller ones."""
+    for piece in pieces:
+        if not isinstance(piece, Batch) or len(piece) <= _BURST:
+            yield piece
+        else:
+            for first in range(0, len(piece), _BURST):
+                yield piece.take(np.arange(first, min(first + _BURST, len(piece))))
+
+
 def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:
     """A piece of what one step gives, and nothing of the others."""
     return lambda step: piece if step is one else None
 
 
 def _goes_alone(part: Part, parts: list[Part]) -> bool:
-    """Whether what comes out of a suppression meets nothing else on its way, and nobody looks into tables there."""
+    """Whether what comes out of a step that holds results back until their time comes (a suppression, or windows that
+    emit on close) meets nothing else on its way, and nobody looks into tables there."""
     reached = {part.name}
     for other in parts:
         if reached & set(other.predecessors):
@@ -139,7 +155,8 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)
-    return isinstance(part.node, nodes.Suppress) and not is_seen and not theirs & others
+    holds = isinstance(part.node, nodes.Suppress) or getattr(part.node, "final", False)
+    return holds and not is_seen and not theirs & others
 
 
 def _sides(
