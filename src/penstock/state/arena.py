@@ -43,6 +43,11 @@ class Arena:
         """Bytes held, used or not."""
         return self._offsets.nbytes + self._data.nbytes
 
+    @property
+    def used_nbytes(self) -> int:
+        """Bytes used."""
+        return 8 * self._size + self._used
+
     def append(self, values: Binary) -> int:
         """Add the values; the number of the first. A null becomes an entry of no bytes."""
         count, first = len(values), self._size

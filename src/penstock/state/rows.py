@@ -98,6 +98,15 @@ class RowTable:
         fixed = self._times.nbytes + self._entries.nbytes + self._timestamps.nbytes
         return fixed + self._index.nbytes + self._keys.nbytes + self._values.nbytes
 
+    @property
+    def used_nbytes(self) -> int:
+        """The same without the room to grow."""
+        return (
+            (16 + 8 * bool(len(self._times))) * len(self)
+            + self._index.nbytes
+            + sum(arena.used_nbytes for arena in (self._keys, self._values))
+        )
+
     def find(self, keys: Keys) -> IntArray:
         """The row of each key, -1 where there is none."""
         hashes = keys.row_hashes

@@ -143,6 +143,11 @@ class StateStore(ABC):
         return sum(piece.nbytes for piece in self.pieces())
 
     @property
+    def recent_nbytes(self) -> int:
+        """Memory that ``evict`` would leave, about."""
+        return sum(piece.recent_nbytes for piece in self.pieces())
+
+    @property
     def approximate_num_uncommitted_entries(self) -> int:
         return sum(piece.approximate_num_uncommitted_entries for piece in self.pieces())
 

@@ -192,11 +192,12 @@ class TaskState:
             write_snapshot(self._database, self._storage, self.task, self.at, self.snapshot)
             self.snapshot = self.at
             crash_point("after-snapshot")
+        room = self._settings.hot_max_bytes // 2
         for everything in (False, True):
-            is_full = self.nbytes > self._settings.hot_max_bytes // 2
+            is_full = self.nbytes > room
             for store in self.stores.values():
                 if is_full or store.is_crowded():
-                    store.evict(everything)
+                    store.evict(everything or store.recent_nbytes > room)  # what does not fit is not copied first
 
     def close(self) -> None:
         """Roll back, flush what is committed, and let go of the database."""

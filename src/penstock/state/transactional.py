@@ -83,6 +83,12 @@ class TransactionalKeyValueStore:
         """Memory held by the rows."""
         return self._table.nbytes + self._dirty.nbytes + self._touched.nbytes
 
+    @property
+    def recent_nbytes(self) -> int:
+        """Memory that ``evict`` would leave, about: that of the rows which were used since the last call."""
+        size = len(self._table)
+        return self._table.used_nbytes * int(np.count_nonzero(self._touched[:size])) // max(size, 1)
+
     # --- reading and writing -------------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> IntArray:
@@ -278,15 +284,9 @@ class TransactionalKeyValueStore:
         self._dirty[:] = False
 
     def evict(self, everything: bool = False) -> None:
-        """Forget the rows in memory that were not used since the last call; only after a flush.
-
-        When nearly all of them were used, nothing is forgotten: that would take a copy of them and free little.
-        """
+        """Forget the rows in memory that were not used since the last call; only after a flush."""
         size = len(self._table)
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
-        if len(rows) > 0.9 * size:
-            self._touched[:] = False
-            return
         self.is_all_here = self.is_all_here and len(rows) == size
         self._table.keep(rows)
         self._dirty = np.zeros(len(rows), np.bool_)
