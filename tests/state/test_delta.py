@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from penstock.state.delta import read_delta, write_delta
 from penstock.state.transactional import ChangeSet
@@ -13,7 +14,7 @@ from support.rows import as_tuples, keys_of, values_of
 def round_trip(*changes: tuple[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
     file = io.BytesIO()
     write_delta(file, changes)
-    return read_delta(pa.py_buffer(file.getvalue()))
+    return list(read_delta(pa.py_buffer(file.getvalue())))
 
 
 def test_changes_of_key_value_and_window_stores_come_back_in_order():
@@ -33,6 +34,18 @@ def test_slices_are_written_as_what_they_show():
     values = changes.values._replace(data=changes.values.data.slice(1), timestamps=changes.values.timestamps[1:])
     [(_, back)] = round_trip(("s", ChangeSet(changes.keys.take(np.array([1, 2])), values)))
     assert (back.keys.data.to_pylist(), as_tuples(back.values)) == ([b"b", b"c"], [(b"2", 2), (b"3", 3)])
+
+
+def test_many_changes_come_back_in_pieces(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.state.delta._AT_ONCE", 2)
+    changes = ChangeSet(keys_of([b"a", b"b", b"c"]), values_of([(b"1", 1), (None, 2), (b"3", 3)]))
+    back = round_trip(("s", changes), ("t", changes))
+    assert [(name, piece.keys.data.to_pylist(), as_tuples(piece.values)) for name, piece in back] == [
+        ("s", [b"a", b"b"], [(b"1", 1), None]),
+        ("s", [b"c"], [(b"3", 3)]),
+        ("t", [b"a", b"b"], [(b"1", 1), None]),
+        ("t", [b"c"], [(b"3", 3)]),
+    ]
 
 
 def test_a_delta_of_nothing_holds_nothing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.ipc as ipc
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 
+_AT_ONCE = 65_536  # rows: what is compressed or not compressed any more lies in memory besides
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema([("key", pa.binary()), ("time", pa.int64()), ("value", pa.binary()), ("timestamp", pa.int64())])
 
@@ -21,17 +22,16 @@ def write_delta(file: Any, changes: Iterable[tuple[str, ChangeSet]]) -> None:
         for store, (keys, values) in changes:
             times = pa.nulls(len(keys), pa.int64()) if keys.times is None else pa.array(keys.times)
             columns = [keys.data, times, values.data, pa.array(values.timestamps)]
-            writer.write_batch(pa.record_batch(columns, schema=_SCHEMA), custom_metadata={"store": store})
+            rows = pa.record_batch(columns, schema=_SCHEMA)
+            for first in range(0, len(keys), _AT_ONCE):
+                writer.write_batch(rows.slice(first, _AT_ONCE), custom_metadata={"store": store})
 
 
-def read_delta(data: Any) -> list[tuple[str, ChangeSet]]:
-    """The change sets that a delta file holds."""
+def read_delta(data: Any) -> Iterator[tuple[str, ChangeSet]]:
+    """The change sets that a delta file holds, in pieces."""
     reader = ipc.open_file(data)
-    changes = []
     for i in range(reader.num_record_batches):
         batch, metadata = reader.get_batch_with_custom_metadata(i)
         key, time, value, timestamp = batch.columns
         times = None if time.null_count else time.to_numpy()
-        change = ChangeSet(Keys(key, times), Values(value, timestamp.to_numpy()))
-        changes.append((metadata[b"store"].decode(), change))
-    return changes
+        yield metadata[b"store"].decode(), ChangeSet(Keys(key, times), Values(value, timestamp.to_numpy()))
