@@ -1,5 +1,7 @@
 """Joins of versioned tables that correct the past: ``versioned_join="complete"`` ('Attempt 2' of KIP-914's text)."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -340,6 +342,36 @@ def test_the_result_read_as_a_versioned_table_is_right_at_every_timestamp(rows, 
                 assert store.get(key, as_of=time) == expected
 
 
+def grouped(other, method, is_kept):
+    """How many keys have each newest result of ``A`` joined with another table."""
+    builder = StreamsBuilder()
+    left, right = tables(builder)
+    right = {"another table": right, "itself": left, "itself, mapped": left.map_values(str.upper, value=str)}[other]
+    options = {"materialized": versioned("joined")} if is_kept else {}
+    result = getattr(left, method)(right, pair, value=str, versioned_join="complete", **options)
+    result.to_stream().to("results")
+    result.group_by(lambda key, value: (value, value), key=str, value=str).count().to_stream().to("out")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("other", "is_kept"),
+    [("another table", False), ("another table", True), ("itself", True), ("itself, mapped", True)],
+)
+@given(changes, st.sampled_from(["join", "left_join", "outer_join"]), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_groups_of_results_are_those_of_the_newest_ones(other, is_kept, rows, method, cuts):
+    newest, counts = {}, {}
+    with CutDriver(grouped(other, method, is_kept).build(), cuts, statestore_cache_max_bytes=0) as driver:
+        pipe_rows(driver, rows)
+        for key, value, time in [record[:3] for record in driver.read_output("results")]:
+            if time >= newest.get(key, (None, 0))[1]:
+                newest[key] = value, time
+        counts.update(record[:2] for record in driver.read_output("out"))
+    values = [value for value, _ in newest.values() if value is not None]
+    assert {value: count for value, count in counts.items() if count} == Counter(values)
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -354,6 +386,13 @@ def test_both_tables_must_be_versioned(left, right, named):
     expected = rf"its {named} table, made at .*, is not versioned: .* Keep it in a versioned store"
     with pytest.raises(TopologyError, match=expected):
         builder.build()
+
+
+@pytest.mark.parametrize("other", ["itself", "itself, mapped"])
+def test_groups_of_a_table_joined_with_itself_need_a_store_of_the_results(other):
+    expected = r"both of its sides are made from the table of .*one record changes both: .* Keep the result with mat"
+    with pytest.raises(TopologyError, match=expected):
+        grouped(other, "join", is_kept=False).build()
 
 
 def test_the_result_is_not_kept_in_an_unversioned_store():

@@ -417,13 +417,14 @@ def _suppress(node: nodes.Suppress, at: Lowering) -> Operator:
 
 def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
     if at.part.role == "merge":
-        return TableJoinMerge(at.table_store(), at.sends_old)
+        return TableJoinMerge(at.table_store(), at.sends_old, node.is_complete)
     is_left = at.part.role == "this"
     own, other = node.parents if is_left else node.parents[::-1]
     needs = NEEDS[node.kind] if is_left else NEEDS[node.kind].swapped()
     joiner = Joiner(at.caller(node.joiner), node.value, swapped=not is_left)
     if node.is_complete:
-        return CompleteJoinSide(joiner, _joined_table(own, at), _joined_table(other, at), needs, at.sends_old)
+        sends_old = at.sends_old and node not in at.facts.stores
+        return CompleteJoinSide(joiner, _joined_table(own, at), _joined_table(other, at), needs, sends_old)
     is_versioned = own in at.facts.versioned
     return TableJoinSide(at.name, at.context, joiner, lookup_of(other, at), needs, at.sends_old, is_versioned)
 

@@ -93,16 +93,21 @@ class TableJoinSide(Operator):
 
 
 class TableJoinMerge(Operator):
-    """The results of both sides of a join, as one table."""
+    """The results of both sides of a join, as one table.
 
-    def __init__(self, store: TableWriter | None, sends_old: bool):
+    Args:
+        is_complete: whether one change may bring several results of a key; what was before each the store knows.
+    """
+
+    def __init__(self, store: TableWriter | None, sends_old: bool, is_complete: bool):
         self._store = store
         self._sends_old = sends_old
+        self._is_complete = is_complete
 
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
         if self._store is not None:
-            return self._store.write(batch.as_stream(), old=batch.old)
+            return self._store.write(batch.as_stream(), old=None if self._is_complete else batch.old)
         return batch if self._sends_old else replace(batch, old=None)
 
     def flush(self) -> Changes | None:

@@ -149,6 +149,14 @@ def _complete_join(node: nodes.TableJoin, facts: TableFacts) -> None:
             f"would take the places of the newest ones in the unversioned store {node.store.name!r}. Keep it with "
             "Materialized.as_versioned(name, history_retention=...), or nowhere"
         )
+    shared = set.intersection(*(set(looked_up_tables(facts, table)) for table in node.parents))
+    if shared and node in facts.sends_old and node not in facts.stores:
+        raise TopologyError(
+            f"the join {node.name!r} at {node.where} is complete, and both of its sides are made from the table of "
+            f"{next(iter(shared)).where}, so that one record changes both: what the result was before each of the two "
+            "changes, which a step behind the join has to know, only a store of it can tell. Keep the result with "
+            "materialized=Materialized.as_versioned(name, history_retention=...)"
+        )
 
 
 def _side(node: nodes.TableJoin, table: Node) -> str:
