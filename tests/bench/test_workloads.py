@@ -232,7 +232,7 @@ def placed_set(name, records, partition_count):
     return [[row for row, place in zip(rows, places) if place == partition] for partition in range(partition_count)]
 
 
-SHARES = {"W2": (0.1,), "W5": (0.003, 0.05), "W5v": (0.003, 0.05), "W5vg": (0.012, 0.05), "JOIN": (0.01,)}
+SHARES = {"W2": (0.06,), "W5": (0.003, 0.05), "W5v": (0.003, 0.05), "W5vg": (0.012, 0.05), "JOIN": (0.01,)}
 """Of the sets of the smaller runs: windows have to end, and users to be known."""
 
 
