@@ -236,6 +236,7 @@ SHARES = {"W2": (0.06,), "W5": (0.003, 0.05), "W5v": (0.003, 0.05), "W5vg": (0.0
 """Of the sets of the smaller runs: windows have to end, and users to be known."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", EVERY_UPDATE, ids=lambda workload: workload.name)
 def test_a_workload_puts_out_what_the_rules_say(workload):
     placed = placed_rows(workload.few, 1, *SHARES.get(workload.name, (0.002,)))
