@@ -52,7 +52,7 @@ def test_a_case_in_the_test_driver(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", runnable())
-@pytest.mark.parametrize("seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_case_in_the_engine_under_random_cuts(name: str, seed: int) -> None:
     assert run_case(load(name), chunks.runner(seed), DECISIONS) == ("passed", "")
 
