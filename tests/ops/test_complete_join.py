@@ -354,6 +354,7 @@ def grouped(other, method, is_kept):
     return builder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "is_kept"),
     [("another table", False), ("another table", True), ("itself", True), ("itself, mapped", True)],
