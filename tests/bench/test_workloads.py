@@ -259,6 +259,7 @@ def as_json(value):
     return json.loads(value) if isinstance(value, str) else msgspec.to_builtins(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", EVERY_UPDATE, ids=lambda workload: workload.name)
 def test_the_expected_figures_of_the_quick_sizes_follow_from_the_rules(workload):
     placed = placed_rows(workload.few, 2, 0.1)
