@@ -126,6 +126,74 @@ def test_out_of_order_records_of_versioned_tables_emit_nothing(run: Run, method)
     assert sum(ran.dropped().values()) == 2
 
 
+@pytest.mark.kip("914-05")
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_a_table_joined_with_itself_drops_responses_to_the_value_that_the_same_record_replaced(run: Run, method):
+    builder = StreamsBuilder()
+    people = builder.table("people", value=str)
+    with_boss = getattr(people, method)(
+        people, lambda person, boss: f"{person} {boss}", value=str, foreign_key=lambda person: person.split(":")[0]
+    )
+    with_boss.to_stream().to("out")
+    rows = [
+        ("people", "ann", "ann:Oslo", 1),
+        ("people", "bob", "ann:Bern", 2),
+        ("people", "ann", "ann:Rome", 3),  # her old subscription is answered too late
+        ("people", "ann", "ann:Rome", 4),  # nothing is replaced, both answers come
+        ("people", "ann", "bob:Rome", 5),  # again too late
+        ("people", "bob", "ann:Bonn", 6),
+        ("people", "ann", "ann:Kiev", 7),
+        ("people", "ann", None, 8),  # again too late
+    ]
+    ran = run(builder, rows)
+    assert ran.output() == [
+        ("ann", "ann:Oslo ann:Oslo", 1),
+        ("bob", "ann:Bern ann:Oslo", 2),
+        ("bob", "ann:Bern ann:Rome", 3),
+        ("ann", "ann:Rome ann:Rome", 3),
+        ("ann", "ann:Rome ann:Rome", 4),
+        ("bob", "ann:Bern ann:Rome", 4),
+        ("ann", "ann:Rome ann:Rome", 4),
+        ("bob", "ann:Bern bob:Rome", 5),
+        ("ann", "bob:Rome ann:Bern", 5),
+        ("ann", "bob:Rome ann:Bonn", 6),
+        ("bob", "ann:Bonn bob:Rome", 6),
+        ("bob", "ann:Bonn ann:Kiev", 7),
+        ("ann", "ann:Kiev ann:Kiev", 7),
+        ("bob", "ann:Bonn None" if method == "left_join" else None, 8),
+        ("ann", None, 8),
+    ]
+    assert sum(ran.dropped().values()) == 3
+
+
+@pytest.mark.kip("914-05")
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_of_several_values_that_one_record_gives_a_row_only_the_last_finds_its_answer(run: Run, method):
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", value=str).flat_map_values(lambda line: line.split(","), value=str).to_table()
+    customers = builder.table("customers", value=str)
+    named = getattr(orders, method)(
+        customers, lambda order, city: f"{order} {city}", value=str, foreign_key=lambda order: order.split(":")[0]
+    )
+    named.to_stream().to("out")
+    rows = [
+        ("customers", "ann", "Oslo", 1),
+        ("orders", "o", "ann:tea,ann:milk", 2),
+        ("orders", "o", "bob:tea,ann:milk,ann:tea", 3),
+        ("orders", "o", "ann:rum,bob:rum,ann:rum", 4),  # the first value is the last again
+        ("customers", "ann", "Rome", 5),
+    ]
+    ran = run(builder, rows)
+    assert ran.output() == [
+        ("o", "ann:milk Oslo", 2),
+        ("o", "ann:tea Oslo", 3),
+        ("o", "ann:rum Oslo", 4),
+        ("o", "ann:rum Oslo", 4),
+        ("o", "ann:rum Rome", 5),
+    ]
+    assert sum(ran.dropped().values()) == 4
+
+
 def test_there_is_no_outer_join_by_a_foreign_key():
     with pytest.raises(TypeError, match="foreign_key"):
         joined("outer_join")

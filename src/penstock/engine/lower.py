@@ -503,7 +503,8 @@ def _subscription_join(node: nodes.SubscriptionJoin, at: Lowering) -> Operator:
 
 def _foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
     is_versioned = node.parent in at.facts.versioned
-    return ForeignTableJoin(at.name, at.context, _subscriptions(node.receive, at), node.key, is_versioned)
+    store = _subscriptions(node.receive, at)
+    return ForeignTableJoin(at.name, at.context, store, node.key, is_versioned, node.receive.subscribe.name)
 
 
 def _respond(node: nodes.Respond, at: Lowering) -> Operator:

@@ -15,6 +15,7 @@ from penstock.batch import Batch, Order
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
+from penstock.ops.left_changes import LeftChanges
 from penstock.ops.written import Written
 from penstock.plan.functions import UserFunction, is_own_file
 from penstock.state.versioned_puts import VersionedPuts
@@ -76,6 +77,8 @@ class Context:
         """What the present chunk puts into the versioned stores in which others look up what was valid at a time."""
         self.looked_up_as_of: frozenset[str] = frozenset()
         """Those stores."""
+        self.left_changes: dict[str, LeftChanges] = {}
+        """What the present chunk changes in the left tables of foreign-key joins, by the steps that send it."""
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
@@ -105,6 +108,7 @@ class Context:
     def begin_chunk(self) -> None:
         """Forget what the chunk before has written."""
         self.written.clear()
+        self.left_changes.clear()
 
     def end_chunk(self) -> None:
         """Write what was put off."""

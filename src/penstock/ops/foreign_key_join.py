@@ -5,6 +5,10 @@ it is sent back as a *response*. Kafka Streams sends a hash of the left value al
 response comes, and drops it when the value has changed since. Here the value itself travels, so that a result does not
 depend on how much is under way at once, and with it a number that grows with every change: where the right table has
 several partitions, a response that an earlier change brought about may come after that of a later one, and is dropped.
+
+What one record does is done before any response to it comes. So where it changes a row of the left table twice, or a
+row of the left table and the row of the right table that this one named, the responses to the older left value are
+dropped, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -22,7 +26,6 @@ from penstock.arrays import (
     concat,
     fixed_binary,
     last_numbers,
-    null_mask,
     spans,
     without_first,
 )
@@ -33,6 +36,7 @@ from penstock.ops.context import Context
 from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.joiner import Joiner
+from penstock.ops.left_changes import LeftChanges, missing
 from penstock.ops.lookup import Lookup, values_as_of
 from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
 from penstock.ops.written import Written
@@ -51,6 +55,13 @@ RESPOND = 2
 """Subscribe, and send what there is, or that there is nothing."""
 RESPOND_IF_FOUND = 3
 """Subscribe, and send what there is."""
+
+
+LATE_RESPONSE = "late-response"
+"""The reason of drops of responses to a left value that is not the latest."""
+
+SUPERSEDED = -2
+"""In place of its number, for a change that the same record replaces by another one: its response comes too late."""
 
 
 class Subscriptions(NamedTuple):
@@ -112,10 +123,10 @@ class Subscribe(Operator):
         return found.encoded().take(pa.array(places, mask=places < 0)), did_not_fail(batch, present, kept)
 
     def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Batch:
-        had, has = ~_missing(old), ~_missing(new)
-        exists = ~_missing(batch.value.encoded())
+        had, has = ~missing(old), ~missing(new)
+        exists = ~missing(batch.value.encoded())
         assert batch.old is not None
-        existed = ~_missing(batch.old.encoded())
+        existed = ~missing(batch.old.encoded())
         same = pc.equal(old, new).fill_null(False).to_numpy(zero_copy_only=False)
         leaves = had & ~same
         if self._is_left:
@@ -133,9 +144,7 @@ class Subscribe(Operator):
         instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
         keys = concat([old, new]).take(pa.array(row + second * len(batch)))
         chosen = pa.array(row)
-        numbers = self._counter.now + 1 + np.arange(len(batch))
-        self._counter.now += len(batch)
-        value = pack(fixed_binary(numbers.astype(">i8")), batch.value.encoded())
+        value = pack(fixed_binary(self._numbers(batch).astype(">i8")), batch.value.encoded())
         messages = Subscriptions(instruction, batch.key.encoded().take(chosen), value.take(chosen))
         return Batch(
             BytesColumn(keys, self._foreign_key),
@@ -144,6 +153,13 @@ class Subscribe(Operator):
             (*take_order(batch.order, row), second),
             None if batch.headers is None else batch.headers.take(chosen),
         )
+
+    def _numbers(self, batch: Changes) -> IntArray:
+        changes = LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position)
+        self._context.left_changes[self._node] = changes
+        numbers = self._counter.now + 1 + np.arange(len(batch))
+        self._counter.now += len(batch)
+        return np.where(changes.superseded(), SUPERSEDED, numbers)
 
 
 class Receive(Operator):
@@ -154,7 +170,7 @@ class Receive(Operator):
         self._store = store
 
     def step(self, batch: Batch) -> Batch:
-        rows = np.flatnonzero(~_missing(batch.key.encoded()))
+        rows = np.flatnonzero(~missing(batch.key.encoded()))
         if rows.size:
             self._remember(batch.take(rows))
         return batch
@@ -178,7 +194,7 @@ class SubscriptionJoin(Operator):
         self._left_key = left_key
 
     def step(self, batch: Batch) -> Batch:
-        absent = _missing(batch.key.encoded())
+        absent = missing(batch.key.encoded())
         known = self._right.find(batch.keep(~absent))
         nothing = batch.keep(absent)
         rows = np.concatenate([np.flatnonzero(~absent)[: len(known.batch)], np.flatnonzero(absent)])
@@ -193,7 +209,7 @@ class SubscriptionJoin(Operator):
         said = subscriptions_of(values.take(pa.array(in_order)))
         found = found.take(pa.array(in_order))
         answers = said.instruction >= DELETE_AND_RESPOND
-        answers &= (said.instruction != RESPOND_IF_FOUND) | ~_missing(found)
+        answers &= (said.instruction != RESPOND_IF_FOUND) | ~missing(found)
         foreign = pc.if_else(pa.array(said.instruction >= RESPOND), found, pa.scalar(None, pa.binary()))
         response = Batch(
             BytesColumn(said.key, self._left_key),
@@ -207,8 +223,17 @@ class SubscriptionJoin(Operator):
 class ForeignTableJoin(Operator):
     """Tells all subscribers of a changed row of the right table, in the order of their keys."""
 
-    def __init__(self, node: str, context: Context, store: SubscriptionStore, left_key: Serde, is_versioned: bool):
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        store: SubscriptionStore,
+        left_key: Serde,
+        is_versioned: bool,
+        subscribe: str,
+    ):
         self._node = node
+        self._subscribe = subscribe
         self._context = context
         self._store = store
         self._left_key = left_key
@@ -236,7 +261,23 @@ class ForeignTableJoin(Operator):
             (*asked.order, number),
             asked.headers,
         )
-        return response.keep(~_missing(left))
+        there = ~missing(left)
+        late = there & self._are_late(response, foreign.data.take(pa.array(codes[row])), left)
+        self._context.drop(self._node, response.position[late], LATE_RESPONSE)
+        return response.keep(there & ~late)
+
+    def _are_late(self, response: Batch, foreign: Binary, left: Binary) -> BoolArray:
+        """Which responses go to rows that the same record has changed. Their keys are those of the right rows then: a
+        record that changes other keys comes through a topic."""
+        late = np.zeros(len(response), np.bool_)
+        changes = self._context.left_changes.get(self._subscribe)
+        if changes is None:
+            return late
+        keys = response.key.encoded()
+        own = np.flatnonzero(pc.equal(keys, foreign).to_numpy(zero_copy_only=False))
+        chosen = pa.array(own)
+        late[own] = changes.replace(keys.take(chosen), unpack(left.take(chosen))[1], response.position[own])
+        return late
 
 
 class Respond(Operator):
@@ -264,10 +305,10 @@ class Respond(Operator):
         number, left = unpack(carried)
         late = self._late(batch, last_numbers(number))
         if late.any():
-            self._context.drop(self._joiner.node, batch.position[late], "late-response")
+            self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
             kept = np.flatnonzero(~late)
             batch, left, right = batch.take(kept), left.take(pa.array(kept)), right.take(pa.array(kept))
-        has_result = ~_missing(left) if self._is_left else ~(_missing(right) | _missing(left))
+        has_result = ~missing(left) if self._is_left else ~(missing(right) | missing(left))
         value, fine = self._joiner.join_where(
             has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
         )
@@ -321,8 +362,3 @@ def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool)
         return batch
     context.drop(node, batch.position[~batch.latest], "out-of-order")
     return batch.only_latest()
-
-
-def _missing(data: Binary) -> BoolArray:
-    mask = null_mask(data)
-    return np.zeros(len(data), np.bool_) if mask is None else mask

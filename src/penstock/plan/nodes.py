@@ -486,6 +486,11 @@ class Receive(Node):
 
     store: StoreSpec
 
+    @property
+    def subscribe(self) -> Node:
+        """The step that sends them, through a topic."""
+        return self.parent.parent
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SubscriptionJoin(Node):
