@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -116,17 +116,16 @@ def take_order(order: Order, rows: IntArray) -> Order:
     return tuple(column if isinstance(column, int) else column[rows] for column in order)
 
 
+AnyBatch = TypeVar("AnyBatch", bound=Batch)
+
+
 def merge(batches: list[Batch]) -> Batch:
     """The records of several branches as one batch, in the order of depth-first, record-at-a-time processing."""
     batches = [batch for batch in batches if len(batch)]
     if len(batches) == 1:
         return batches[0]
-    depth = max(len(batch.order) for batch in batches)
-    columns = [order_columns(batch.order, len(batch), depth) for batch in batches]
-    order = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
-    rows = np.lexsort(order[::-1])
-    joined = _join(batches, tuple(order))
-    return joined.take(rows)
+    joined = join(batches)
+    return joined.take(np.lexsort(order_columns(joined.order, len(joined), len(joined.order))[::-1]))
 
 
 def order_columns(order: Order, count: int, depth: int) -> list[IntArray]:
@@ -135,13 +134,16 @@ def order_columns(order: Order, count: int, depth: int) -> list[IntArray]:
     return columns + [np.zeros(count, np.int64)] * (depth - len(columns))
 
 
-def _join(batches: list[Batch], order: Order) -> Batch:
+def join(batches: list[AnyBatch]) -> AnyBatch:
+    """The records of batches, one after the other."""
     first = batches[0]
+    depth = max(len(batch.order) for batch in batches)
+    columns = [order_columns(batch.order, len(batch), depth) for batch in batches]
     changes: dict[str, Any] = {
         "key": first.key.join([batch.key for batch in batches[1:]]),
         "value": first.value.join([batch.value for batch in batches[1:]]),
         "timestamp": np.concatenate([batch.timestamp for batch in batches]),
-        "order": order,
+        "order": tuple(np.concatenate(parts) for parts in zip(*columns, strict=True)),
         "headers": merge_headers(batches),
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
     }

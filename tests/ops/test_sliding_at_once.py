@@ -1,14 +1,17 @@
-"""Sliding windows of a whole chunk of records, compared with what the definition of these windows says."""
+"""Sliding windows of a whole chunk of records: compared with what the definition of these windows says, and, where late
+records leave gaps that the definition does not know, with the records processed one by one."""
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import SlidingWindows
+from penstock import EmitStrategy, Materialized, SlidingWindows
 from penstock.testing.cuts import CutDriver
 from support.flows import Row, pipe_rows, source, windowed
 
@@ -106,3 +109,71 @@ def test_a_record_too_late_for_a_part_of_its_windows_leaves_gaps_that_later_ones
             (windowed("a", 1009, 1019), 1, 1016),
             (windowed("a", 1006, 1016), 3, 1016),  # with it
         ]
+
+
+GAPS = st.fixed_dictionaries(
+    {
+        "rows": st.lists(
+            st.tuples(st.sampled_from("aab"), st.sampled_from("xyz"), st.integers(0, 12), st.integers(0, 4)),
+            max_size=40,
+        ),
+        "begin": st.sampled_from([0, 3, 1000]),
+        "difference": st.sampled_from([0, 1, 3, 5, 10]),
+        "grace": st.sampled_from([0, 0, 1, 5]),
+        "extra_retention": st.sampled_from([0, 1, 5]),
+        "in_memory": st.booleans(),
+        "final": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(shape=GAPS)
+def test_late_records_leave_the_gaps_that_they_leave_one_by_one(shape: dict[str, Any]):
+    rows, now = [], shape["begin"]
+    for key, value, back, on in shape["rows"]:
+        now += on
+        rows.append((key, value, max(0, now - back)))
+    at_once, one_by_one = ([*rows, ("end", value, now)] for value in (".", NONE))
+    assert with_gaps(at_once, shape) == with_gaps(one_by_one, shape)
+
+
+NONE = "none"
+"""A value with which an aggregate is gone: a chunk that has it is processed record by record."""
+
+
+def with_gaps(rows: list[Row], shape: dict[str, Any]) -> Any:
+    """All results, drops and stored rows of keys of one letter."""
+    difference, grace = shape["difference"], shape["grace"]
+    materialized = Materialized.as_("kept").with_retention(2 * difference + grace + shape["extra_retention"])
+    windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
+    builder, stream = source(value=str)
+    grouped = stream.group_by_key().windowed_by(windows)
+    if shape["final"]:
+        grouped = grouped.emit_strategy(EmitStrategy.on_window_close())
+    texts = grouped.aggregate(
+        lambda: "",
+        lambda key, value, text: None if value == NONE else text + value,
+        value=str,
+        materialized=materialized.in_memory() if shape["in_memory"] else materialized,
+    )
+    texts.to_stream().to("out")
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=1000) as driver:
+        pipe_rows(driver, rows)
+        output = [record[:3] for record in driver.read_output("out") if record.key.key != "end"]
+        stored = sorted(str(row) for row in driver.store("kept").all() if row[0].key != "end")
+        return output, driver.dropped_inputs(), stored
+
+
+@pytest.mark.kip("328-01")
+def test_counts_are_never_processed_record_by_record(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr("penstock.ops.sliding.Processing")
+    builder, stream = source(value=str)
+    counts = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(5)).count("counts")
+    counts.to_stream().to("out")
+    chosen = random.Random(1)
+    rows = [(chosen.choice("abc"), "x", time - chosen.choice([0, 0, 3, 8])) for time in range(1000, 1200)]
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=50) as driver:
+        pipe_rows(driver, rows)
+        assert sum(1 for _ in driver.read_output("out")) > len(rows)
+        assert driver.dropped_records_total() > 0

@@ -14,28 +14,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, distinct
-from penstock.batch import Batch, Changes
+from penstock.arrays import IntArray, distinct
+from penstock.batch import Batch, Changes, join
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
-from penstock.ops.cogroup import ObservedTime, OneTime
+from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
-from penstock.ops.sliding_fold import Disturbed, Folded, fold_plan, is_early
+from penstock.ops.sliding_fold import Folded, fold_plan
 from penstock.ops.sliding_loop import KeyWindows, Processing, Updates
-from penstock.ops.sliding_runs import Plan, Records, plan_of
+from penstock.ops.sliding_plan import Plan, Records, fits, plan_of
 from penstock.ops.written import written_windows
 from penstock.serdes import TimeWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.packed import Entries
-from penstock.state.rows import Keys, Values
+from penstock.state.rows import Values
 
-_LIMIT = 2**62
+_AT_ONCE = 8192
+"""How many records are worked out together: each may be in a large number of windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,6 @@ class AtOnce:
     """The chunk's row of each update."""
     plan: Plan
     folded: Folded
-    stored: IntArray
-    """The places of the keys' windows among all that were loaded."""
-    is_done: BoolArray
-    """Which rows of the chunk these are."""
 
 
 class SlidingAggregate(Operator):
@@ -79,15 +76,20 @@ class SlidingAggregate(Operator):
         self._serde = serde
         self._time = time
         self._closing = closing
-        self._disturbed = Disturbed(self._difference)
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key", "value")
         if not len(batch):
             return None
-        if isinstance(self._time, OneTime):
-            self._disturbed.begin(self._time.now)
+        if self._store.name in self._context.looked_up:  # what it writes is told of the chunk as a whole
+            return self._process(batch)
+        firsts = range(0, len(batch), _AT_ONCE)
+        results = [self._process(batch.take(np.arange(first, min(first + _AT_ONCE, len(batch))))) for first in firsts]
+        changes = [result for result in results if result is not None]
+        return join(changes) if changes else None
+
+    def _process(self, batch: Batch) -> Changes | None:
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
@@ -95,17 +97,15 @@ class SlidingAggregate(Operator):
         earliest = np.minimum.reduceat(times, groups.starts) - 2 * self._difference
         loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
         in_time = batch.timestamp + self._difference >= closed_at
-        at_once = self._at_once(batch, keys, codes, closed_at, in_time, loaded)
-        left = in_time if at_once is None else in_time & ~at_once.is_done
-        held = self._held(loaded, distinct(codes[left]), len(keys))
+        rows = np.flatnonzero(in_time)
         updates = Updates(late=np.flatnonzero(~in_time).tolist())
-        process = Processing(self._fold, self._difference, self._store, self._closing is not None, updates)
-        process.run(batch, np.flatnonzero(left), codes, held, closed_at, self._start_times(at_once, len(batch)))
+        at_once = self._at_once(batch, rows, codes, closed_at, loaded, updates)
+        held: dict[int, KeyWindows] = {}
+        if at_once is None:
+            held = self._held(loaded, distinct(codes[rows]))
+            process = Processing(self._fold, self._difference, self._store, self._closing is not None, updates)
+            process.run(batch, rows, codes, held, closed_at)
         self._count(batch, updates)
-        if isinstance(self._time, OneTime):
-            taken = [row for row, new in zip(updates.row, updates.new, strict=True) if new is None]
-            self._disturbed.add(keys.data.take(pa.array(codes[taken])), batch.timestamp[taken])
-            self._disturbed.end(self._time.now, int(closed_at[-1]))
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
         time_before = self._store.observed_stream_time
         self._write(loaded, held, at_once, unseen_from)
@@ -125,55 +125,33 @@ class SlidingAggregate(Operator):
     # --- what can be worked out at once --------------------------------------------------------------------------
 
     def _at_once(
-        self, batch: Batch, keys: Keys, codes: IntArray, closed_at: IntArray, in_time: BoolArray, loaded: Loaded
+        self, batch: Batch, rows: IntArray, codes: IntArray, closed_at: IntArray, loaded: Loaded, updates: Updates
     ) -> AtOnce | None:
-        if not isinstance(self._time, OneTime):
+        """All updates; None when a user's function fails or takes an aggregate away."""
+        records = Records(codes[rows], batch.timestamp[rows], closed_at[rows])
+        if not len(rows) or not fits(records, loaded.entries, self._difference, len(loaded.keys)):
             return None
-        is_fit = self._are_fit(batch, keys, codes, closed_at, in_time)
-        rows = np.flatnonzero(is_fit[codes] & in_time)
-        stored = np.flatnonzero(is_fit[loaded.entries.row])
-        records, entries = Records(codes[rows], batch.timestamp[rows]), loaded.entries.take(stored)
-        if not len(rows) or self._span(records, entries) * len(keys) >= _LIMIT:
-            return None
-        plan = plan_of(records, entries, self._difference)
+        store = self._store
+        plan = plan_of(records, loaded.entries, self._difference, store.retention, store.observed_stream_time)
+        start = plan.windows.start[plan.window]
+        is_expired = start < plan.stream_time - store.retention + 1
+        is_kept = ~is_expired | (self._closing is not None)
         every_key, every_value = self._fold.keys(batch), self._fold.values(batch)
         some_keys, some_values = [every_key[row] for row in rows.tolist()], [every_value[row] for row in rows.tolist()]
-        folded = fold_plan(self._fold, plan, entries.data, some_keys, some_values)
+        folded = fold_plan(self._fold, plan, loaded.entries.data, some_keys, some_values, is_kept)
         if folded is None:
             return None
-        is_done = np.zeros(len(batch), np.bool_)
-        is_done[rows] = True
-        return AtOnce(rows[plan.record], plan, folded, stored, is_done)
-
-    def _span(self, records: Records, entries: Entries) -> int:
-        """How much time there is between the earliest and the latest window."""
-        times = np.concatenate([records.time, entries.first])
-        return int(times.max()) - int(times.min()) + 5 * (self._difference + 2)
-
-    def _are_fit(self, batch: Batch, keys: Keys, codes: IntArray, closed_at: IntArray, in_time: BoolArray) -> BoolArray:
-        """For which keys all windows are there, and all records come in time for all of theirs."""
-        times = batch.timestamp
-        stream_time = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
-        disturbs = (times < closed_at) | (times - 2 * self._difference <= stream_time - self._store.retention)
-        bad = np.flatnonzero(disturbs & in_time)
-        until = self._disturbed.until(keys)
-        self._disturbed.add(keys.data.take(pa.array(codes[bad])), np.maximum(times, closed_at)[bad])
-        unfit = in_time & (disturbs | is_early(times, self._difference) | (times < until[codes]))
-        return np.bincount(codes[unfit], minlength=len(keys)) == 0  # type: ignore[no-any-return]
-
-    def _start_times(self, at_once: AtOnce | None, count: int) -> IntArray:
-        """The store's stream time before each record, from what was worked out at once."""
-        times = np.full(count + 1, self._store.observed_stream_time)
-        if at_once is not None:
-            np.maximum.at(times, at_once.rows + 1, at_once.plan.windows.start[at_once.plan.window])
-        return np.maximum.accumulate(times)[:-1]
+        updates.late += np.repeat(rows, plan.closed).tolist()
+        refused = is_expired & (start < store.refused_before(plan.stream_time))
+        updates.not_stored += rows[plan.record[refused]].tolist()
+        return AtOnce(rows[plan.record], plan, folded)
 
     # --- writing and sending on ----------------------------------------------------------------------------------
 
-    def _held(self, loaded: Loaded, owners: IntArray, count: int) -> dict[int, KeyWindows]:
+    def _held(self, loaded: Loaded, owners: IntArray) -> dict[int, KeyWindows]:
         """The windows of some keys."""
         held = {owner: KeyWindows() for owner in owners.tolist()}
-        chosen = np.zeros(count, np.bool_)
+        chosen = np.zeros(len(loaded.keys), np.bool_)
         chosen[owners] = True
         entries = loaded.entries.take(np.flatnonzero(chosen[loaded.entries.row]))
         columns = (entries.row, entries.first, entries.second)
@@ -214,7 +192,7 @@ class SlidingAggregate(Operator):
         if at_once is not None:
             windows, touched = at_once.plan.windows, at_once.folded.touched
             places = windows.place[touched]
-            removed[at_once.stored[places[places >= 0]]] = True
+            removed[places[places >= 0]] = True
             last, data = at_once.folded.timestamps, at_once.folded.last.encoded()
             new = new.join(Entries(windows.owner[touched], windows.start[touched], last, data))
         self._store.write(loaded, removed, new, unseen_from)

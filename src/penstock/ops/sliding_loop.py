@@ -72,7 +72,6 @@ class Processing:
         codes: IntArray,
         held: dict[int, KeyWindows],
         closed_at: IntArray,
-        stream_times: IntArray,
     ) -> None:
         """Process some records.
 
@@ -82,14 +81,12 @@ class Processing:
             codes: the number of the key of each record.
             held: the windows of these keys.
             closed_at: the close time at each record.
-            stream_times: the store's stream time before each record, from what others of the chunk put into it.
         """
         if not len(rows):
             return
         keys, values = self._fold.keys(batch), self._fold.values(batch)
-        columns = (rows, batch.timestamp[rows], codes[rows], closed_at[rows], stream_times[rows])
-        for row, time, code, closed, stream_time in zip(*(column.tolist() for column in columns), strict=True):
-            self.stream_time = max(self.stream_time, stream_time)
+        columns = (rows, batch.timestamp[rows], codes[rows], closed_at[rows])
+        for row, time, code, closed in zip(*(column.tolist() for column in columns), strict=True):
             windows = held[code]
             one = _Record(self._fold, self._difference, keys[row], values[row], time, closed)
             first = max(0, time - 2 * self._difference, self.stream_time - self._retention + 1)
