@@ -14,7 +14,7 @@ from penstock.columns import BytesColumn, Column
 from penstock.ops.aggregate import WindowAggregate
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
-from penstock.ops.session import AtOnce, SessionAggregate, Updates
+from penstock.ops.session import Outcome, SessionAggregate
 from penstock.ops.session_fold import FoldedRuns, SessionFold
 from penstock.ops.session_runs import Runs
 from penstock.serdes import BYTES
@@ -83,11 +83,8 @@ class FirstOfSession(SessionFold):
 class SessionDistinct(SessionAggregate):
     """The records that begin a session; those that extend or merge sessions are none of them."""
 
-    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
-        rows = np.array(updates.fresh, np.int64)
-        if at_once is not None:
-            rows = np.concatenate([rows, at_once.runs.row[~at_once.runs.goes_on]])
-        rows = np.sort(rows)
+    def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
+        rows = np.sort(outcome.fresh)
         if not len(rows):
             return None
         wide = batch.take(rows)

@@ -1,20 +1,23 @@
 """``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94).
 
-The sessions of all keys of a chunk are looked up at once; then each key's records are processed in order.
+The sessions of all keys of a chunk are looked up at once. Where records only extend sessions, and where sessions are
+counted, what comes of them is worked out at once too; where users' aggregates merge, each key's records are processed
+in order.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, concat
+from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
-from penstock.columns import Column, WindowedColumn
+from penstock.columns import Column, NumberColumn, WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
@@ -22,14 +25,15 @@ from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
-from penstock.ops.session_fold import FoldedRuns, SessionFold
+from penstock.ops.session_fold import CountSessions, FoldedRuns, SessionFold
+from penstock.ops.session_merges import Merges, merges_of
 from penstock.ops.session_runs import Bounds, Runs, runs_of
 from penstock.ops.written import written_windows
-from penstock.serdes import SessionWindowedSerde
+from penstock.serdes import INT, SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
-from penstock.state.rows import Values
+from penstock.state.rows import Keys, Values
 
 Session = list[Any]
 """A session while its key is processed: end, start, aggregate, and its place among those that were loaded, or -1."""
@@ -66,34 +70,111 @@ class Updates:
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
-    """What came of the records of the keys that could be worked out at once."""
+class Outcome:
+    """What came of some keys' records: all updates, and what that changes in the store."""
 
-    runs: Runs
-    folded: FoldedRuns
+    row: IntArray
+    """Of each update; a session that goes comes before the one that takes its place."""
+    start: IntArray
+    end: IntArray
+    new: Column
+    old: Column
+    fresh: IntArray
+    """Rows of records that began a session."""
+    gone_row: IntArray
+    """The rows at which sessions went away."""
+    gone_start: IntArray
+    gone_end: IntArray
+    gone: Column
+    """Their aggregates."""
+    removed: IntArray
+    """The places of stored sessions that went away."""
+    entries: Entries
+    """The sessions that there are now and are new."""
+    late: IntArray
+    """Rows of records for closed sessions."""
+    not_stored: IntArray
+    """Rows of records whose sessions are too old for the store."""
 
-    def entries(self) -> Entries:
-        """The sessions that there are now and are new."""
-        runs, last = self.runs, self.runs.last
-        return Entries(runs.owner, runs.end[last], runs.start[last], self.folded.new.take(last).encoded())
+    @classmethod
+    def join(cls, parts: list[Outcome]) -> Outcome:
+        """Those of several groups of keys."""
+        if len(parts) == 1:
+            return parts[0]
+        first, rest = parts[0], parts[1:]
+        joined: dict[str, Any] = {}
+        for field_ in fields(cls):
+            own, others = getattr(first, field_.name), [getattr(part, field_.name) for part in rest]
+            if isinstance(own, np.ndarray):
+                joined[field_.name] = np.concatenate([own, *others])
+            elif isinstance(own, Entries):
+                joined[field_.name] = reduce(Entries.join, others, own)
+            else:
+                joined[field_.name] = own.join(others)
+        return cls(**joined)
 
-    def bounds(self, removes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """For each session that goes, then for each that comes: the row, the start, the end."""
-        runs = self.runs
-        return (
-            np.concatenate([runs.row[removes], runs.row]),
-            np.concatenate([runs.start_before[removes], runs.start]),
-            np.concatenate([runs.end_before[removes], runs.end]),
-        )
 
-    def values(self, removes: IntArray, with_replaced: bool) -> tuple[Column, Column]:
-        """For each session that goes, then for each that comes: the new and the old value."""
-        runs, every = self.runs, np.arange(len(self.runs.row))
-        is_replaced = runs.goes_on & (runs.start == runs.end) & with_replaced
-        gone = np.ones(len(removes), np.bool_)
-        places = np.concatenate([removes, every])
-        new = self.folded.new.take(places).where(np.concatenate([~gone, np.ones(len(every), np.bool_)]))
-        return new, self.folded.before.take(places).where(np.concatenate([gone, is_replaced]))
+def of_runs(runs: Runs, folded: FoldedRuns, with_replaced: bool) -> Outcome:
+    """The outcome of records that only extend sessions."""
+    removes, every, last = runs.removes(), np.arange(len(runs.row)), runs.last
+    is_replaced = runs.goes_on & (runs.start == runs.end) & with_replaced
+    gone, places = np.ones(len(removes), np.bool_), np.concatenate([removes, every])
+    went = np.flatnonzero(runs.goes_on)
+    return Outcome(
+        np.concatenate([runs.row[removes], runs.row]),
+        np.concatenate([runs.start_before[removes], runs.start]),
+        np.concatenate([runs.end_before[removes], runs.end]),
+        folded.new.take(places).where(np.concatenate([~gone, np.ones(len(every), np.bool_)])),
+        folded.before.take(places).where(np.concatenate([gone, is_replaced])),
+        runs.row[~runs.goes_on],
+        runs.row[went],
+        runs.start_before[went],
+        runs.end_before[went],
+        folded.before.take(went),
+        runs.removed,
+        Entries(runs.owner, runs.end[last], runs.start[last], folded.new.take(last).encoded()),
+        runs.dropped,
+        np.zeros(0, np.int64),
+    )
+
+
+def of_merges(merges: Merges, rows: IntArray, owner: IntArray, bounds: Bounds, with_replaced: bool) -> Outcome:
+    """The outcome of records that are counted, whatever sessions they merge.
+
+    Args:
+        rows: the row of each record.
+        owner: the number of its key.
+        bounds: of all rows.
+    """
+    found, row = merges.found, rows[merges.record]
+    place = np.searchsorted(merges.record, found.record)
+    is_replaced = merges.start[place] == merges.end[place]
+    goes, replaced = np.flatnonzero(~is_replaced), np.flatnonzero(is_replaced)
+    old = np.zeros(len(row), np.int64)
+    has_old = np.zeros(len(row), np.bool_)
+    old[place[replaced]], has_old[place[replaced]] = found.number[replaced], with_replaced
+    begins = np.ones(len(row), np.bool_)
+    begins[place] = False
+    gone = np.zeros(len(goes), np.int64)
+    is_stored = merges.end >= bounds.stored_from[row]
+    last = merges.last[is_stored[merges.last]]
+    key, counts = owner[merges.record[last]], NumberColumn(merges.number[last], INT)
+    return Outcome(
+        np.concatenate([rows[found.record[goes]], row]),
+        np.concatenate([found.start[goes], merges.start]),
+        np.concatenate([found.end[goes], merges.end]),
+        NumberColumn(np.concatenate([gone, merges.number]), INT, np.concatenate([gone > 0, merges.number > 0])),
+        NumberColumn(np.concatenate([found.number[goes], old]), INT, np.concatenate([gone == 0, has_old])),
+        row[begins],
+        rows[found.record],
+        found.start,
+        found.end,
+        NumberColumn(found.number, INT),
+        merges.removed,
+        Entries(key, merges.end[last], merges.start[last], counts.encoded()),
+        rows[merges.is_late],
+        row[~is_stored & (merges.end < bounds.counted_from[row])],
+    )
 
 
 class SessionAggregate(Operator):
@@ -138,25 +219,18 @@ class SessionAggregate(Operator):
         earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
         unseen_from = None if self._closing is None else self._closing.closed_before
         loaded = self._store.load(keys, earliest, unseen_from)
-        updates = Updates(self._cache is not None)
-        at_once = self._at_once(batch, groups, loaded, bounds)
-        is_simple = np.zeros(len(groups), np.bool_)
-        if at_once is not None:
-            updates.late += at_once.runs.dropped.tolist()
-            is_simple = at_once.runs.is_simple
-        others = np.flatnonzero(~is_simple[groups.group])
-        live = self._live(loaded, np.flatnonzero(~is_simple))
-        process(self._fold, self._gap, groups, others, live, batch, bounds, updates)
-        self._count(batch, updates)
+        outcome = self._outcome(batch, keys, codes, groups, loaded, bounds)
         time_before = self._store.observed_stream_time
-        self._write(loaded, updates, live, at_once, unseen_from)
+        removed = np.zeros(len(loaded.entries), np.bool_)
+        removed[outcome.removed] = True
+        self._store.write(loaded, removed, outcome.entries, unseen_from)
         self._store.advance(int(bounds.timestamps.max()))
-        changes = self._changes(batch, updates, at_once)
+        changes = self._changes(batch, outcome)
         if changes is not None and self._store.name in self._context.looked_up:
             self._note(loaded, changes, bounds, batch, time_before)
         if self._closing is None:
             return self._emit(changes)
-        return self._close(self._closing, batch, bounds.closed_at, updates, at_once)
+        return self._close(self._closing, batch, bounds.closed_at, outcome)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
@@ -174,10 +248,34 @@ class SessionAggregate(Operator):
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _at_once(self, batch: Batch, groups: Groups, loaded: Loaded, bounds: Bounds) -> AtOnce | None:
-        runs = runs_of(groups, loaded.entries, bounds, self._gap, self._closing is not None)
+    def _outcome(
+        self, batch: Batch, keys: Keys, codes: IntArray, groups: Groups, loaded: Loaded, bounds: Bounds
+    ) -> Outcome:
+        """What comes of all records: at once where sessions are only extended, and where they are counted."""
+        keeps_unseen, with_replaced = self._closing is not None, self._cache is not None
+        runs = runs_of(groups, loaded.entries, bounds, self._gap, keeps_unseen)
         folded = self._fold.along(runs, loaded.entries.data, batch)
-        return None if folded is None else AtOnce(runs, folded)
+        parts = [] if folded is None else [of_runs(runs, folded, with_replaced)]
+        is_left = np.ones(len(keys), np.bool_) if folded is None else ~runs.is_simple
+        rows = np.flatnonzero(is_left[codes])
+        if len(rows) and isinstance(self._fold, CountSessions):
+            counts = self._fold.numbers(loaded.entries.data)
+            merges = merges_of(codes[rows], bounds.take(rows), loaded.entries, counts, self._gap, keeps_unseen)
+            parts.append(of_merges(merges, rows, codes[rows], bounds, with_replaced))
+            is_left[codes[rows[merges.is_fit]]] = False
+        if is_left.any() or not parts:
+            updates, live = Updates(with_replaced), self._live(loaded, np.flatnonzero(is_left))
+            others = np.flatnonzero(is_left[groups.group])
+            process(self._fold, self._gap, groups, others, live, batch, bounds, updates)
+            self._fail(batch, updates)
+            parts.append(self._of_updates(updates, live))
+        outcome = Outcome.join(parts)
+        if len(outcome.late):
+            self._context.drop(self._node, batch.position[outcome.late], CLOSED_WINDOW)
+        if len(outcome.not_stored):
+            self._context.drop(self._node, batch.position[outcome.not_stored], "expired-window-of-store")
+            self._context.expired(self._store.name, "session", len(outcome.not_stored))
+        return outcome
 
     def _live(self, loaded: Loaded, numbers: IntArray) -> dict[int, list[Session]]:
         """The sessions that keys of these numbers have in the store."""
@@ -192,47 +290,46 @@ class SessionAggregate(Operator):
             live[owner].append(session)
         return live
 
-    def _count(self, batch: Batch, updates: Updates) -> None:
-        """Count the drops, and deal with the records that failed."""
-        if updates.late:
-            self._context.drop(self._node, batch.position[updates.late], CLOSED_WINDOW)
-        if updates.not_stored:
-            self._context.drop(self._node, batch.position[updates.not_stored], "expired-window-of-store")
-            self._context.expired(self._store.name, "session", len(updates.not_stored))
+    def _fail(self, batch: Batch, updates: Updates) -> None:
+        """Deal with the records that failed."""
         for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
             self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
 
-    def _write(
-        self,
-        loaded: Loaded,
-        updates: Updates,
-        live: dict[int, list[Session]],
-        at_once: AtOnce | None,
-        unseen_from: int | None,
-    ) -> None:
-        removed = np.zeros(len(loaded.entries), np.bool_)
-        removed[[session[3] for _, session in updates.gone if session[3] >= 0]] = True
-        rows = [(number, *session[:3]) for number, sessions in live.items() for session in sessions if session[3] < 0]
-        owner, end, start, aggregates = zip(*rows, strict=True) if rows else ((), (), (), ())
-        new = Entries(_ints(owner), _ints(end), _ints(start), self._fold.column(list(aggregates)).encoded())
-        if at_once is not None:
-            removed[at_once.runs.removed] = True
-            new = new.join(at_once.entries())
-        self._store.write(loaded, removed, new, unseen_from)
+    def _of_updates(self, updates: Updates, live: dict[int, list[Session]]) -> Outcome:
+        """The outcome of records that were processed one by one."""
+        new = [(number, *session[:3]) for number, sessions in live.items() for session in sessions if session[3] < 0]
+        owner, new_end, new_start, aggregates = zip(*new, strict=True) if new else ((), (), (), ())
+        gone = [session for _, session in updates.gone]
+        return Outcome(
+            _ints(updates.row),
+            _ints(updates.start),
+            _ints(updates.end),
+            self._fold.column(updates.new),
+            self._fold.column(updates.old),
+            _ints(updates.fresh),
+            _ints([row for row, _ in updates.gone]),
+            _ints([session[1] for session in gone]),
+            _ints([session[0] for session in gone]),
+            self._fold.column([session[2] for session in gone]),
+            _ints([session[3] for session in gone if session[3] >= 0]),
+            Entries(_ints(owner), _ints(new_end), _ints(new_start), self._fold.column(list(aggregates)).encoded()),
+            _ints(updates.late),
+            _ints(updates.not_stored),
+        )
 
-    def _close(
-        self, closing: Closing, batch: Batch, closed_at: IntArray, updates: Updates, at_once: AtOnce | None
-    ) -> Changes | None:
+    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""
         if not closing.is_due():
             return None
         closed_before = closing.closed_before
         closing.done(closed_at)
-        rows, start, end, data = self._gone(updates, at_once, closed_before)
+        went = np.flatnonzero(outcome.gone_end >= closed_before)
+        row = closing.closed_by(closed_at, outcome.gone_end[went])
+        went = went[row < outcome.gone_row[went]]
+        start, end = outcome.gone_start[went], outcome.gone_end[went]
         row = closing.closed_by(closed_at, end)
-        places = np.flatnonzero(row < rows)
-        row, start, end, data = row[places], start[places], end[places], data.take(pa.array(places))
-        keys = batch.key.encoded().take(pa.array(rows[places]))
+        keys = batch.key.encoded().take(pa.array(outcome.gone_row[went]))
+        data = outcome.gone.take(went).encoded()
         found = self._store.of_times(max(closed_before, 0), int(closed_at[-1]) - 1)
         if found is not None:
             entries = found.entries
@@ -242,48 +339,20 @@ class SessionAggregate(Operator):
             data = concat([data, entries.data])
         return closing.results(batch, row, keys, start, end, data, end)
 
-    def _gone(
-        self, updates: Updates, at_once: AtOnce | None, since: int
-    ) -> tuple[IntArray, IntArray, IntArray, Binary]:
-        """The sessions that went away and ended at some time or later: rows, starts, ends, aggregates."""
-        gone = [(row, session) for row, session in updates.gone if session[0] >= since]
-        rows = _ints([row for row, _ in gone])
-        start, end = _ints([session[1] for _, session in gone]), _ints([session[0] for _, session in gone])
-        data = self._fold.column([session[2] for _, session in gone]).encoded()
-        if at_once is None:
-            return rows, start, end, data
-        runs = at_once.runs
-        went = np.flatnonzero(runs.goes_on & (runs.end_before >= since))
-        return (
-            np.concatenate([rows, runs.row[went]]),
-            np.concatenate([start, runs.start_before[went]]),
-            np.concatenate([end, runs.end_before[went]]),
-            concat([data, at_once.folded.before.take(went).encoded()]),
-        )
-
     def _windowed(self, key: Column, start: IntArray, end: IntArray) -> WindowedColumn:
         return WindowedColumn(key, start, end, self._serde)
 
-    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
+    def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
         """All updates in order, old values with them."""
-        rows, start, end = _ints(updates.row), _ints(updates.start), _ints(updates.end)
-        new, old = self._fold.column(updates.new), self._fold.column(updates.old)
-        if at_once is not None:
-            removes = at_once.runs.removes()
-            some_rows, some_start, some_end = at_once.bounds(removes)
-            rows = np.concatenate([some_rows, rows])
-            start, end = np.concatenate([some_start, start]), np.concatenate([some_end, end])
-            some_new, some_old = at_once.values(removes, updates.with_replaced)
-            new, old = some_new.join([new]), some_old.join([old])
-        if not len(rows):
+        if not len(outcome.row):
             return None
-        order = np.argsort(rows, kind="stable")
-        rows, start, end = rows[order], start[order], end[order]
+        order = np.argsort(outcome.row, kind="stable")
+        rows, start, end = outcome.row[order], outcome.start[order], outcome.end[order]
         first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
         number = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
         wide = batch.take(rows)
         wide = replace(wide.with_key(self._windowed(wide.key, start, end)), order=(*wide.order, number))
-        return wide.as_changes(new.take(order), end, old.take(order))
+        return wide.as_changes(outcome.new.take(order), end, outcome.old.take(order))
 
     def _emit(self, changes: Changes | None) -> Changes | None:
         if changes is None:

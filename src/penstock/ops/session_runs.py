@@ -122,7 +122,7 @@ def runs_of(groups: Groups, stored: Entries, bounds: Bounds, gap: int, keeps_uns
     wrong |= late & is_open & (time < start_before) & (time + gap >= start_before)
     wrong |= late & (end_of_other >= at.closed_at)
     if keeps_unseen:
-        wrong |= time < at.visible_from
+        wrong |= joins & (end < at.visible_from)
     is_simple = ~have.are_several & (np.add.reduceat(wrong.astype(np.int64), first) == 0)
 
     joined = np.cumsum(joins)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, distinct
+from penstock.arrays import BoolArray, IntArray, distinct, first_least
 from penstock.ops.groups import Groups
 from penstock.state.packed import Entries
 
@@ -198,7 +198,7 @@ class _Rules:
         behind = np.searchsorted(self.window_at, at + 1)
         low = np.searchsorted(at, at, "right")
         high = np.searchsorted(at, at + self.difference + 1, "right")
-        follower = _first_arrival(arrival, low, high)
+        follower = first_least(arrival, low, high)
         comes_before = np.flatnonzero((follower >= 0) & (arrival[follower] < arrival))
         follower[comes_before] = _last_before(arrival, high[comes_before], arrival[comes_before])
         made = np.flatnonzero(follower >= 0)
@@ -441,20 +441,6 @@ def _climbed(parent: IntArray, own: IntArray) -> tuple[IntArray, IntArray]:
             return parent, added + own[parent]
         added = added + added[parent]
         parent = above
-
-
-def _first_arrival(arrival: IntArray, low: IntArray, high: IntArray) -> IntArray:
-    """The place of the least number in each of several ranges; -1 where a range is empty."""
-    found = np.full(len(low), -1)
-    length, level, width = high - low, np.arange(len(arrival)), 1
-    while True:
-        fits = np.flatnonzero((length >= width) & (length < 2 * width))
-        one, other = level[low[fits]], level[high[fits] - width]
-        found[fits] = np.where(arrival[one] <= arrival[other], one, other)
-        if not (length >= 2 * width).any():
-            return found
-        one, other = level[:-width], level[width:]
-        level, width = np.where(arrival[one] <= arrival[other], one, other), 2 * width
 
 
 def _last_before(arrival: IntArray, high: IntArray, until: IntArray) -> IntArray:

@@ -1,0 +1,77 @@
+"""Sessions of a whole chunk of records: counts, which are worked out at once, compared with an aggregate of a user's
+functions, for which records that merge sessions are processed one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import EmitStrategy, Materialized, SessionWindows
+from penstock.testing.cuts import CutDriver
+from support.flows import Row, pipe_rows, source
+
+SHAPES = st.fixed_dictionaries(
+    {
+        "rows": st.lists(st.tuples(*map(st.sampled_from, ("aab", range(16), (0, 1, 1, 2, 9)))), max_size=50),
+        "begin": st.sampled_from([0, 3, 1000]),
+        "gap": st.sampled_from([0, 1, 3, 5]),
+        "grace": st.sampled_from([0, 0, 1, 5, 20]),
+        "extra_retention": st.sampled_from([0, 1, 5]),
+        "cache": st.sampled_from([0, 1_000_000]),
+        "in_memory": st.booleans(),
+        "final": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(shape=SHAPES, chunk_records=st.sampled_from([5, 1000]))
+def test_counts_merge_like_the_aggregates_of_records_one_by_one(shape: dict[str, Any], chunk_records: int):
+    rows, now = [], shape["begin"]
+    for key, back, on in shape["rows"]:
+        now += on
+        rows.append((key, "", max(0, now - back)))
+    assert run(rows, shape, chunk_records, "count") == run(rows, shape, chunk_records, "aggregate")
+
+
+def run(rows: list[Row], shape: dict[str, Any], chunk_records: int, method: str) -> Any:
+    """All results, drops and stored sessions."""
+    gap, grace = shape["gap"], shape["grace"]
+    kept = Materialized.as_("kept").with_retention(gap + grace + shape["extra_retention"])
+    builder, stream = source(value=str)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(gap, grace))
+    if shape["final"]:
+        sessions = sessions.emit_strategy(EmitStrategy.on_window_close())
+    materialized = kept.in_memory() if shape["in_memory"] else kept
+    if method == "count":
+        table = sessions.count(materialized=materialized)
+    else:
+        table = sessions.aggregate(
+            lambda: 0,
+            lambda key, value, number: number + 1,
+            lambda key, one, other: one + other,
+            value=int,
+            materialized=materialized,
+        )
+    table.filter(lambda key, number: number != 2).to_stream().to("out")  # which asks for the values before
+    with CutDriver(builder.build(), statestore_cache_max_bytes=shape["cache"], chunk_records=chunk_records) as driver:
+        pipe_rows(driver, rows)
+        output = [record[:3] for record in driver.read_output("out")]
+        return output, driver.dropped_inputs(), sorted(str(row) for row in driver.store("kept").all())
+
+
+@pytest.mark.kip("94-04")
+def test_counts_of_sessions_that_merge_are_never_processed_record_by_record(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr("penstock.ops.session.process")
+    builder, stream = source(value=str)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(20, 40))
+    sessions.count("kept").to_stream().to("out")
+    times = [1000 + 100 * number + within for number in range(40) for within in (0, 30, 15)]  # the last one is between
+    rows = [("a", "", time) for time in times] + [("a", "", 1000)]
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=50) as driver:
+        pipe_rows(driver, rows)
+        assert [record.value for record in driver.read_output("out")] == 40 * [1, 1, None, None, 3]
+        assert driver.dropped_inputs() == [120]
