@@ -1,5 +1,5 @@
-"""Sessions of a whole chunk of records: counts, which are worked out at once, compared with an aggregate of a user's
-functions, for which records that merge sessions are processed one by one."""
+"""Sessions of a whole chunk of records: counts and distinct records, which are worked out at once, compared with an
+aggregate of a user's functions, for which records that merge sessions are processed one by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import EmitStrategy, Materialized, SessionWindows
 from penstock.testing.cuts import CutDriver
-from support.flows import Row, pipe_rows, source
+from support.flows import pipe_rows, source
 
 SHAPES = st.fixed_dictionaries(
     {
@@ -30,37 +30,52 @@ SHAPES = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(shape=SHAPES, chunk_records=st.sampled_from([5, 1000]))
 def test_counts_merge_like_the_aggregates_of_records_one_by_one(shape: dict[str, Any], chunk_records: int):
-    rows, now = [], shape["begin"]
-    for key, back, on in shape["rows"]:
-        now += on
-        rows.append((key, "", max(0, now - back)))
-    assert run(rows, shape, chunk_records, "count") == run(rows, shape, chunk_records, "aggregate")
+    def counted(sessions: Any, materialized: Materialized) -> Any:
+        return sessions.count(materialized=materialized)
+
+    def added(sessions: Any, materialized: Materialized) -> Any:
+        functions = (lambda: 0, lambda key, value, number: number + 1, lambda key, one, other: one + other)
+        return sessions.aggregate(*functions, value=int, materialized=materialized)
+
+    assert run(shape, chunk_records, counted) == run(shape, chunk_records, added)
 
 
-def run(rows: list[Row], shape: dict[str, Any], chunk_records: int, method: str) -> Any:
+@pytest.mark.kip("655-14")
+@settings(max_examples=150, deadline=None)
+@given(shape=SHAPES, chunk_records=st.sampled_from([5, 1000]))
+def test_distinct_sessions_keep_the_value_that_aggregates_of_records_one_by_one_keep(
+    shape: dict[str, Any], chunk_records: int
+):
+    def distinct(sessions: Any, materialized: Materialized) -> Any:
+        return sessions.distinct(materialized=materialized)
+
+    def first(sessions: Any, materialized: Materialized) -> Any:
+        functions = (lambda: None, lambda key, value, kept: kept or value, lambda key, one, other: one or other)
+        return sessions.aggregate(*functions, value=str, materialized=materialized)
+
+    shape = {**shape, "final": False, "cache": 0}
+    (_, *got), (_, *expected) = (run(shape, chunk_records, kept) for kept in (distinct, first))
+    assert got == expected
+
+
+def run(shape: dict[str, Any], chunk_records: int, aggregated: Any) -> tuple[Any, ...]:
     """All results, drops and stored sessions."""
+    rows, now = [], shape["begin"]
+    for number, (key, back, on) in enumerate(shape["rows"]):
+        now += on
+        rows.append((key, f"{number}", max(0, now - back)))
     gap, grace = shape["gap"], shape["grace"]
     kept = Materialized.as_("kept").with_retention(gap + grace + shape["extra_retention"])
     builder, stream = source(value=str)
     sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(gap, grace))
     if shape["final"]:
         sessions = sessions.emit_strategy(EmitStrategy.on_window_close())
-    materialized = kept.in_memory() if shape["in_memory"] else kept
-    if method == "count":
-        table = sessions.count(materialized=materialized)
-    else:
-        table = sessions.aggregate(
-            lambda: 0,
-            lambda key, value, number: number + 1,
-            lambda key, one, other: one + other,
-            value=int,
-            materialized=materialized,
-        )
-    table.filter(lambda key, number: number != 2).to_stream().to("out")  # which asks for the values before
+    table = aggregated(sessions, kept.in_memory() if shape["in_memory"] else kept)
+    table.filter(lambda key, value: value != 2).to_stream().to("out")  # which asks for the values before
     with CutDriver(builder.build(), statestore_cache_max_bytes=shape["cache"], chunk_records=chunk_records) as driver:
         pipe_rows(driver, rows)
         output = [record[:3] for record in driver.read_output("out")]
-        return output, driver.dropped_inputs(), sorted(str(row) for row in driver.store("kept").all())
+        return output, driver.dropped_inputs(), sorted(str(row[:2]) for row in driver.store("kept").all())
 
 
 @pytest.mark.kip("94-04")

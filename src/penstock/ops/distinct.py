@@ -15,7 +15,8 @@ from penstock.ops.aggregate import WindowAggregate
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
 from penstock.ops.session import Outcome, SessionAggregate
-from penstock.ops.session_fold import FoldedRuns, SessionFold
+from penstock.ops.session_fold import FoldedMerges, FoldedRuns, SessionFold
+from penstock.ops.session_merges import Merges
 from penstock.ops.session_runs import Runs
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls
@@ -65,6 +66,17 @@ class FirstOfSession(SessionFold):
         source = np.where(runs.base >= 0, runs.base, len(stored) + runs.row[first])
         kept = BytesColumn(values.take(pa.array(source)), BYTES)
         return FoldedRuns(kept, kept)
+
+    def numbers(self, data: Binary) -> IntArray:
+        return np.zeros(len(data), np.int64)
+
+    def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
+        """Right for the last records of sessions: nobody asks for the values in between."""
+        values = concat([mark_nulls(batch.value.encoded()), stored])
+        source = merges.record.copy()
+        source[merges.last] = np.where(merges.seed >= 0, merges.seed, len(batch) - 1 - merges.seed)
+        found = BytesColumn(nulls(len(merges.found.record)), BYTES)
+        return FoldedMerges(BytesColumn(values.take(pa.array(source)), BYTES), found)
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         return range(len(batch))

@@ -1,8 +1,8 @@
 """``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94).
 
-The sessions of all keys of a chunk are looked up at once. Where records only extend sessions, and where sessions are
-counted, what comes of them is worked out at once too; where users' aggregates merge, each key's records are processed
-in order.
+The sessions of all keys of a chunk are looked up at once. Where records only extend sessions, and where no user's
+function merges them, what comes of them is worked out at once too; where users' aggregates merge, each key's records
+are processed in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
-from penstock.columns import Column, NumberColumn, WindowedColumn
+from penstock.columns import Column, WindowedColumn
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
@@ -25,11 +25,11 @@ from penstock.ops.cogroup import ObservedTime
 from penstock.ops.context import CLOSED_WINDOW, Context
 from penstock.ops.emit import EmitCache
 from penstock.ops.groups import Groups, group_keys
-from penstock.ops.session_fold import CountSessions, FoldedRuns, SessionFold
+from penstock.ops.session_fold import FoldedMerges, FoldedRuns, SessionFold
 from penstock.ops.session_merges import Merges, merges_of
 from penstock.ops.session_runs import Bounds, Runs, runs_of
 from penstock.ops.written import written_windows
-from penstock.serdes import INT, SessionWindowedSerde
+from penstock.serdes import SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 from penstock.state.packed import Entries
@@ -138,40 +138,41 @@ def of_runs(runs: Runs, folded: FoldedRuns, with_replaced: bool) -> Outcome:
     )
 
 
-def of_merges(merges: Merges, rows: IntArray, owner: IntArray, bounds: Bounds, with_replaced: bool) -> Outcome:
-    """The outcome of records that are counted, whatever sessions they merge.
+def of_merges(
+    merges: Merges, folded: FoldedMerges, rows: IntArray, owner: IntArray, bounds: Bounds, with_replaced: bool
+) -> Outcome:
+    """The outcome of records for which it is known at once what sessions they merge.
 
     Args:
         rows: the row of each record.
         owner: the number of its key.
         bounds: of all rows.
     """
-    found, row = merges.found, rows[merges.record]
+    found, row, every = merges.found, rows[merges.record], np.arange(len(merges.record))
     place = np.searchsorted(merges.record, found.record)
     is_replaced = merges.start[place] == merges.end[place]
-    goes, replaced = np.flatnonzero(~is_replaced), np.flatnonzero(is_replaced)
-    old = np.zeros(len(row), np.int64)
-    has_old = np.zeros(len(row), np.bool_)
-    old[place[replaced]], has_old[place[replaced]] = found.number[replaced], with_replaced
+    goes, replaced = np.flatnonzero(~is_replaced), np.flatnonzero(is_replaced & with_replaced)
+    is_new = np.repeat([False, True], [len(goes), len(row)])
+    before, has_before = np.full(len(row), len(found.record)), ~is_new
+    before[place[replaced]] = replaced
+    has_before[len(goes) + place[replaced]] = True
     begins = np.ones(len(row), np.bool_)
     begins[place] = False
-    gone = np.zeros(len(goes), np.int64)
     is_stored = merges.end >= bounds.stored_from[row]
     last = merges.last[is_stored[merges.last]]
-    key, counts = owner[merges.record[last]], NumberColumn(merges.number[last], INT)
     return Outcome(
         np.concatenate([rows[found.record[goes]], row]),
         np.concatenate([found.start[goes], merges.start]),
         np.concatenate([found.end[goes], merges.end]),
-        NumberColumn(np.concatenate([gone, merges.number]), INT, np.concatenate([gone > 0, merges.number > 0])),
-        NumberColumn(np.concatenate([found.number[goes], old]), INT, np.concatenate([gone == 0, has_old])),
+        folded.new.take(np.concatenate([place[goes], every])).where(is_new),
+        folded.found.join([folded.new]).take(np.concatenate([goes, before])).where(has_before),
         row[begins],
         rows[found.record],
         found.start,
         found.end,
-        NumberColumn(found.number, INT),
+        folded.found,
         merges.removed,
-        Entries(key, merges.end[last], merges.start[last], counts.encoded()),
+        Entries(owner[merges.record[last]], merges.end[last], merges.start[last], folded.new.take(last).encoded()),
         rows[merges.is_late],
         row[~is_stored & (merges.end < bounds.counted_from[row])],
     )
@@ -251,17 +252,18 @@ class SessionAggregate(Operator):
     def _outcome(
         self, batch: Batch, keys: Keys, codes: IntArray, groups: Groups, loaded: Loaded, bounds: Bounds
     ) -> Outcome:
-        """What comes of all records: at once where sessions are only extended, and where they are counted."""
+        """What comes of all records: at once where sessions are only extended, or no user's function merges them."""
         keeps_unseen, with_replaced = self._closing is not None, self._cache is not None
         runs = runs_of(groups, loaded.entries, bounds, self._gap, keeps_unseen)
         folded = self._fold.along(runs, loaded.entries.data, batch)
         parts = [] if folded is None else [of_runs(runs, folded, with_replaced)]
         is_left = np.ones(len(keys), np.bool_) if folded is None else ~runs.is_simple
         rows = np.flatnonzero(is_left[codes])
-        if len(rows) and isinstance(self._fold, CountSessions):
-            counts = self._fold.numbers(loaded.entries.data)
-            merges = merges_of(codes[rows], bounds.take(rows), loaded.entries, counts, self._gap, keeps_unseen)
-            parts.append(of_merges(merges, rows, codes[rows], bounds, with_replaced))
+        numbers = self._fold.numbers(loaded.entries.data)
+        if len(rows) and numbers is not None:
+            merges = merges_of(codes[rows], bounds.take(rows), loaded.entries, numbers, self._gap, keeps_unseen)
+            merged = self._fold.along_merges(merges, loaded.entries.data, batch.take(rows))
+            parts.append(of_merges(merges, merged, rows, codes[rows], bounds, with_replaced))
             is_left[codes[rows[merges.is_fit]]] = False
         if is_left.any() or not parts:
             updates, live = Updates(with_replaced), self._live(loaded, np.flatnonzero(is_left))

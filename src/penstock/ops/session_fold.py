@@ -17,6 +17,7 @@ from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.fold import Keeper
+from penstock.ops.session_merges import Merges
 from penstock.ops.session_runs import Runs
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
@@ -29,6 +30,15 @@ class FoldedRuns(NamedTuple):
     new: Column
     before: Column
     """Without the record; meaningless where the record begins the session."""
+
+
+class FoldedMerges(NamedTuple):
+    """The aggregates of sessions that merge."""
+
+    new: Column
+    """With each record that is not late."""
+    found: Column
+    """Of the sessions that these meet."""
 
 
 class SessionFold(ABC):
@@ -56,6 +66,19 @@ class SessionFold(ABC):
         Args:
             stored: the aggregates of the stored sessions.
         """
+
+    def numbers(self, data: Binary) -> IntArray | None:
+        """How many records went into sessions out of the store; None where a user's function merges them."""
+        return None
+
+    def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
+        """The aggregates of records that merge sessions, where no user's function does.
+
+        Args:
+            stored: the aggregates of the stored sessions.
+            batch: the records.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def keys(self, batch: Batch) -> Sequence[Any]:
@@ -103,8 +126,10 @@ class CountSessions(SessionFold):
         return INT.decode_all(data)
 
     def numbers(self, data: Binary) -> IntArray:
-        """Counts out of the store."""
         return INT.decode_numbers(data)[0]
+
+    def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
+        return FoldedMerges(NumberColumn(merges.number, INT), NumberColumn(merges.found.number, INT))
 
     def column(self, results: list[Any]) -> Column:
         valid = np.array([result is not None for result in results], np.bool_)

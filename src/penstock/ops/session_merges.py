@@ -46,6 +46,9 @@ class Merges(NamedTuple):
     found: Found
     last: IntArray
     """Which of them are the last ones of their sessions."""
+    seed: IntArray
+    """For each of these the record that the session began with: of sessions that merge, the one that was before the
+    others. -1 - the place of the stored session, if it began with that."""
     removed: IntArray
     """The places of stored sessions that went away."""
 
@@ -249,6 +252,8 @@ class _Line:
         met = np.bincount(found.record, found.number, self.count).astype(np.int64)
         session = self._sessions(result)
         last, removed = self._last(session, item)
+        begins = item[~_flags(self.count, found.record)[self.arrival[item]]]
+        seed = self._seeds(session, begins)[session[item[last]]]
         late = np.flatnonzero(self.is_record & is_fit & ~result.guess.is_in)
         record = self.arrival[item]
         return Merges(
@@ -260,6 +265,7 @@ class _Line:
             met[record] + 1,
             found,
             last,
+            seed,
             removed,
         )
 
@@ -273,6 +279,14 @@ class _Line:
         holes = result.holes
         lasting = holes.behind[(holes.until == self.count) & (holes.behind >= 0)]
         return np.cumsum(_flags(self.size, lasting))
+
+    def _seeds(self, session: IntArray, begins: IntArray) -> IntArray:
+        """The first item of each session that did not meet another one when it came."""
+        items = np.sort(np.concatenate([np.flatnonzero(~self.is_record), begins]))[::-1]
+        seeds = np.zeros(self.size + 1, np.int64)
+        come, known = self.arrival[items], len(self.places)
+        seeds[session[items]] = np.where(come >= 0, come, -1 - np.append(self.places, 0)[np.minimum(come, 0) + known])
+        return seeds
 
     def _last(self, session: IntArray, item: IntArray) -> tuple[IntArray, IntArray]:
         """Which of the items, in processing order, are the last of their sessions; and the stored ones that went."""
