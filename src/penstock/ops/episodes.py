@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from penstock.arrays import Binary, IntArray
 from penstock.ops.groups import Groups
@@ -72,7 +73,7 @@ class Plan(NamedTuple):
     """For each row of the chunk the first row of its episode; NOT_HELD if that began before the chunk."""
 
 
-class _Episodes(NamedTuple):
+class Episodes(NamedTuple):
     """Episodes in a chunk."""
 
     key: IntArray
@@ -95,8 +96,26 @@ def plan_of(chunk: Chunk, due: Entries, due_key: IntArray) -> Plan:
         due: the entries from before whose time comes in this chunk.
         due_key: which of the chunk's keys each of them has, -1 for none.
     """
+    held = np.flatnonzero(chunk.held != NOT_HELD)
+    rows = np.maximum(expiry_of(chunk, chunk.times), np.arange(chunk.size))
+    found = episodes_of(chunk, expiry_of(chunk, chunk.held[held]), rows)
+    return plan_of_episodes(chunk, found, due, due_key, expiry_of(chunk, due.times))
+
+
+def expiry_of(chunk: Chunk, times: IntArray) -> IntArray:
+    """The rows at which the time of entries comes; the size of the chunk where it does not."""
+    return np.searchsorted(chunk.expiry, times)
+
+
+def plan_of_episodes(chunk: Chunk, found: Episodes, due: Entries, due_key: IntArray, due_at: IntArray) -> Plan:
+    """The plan, when the episodes are known.
+
+    Args:
+        due: the entries from before that are let go of.
+        due_key: which of the chunk's keys each of them has, -1 for none.
+        due_at: the row at which each of them without one of these keys is let go of.
+    """
     count, order = chunk.size, chunk.groups.order
-    found = _episodes(chunk)
     begin = np.empty(count, np.int64)
     _fill(begin, order, found.start, found.stop, found.begin)
     due_of = np.full(len(chunk.groups), -1, np.int64)
@@ -105,14 +124,19 @@ def plan_of(chunk: Chunk, due: Entries, due_key: IntArray) -> Plan:
     source = np.where(found.stop > found.start, last, count + due_of[found.key])
     ended = found.until < count
     other = np.flatnonzero(due_key < 0)  # of keys that do not occur in the chunk
-    at = np.concatenate([np.searchsorted(chunk.expiry, due.times[other]), found.until[ended]])
+    at = np.concatenate([due_at[other], found.until[ended]])
     update = np.concatenate([count + other, source[ended]])
     emissions = _in_order(chunk, due, at, update, np.concatenate([due.times[other], found.since[ended]]))
     return Plan(emissions, found.key[~ended], last[~ended], found.since[~ended], begin)
 
 
-def _episodes(chunk: Chunk) -> _Episodes:
-    """Those that began before the chunk, then those that begin in it."""
+def episodes_of(chunk: Chunk, until_of_held: IntArray, until_of_rows: IntArray) -> Episodes:
+    """Those that began before the chunk, then those that begin in it.
+
+    Args:
+        until_of_held: the rows at which the entries from before of the chunk's keys end.
+        until_of_rows: for each row, where an episode would end that begins there.
+    """
     groups, count = chunk.groups, chunk.size
     place = groups.group * count + groups.order  # ascending: where the rows of each key stand
 
@@ -120,20 +144,19 @@ def _episodes(chunk: Chunk) -> _Episodes:
         return np.searchsorted(place, key * count + np.minimum(until, count - 1), "right")
 
     held = np.flatnonzero(chunk.held != NOT_HELD)
-    since = chunk.held[held]
-    until = np.searchsorted(chunk.expiry, since)
     first = groups.starts.copy()
-    first[held] = stop_of(held, until)
-    before = _Episodes(held, since, until, groups.starts[held], first[held], np.full(len(held), NOT_HELD))
+    first[held] = stop_of(held, until_of_held)
+    before = Episodes(
+        held, chunk.held[held], until_of_held, groups.starts[held], first[held], np.full(len(held), NOT_HELD)
+    )
 
     key, row = groups.group, groups.order
-    since = chunk.times[row]
-    until = np.maximum(np.searchsorted(chunk.expiry, since), row)  # for an episode that would begin at each row
+    until = until_of_rows[row]
     stop = stop_of(key, until)
     ends = groups.starts + groups.sizes
     start = _chain(first[first < ends], np.where(stop < ends[key], stop, count))
-    begun = _Episodes(key[start], since[start], until[start], start, stop[start], row[start])
-    return _Episodes(*(np.concatenate(pair) for pair in zip(before, begun, strict=True)))
+    begun = Episodes(key[start], chunk.times[row][start], until[start], start, stop[start], row[start])
+    return Episodes(*(np.concatenate(pair) for pair in zip(before, begun, strict=True)))
 
 
 _FEW = 64
@@ -207,17 +230,24 @@ def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, r
     first = groups.order[groups.starts]
     before[first] = held_sizes
     added = sizes[:count] - np.where(begins, 0, before)
-    gone_records = np.bincount(plan.emissions.at, minlength=count)
-    gone_bytes = np.bincount(plan.emissions.at, sizes[plan.emissions.update], minlength=count).astype(np.int64)
-    after_records = records + np.cumsum(begins - gone_records)
-    after_bytes = nbytes + np.cumsum(added - gone_bytes)
-    evicts = gone_records > 0
+    at, gone = plan.emissions.at, sizes[plan.emissions.update]
+    is_early = plan.emissions.time > chunk.expiry[at]
+    records_gone, bytes_gone = _per_row(at, np.ones(len(at)), count), _per_row(at, gone, count)
+    records_early, bytes_early = _per_row(at, is_early, count), _per_row(at, gone * is_early, count)
+    after_records = records + np.cumsum(begins - records_gone)
+    after_bytes = nbytes + np.cumsum(added - bytes_gone)
+    in_time, early = records_gone > records_early, records_early > 0
     return Ledger(
         after_records,
         after_bytes,
-        np.concatenate([after_records + gone_records, after_records[evicts]]),
-        np.concatenate([after_bytes + gone_bytes, after_bytes[evicts]]),
+        np.concatenate([after_records + records_gone, (after_records + records_early)[in_time], after_records[early]]),
+        np.concatenate([after_bytes + bytes_gone, (after_bytes + bytes_early)[in_time], after_bytes[early]]),
     )
+
+
+def _per_row(at: IntArray, numbers: NDArray[Any], count: int) -> IntArray:
+    """The sums of numbers at each row."""
+    return np.bincount(at, numbers, minlength=count).astype(np.int64)
 
 
 class OneByOne:

@@ -15,7 +15,8 @@ from penstock.columns import BytesColumn, WindowedColumn
 from penstock.errors import BufferFullError
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
-from penstock.ops.episodes import NOT_HELD, Chunk, Ledger, Limits, OneByOne, Plan, ledger_of, plan_of
+from penstock.ops.early import NotEnough, early_plan
+from penstock.ops.episodes import NOT_HELD, UNLIMITED, Chunk, Ledger, Limits, OneByOne, Plan, ledger_of, plan_of
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.held import Updates, no_updates, unpack
 from penstock.ops.written import Written
@@ -200,27 +201,53 @@ class Suppress(Operator):
     def _with_room(self, work: _Work, due: Entries) -> _Done:
         """What happens if there is room for all."""
         in_chunk = pc.index_in(due.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
-        plan = plan_of(work.chunk, due, in_chunk)
-        updates, before = work.updates(plan), _unpack_present(due.values.data)
-        sizes = np.concatenate([updates.sizes, before.sizes])
-        records, nbytes = self._held_now()
-        ledger = ledger_of(work.chunk, plan, sizes, work.held.sizes, records, nbytes)
-        return _Done(plan, ledger, updates, due, before)
+        return self._done(work, plan_of(work.chunk, due, in_chunk), due, *self._held_now())
 
     def _without_room(self, work: _Work, expiry: int) -> _Done:
         """What happens when the oldest entries have to go early; these are taken out of the buffer."""
+        done, replaced = self._early(work) or self._one_by_one(work)
+        gone, held = done.gone, work.chunk.held
+        early = np.flatnonzero(gone.times > expiry)
+        replaced = replaced[held[replaced] > expiry]
+        keys = concat([gone.keys.take(pa.array(early)), work.keys.data.take(pa.array(replaced))])
+        if len(keys):
+            self._buffer.delete(Keys(keys, np.concatenate([gone.times[early], held[replaced]])))
+        return done
+
+    def _early(self, work: _Work) -> tuple[_Done, IntArray] | None:
+        """What goes when only the number of records is limited; and the keys whose entries from before were updated and
+        then let go of. None when that cannot be told for all updates at once."""
+        if self._limits.nbytes != UNLIMITED:
+            return None
+        records, nbytes = self._held_now()
+        pieces = self._buffer.oldest_first(len(work.codes))
+        before = next(pieces, join_entries([]))
+        while True:
+            keys = pc.index_in(before.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
+            try:
+                early = early_plan(work.chunk, before, keys, records, self._limits.records)
+            except NotEnough:
+                before = join_entries([before, next(pieces)])
+                continue
+            if early is None:
+                return None
+            done = self._done(work, early.plan, before.take(early.gone), records, nbytes)
+            return done, early.replaced
+
+    def _one_by_one(self, work: _Work) -> tuple[_Done, IntArray]:
+        """The same, update by update."""
         one_by_one = OneByOne(
             work.chunk, work.sizer(), work.held.sizes, self._oldest_first(work), self._limits, *self._held_now()
         )
         plan, ledger = one_by_one.run(work.chunk)
         gone = one_by_one.let_go()
-        early = np.flatnonzero(gone.times > expiry)
-        replaced = np.array(one_by_one.replaced, np.int64)
-        replaced = replaced[work.chunk.held[replaced] > expiry]
-        keys = concat([gone.keys.take(pa.array(early)), work.keys.data.take(pa.array(replaced))])
-        if len(keys):
-            self._buffer.delete(Keys(keys, np.concatenate([gone.times[early], work.chunk.held[replaced]])))
-        return _Done(plan, ledger, work.updates(plan), gone, _unpack_present(gone.values.data))
+        done = _Done(plan, ledger, work.updates(plan), gone, _unpack_present(gone.values.data))
+        return done, np.array(one_by_one.replaced, np.int64)
+
+    def _done(self, work: _Work, plan: Plan, gone: Entries, records: int, nbytes: int) -> _Done:
+        updates, before = work.updates(plan), _unpack_present(gone.values.data)
+        sizes = np.concatenate([updates.sizes, before.sizes])
+        return _Done(plan, ledger_of(work.chunk, plan, sizes, work.held.sizes, records, nbytes), updates, gone, before)
 
     def _oldest_first(self, work: _Work) -> Iterator[tuple[Entries, IntArray]]:
         for entries in self._buffer.oldest_first(len(work.codes)):
