@@ -14,9 +14,10 @@ from penstock.columns import BytesColumn, Column
 from penstock.ops.aggregate import WindowAggregate
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.groups import Groups
-from penstock.ops.session import Outcome, SessionAggregate
+from penstock.ops.session import SessionAggregate
 from penstock.ops.session_fold import FoldedMerges, FoldedRuns, SessionFold
 from penstock.ops.session_merges import Merges
+from penstock.ops.session_outcome import Outcome
 from penstock.ops.session_runs import Runs
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls

@@ -136,9 +136,7 @@ class SlidingAggregate(Operator):
         start = plan.windows.start[plan.window]
         is_expired = start < plan.stream_time - store.retention + 1
         is_kept = ~is_expired | (self._closing is not None)
-        every_key, every_value = self._fold.keys(batch), self._fold.values(batch)
-        some_keys, some_values = [every_key[row] for row in rows.tolist()], [every_value[row] for row in rows.tolist()]
-        folded = fold_plan(self._fold, plan, loaded.entries.data, some_keys, some_values, is_kept)
+        folded = fold_plan(self._fold, plan, loaded.entries.data, batch.take(rows), is_kept)
         if folded is None:
             return None
         updates.late += np.repeat(rows, plan.closed).tolist()

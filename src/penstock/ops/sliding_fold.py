@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.session_fold import CountSessions, SessionFold
 from penstock.ops.sliding_plan import BEGIN, COPY, UPDATE, Plan
@@ -26,14 +27,11 @@ class Folded(NamedTuple):
     touched: IntArray
 
 
-def fold_plan(
-    fold: SessionFold, plan: Plan, stored: Binary, keys: list[Any], values: list[Any], is_kept: BoolArray
-) -> Folded | None:
+def fold_plan(fold: SessionFold, plan: Plan, stored: Binary, records: Batch, is_kept: BoolArray) -> Folded | None:
     """The aggregates of all updates; None when a function failed or took an aggregate away.
 
     Args:
         stored: the aggregates of the stored windows.
-        keys, values: of the records, as the fold wants them.
         is_kept: which updates the store takes.
     """
     last = np.full(len(plan.windows.start), -1)
@@ -47,7 +45,7 @@ def fold_plan(
         count = begin + plan.added
         new_counts, last_counts = NumberColumn(count, INT), NumberColumn(count[last], INT)
         return Folded(new_counts, _counts_before(count, plan), last_counts, plan.timestamp[last], touched)
-    new, old = _call(fold, plan, stored, keys, values)
+    new, old = _call(fold, plan, stored, records)
     if len(new) < len(plan.window):
         return None
     last_results = fold.column([new[update] for update in last.tolist()])
@@ -59,16 +57,14 @@ def _counts_before(count: IntArray, plan: Plan) -> Column:
     return NumberColumn(np.where(there, count - 1, 0), INT, there)
 
 
-def _call(
-    fold: SessionFold, plan: Plan, stored: Binary, keys: list[Any], values: list[Any]
-) -> tuple[list[Any], list[Any]]:
+def _call(fold: SessionFold, plan: Plan, stored: Binary, records: Batch) -> tuple[list[Any], list[Any]]:
     """Call the user's function for each update, up to the first one that fails or gives nothing."""
     place = plan.windows.place
     before = fold.load(stored.take(pa.array(place, mask=place < 0)))
     current = before if len(before) else [None] * len(place)
     new: list[Any] = []
     old: list[Any] = []
-    add, initial = fold.add, fold.initial
+    add, initial, keys, values = fold.add, fold.initial, fold.keys(records), fold.values(records)
     columns = (plan.record.tolist(), plan.window.tolist(), plan.kind.tolist(), plan.source.tolist())
     for record, window, kind, source in zip(*columns, strict=True):
         if kind == COPY:
