@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -131,12 +133,18 @@ def test_following_shows_records_as_they_come_until_ctrl_c(folder):
     penstock = [str(Path(sys.executable).with_name("penstock")), "topics", "tail", "departures", "-n", "1", "-f"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     running = subprocess.Popen(
-        penstock, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=environment, text=True
+        penstock,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # which a shell's background jobs ignore
     )
     assert running.stdout
     assert running.stderr
     assert running.stdout.readline() == 'null\t{"delay":-2}\n'
     produce([("EWR", {"delay": 1}, 5)], "departures")
     assert running.stdout.readline() == 'EWR\t{"delay":1}\n'
-    running.send_signal(2)
-    assert (running.wait(), running.stdout.read(), running.stderr.read()) == (0, "", "")
+    running.send_signal(signal.SIGINT)
+    assert (running.wait(timeout=60), running.stdout.read(), running.stderr.read()) == (0, "", "")

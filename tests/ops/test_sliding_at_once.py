@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import EmitStrategy, Materialized, SlidingWindows
+from penstock.ops.sliding_plan import Rules, plan_of
 from penstock.testing.cuts import CutDriver
 from support.flows import Row, pipe_rows, source, windowed
 
@@ -109,6 +110,24 @@ def test_a_record_too_late_for_a_part_of_its_windows_leaves_gaps_that_later_ones
             (windowed("a", 1009, 1019), 1, 1016),
             (windowed("a", 1006, 1016), 3, 1016),  # with it
         ]
+
+
+def test_records_in_very_many_windows_go_down_in_pieces(monkeypatch: pytest.MonkeyPatch):
+    planned: list[tuple[int, int]] = []
+
+    def plan(rules: Rules) -> Any:
+        planned.append((rules.count, rules.pairs))
+        return plan_of(rules)
+
+    monkeypatch.setattr("penstock.ops.sliding.plan_of", plan)
+    monkeypatch.setattr("penstock.ops.sliding._AT_ONCE", 20)
+    monkeypatch.setattr("penstock.ops.sliding._MOST_PAIRS", 40)
+    chosen = random.Random(1)
+    rows = [(chosen.choice("ab"), chosen.choice("xyz"), 1000 + chosen.randrange(25)) for _ in range(50)]
+    assert run(rows, 100) == updates(rows)
+    assert sum(count for count, _ in planned) == 50
+    assert any(count > 1 for count, _ in planned)
+    assert all(count == 1 or pairs <= 40 for count, pairs in planned)
 
 
 GAPS = st.fixed_dictionaries(

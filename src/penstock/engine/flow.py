@@ -144,8 +144,8 @@ def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:
 
 
 def _goes_alone(part: Part, parts: list[Part]) -> bool:
-    """Whether what comes out of a step that holds results back until their time comes (a suppression, or windows that
-    emit on close) meets nothing else on its way, and nobody looks into tables there."""
+    """Whether what comes out of a step that may give a great deal for few records (a suppression, windows that emit on
+    close, sliding windows) meets nothing else on its way, and nobody looks into tables there."""
     reached = {part.name}
     for other in parts:
         if reached & set(other.predecessors):
@@ -155,8 +155,8 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)
-    holds = isinstance(part.node, nodes.Suppress) or getattr(part.node, "final", False)
-    return holds and not is_seen and not theirs & others
+    gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
+    return gives and not is_seen and not theirs & others
 
 
 def _sides(

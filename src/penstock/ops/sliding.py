@@ -8,13 +8,14 @@ their windows are processed one by one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray, distinct
+from penstock.arrays import BoolArray, IntArray, distinct
 from penstock.batch import Batch, Changes, join
 from penstock.columns import WindowedColumn
 from penstock.ops.aggregate import drop_nulls
@@ -27,7 +28,7 @@ from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
 from penstock.ops.sliding_fold import Folded, fold_plan
 from penstock.ops.sliding_loop import KeyWindows, Processing, Updates
-from penstock.ops.sliding_plan import Plan, Records, fits, plan_of
+from penstock.ops.sliding_plan import Plan, Records, Rules, fits, plan_of
 from penstock.ops.written import written_windows
 from penstock.serdes import TimeWindowedSerde
 from penstock.state.kinds.packed import Loaded
@@ -36,7 +37,9 @@ from penstock.state.packed import Entries
 from penstock.state.rows import Values
 
 _AT_ONCE = 8192
-"""How many records are worked out together: each may be in a large number of windows."""
+"""How many records are worked out together."""
+_MOST_PAIRS = 2_000_000
+"""How many pairs of a record and a window that it may be in are worked out together, unless one record has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +81,60 @@ class SlidingAggregate(Operator):
         self._closing = closing
 
     def step(self, batch: Batch) -> Changes | None:
+        changes = [piece for piece in self.pieces(batch) if piece is not None]
+        return join(changes) if changes else None
+
+    def pieces(self, batch: Batch) -> Iterator[Changes | None]:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key", "value")
         if not len(batch):
-            return None
-        if self._store.name in self._context.looked_up:  # what it writes is told of the chunk as a whole
-            return self._process(batch)
-        firsts = range(0, len(batch), _AT_ONCE)
-        results = [self._process(batch.take(np.arange(first, min(first + _AT_ONCE, len(batch))))) for first in firsts]
-        changes = [result for result in results if result is not None]
-        return join(changes) if changes else None
-
-    def _process(self, batch: Batch) -> Changes | None:
+            return
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
+        size = len(batch) if self._is_looked_up else _AT_ONCE  # what it writes is told of the chunk as a whole
+        for first in range(0, len(batch), size):
+            rows = np.arange(first, min(first + size, len(batch)))
+            yield from self._pieces(batch.take(rows), closed_at[rows])
+
+    @property
+    def _is_looked_up(self) -> bool:
+        return self._store.name in self._context.looked_up
+
+    def _pieces(self, batch: Batch, closed_at: IntArray) -> Iterator[Changes | None]:
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
         earliest = np.minimum.reduceat(times, groups.starts) - 2 * self._difference
         loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
         in_time = batch.timestamp + self._difference >= closed_at
+        rules = self._rules(batch, np.flatnonzero(in_time), codes, closed_at, loaded)
+        if rules is not None and rules.pairs > _MOST_PAIRS and len(batch) > 1 and not self._is_looked_up:
+            for half in np.array_split(np.arange(len(batch)), 2):
+                yield from self._pieces(batch.take(half), closed_at[half])
+        else:
+            yield self._process(batch, in_time, codes, closed_at, loaded, rules)
+
+    def _rules(
+        self, batch: Batch, rows: IntArray, codes: IntArray, closed_at: IntArray, loaded: Loaded
+    ) -> Rules | None:
+        """What decides over the windows of some rows; None if there are none, or if their times lie too far apart."""
+        records = Records(codes[rows], batch.timestamp[rows], closed_at[rows])
+        if not len(rows) or not fits(records, loaded.entries, self._difference, len(loaded.keys)):
+            return None
+        store = self._store
+        return Rules(records, loaded.entries, self._difference, store.retention, store.observed_stream_time)
+
+    def _process(
+        self,
+        batch: Batch,
+        in_time: BoolArray,
+        codes: IntArray,
+        closed_at: IntArray,
+        loaded: Loaded,
+        rules: Rules | None,
+    ) -> Changes | None:
         rows = np.flatnonzero(in_time)
         updates = Updates(late=np.flatnonzero(~in_time).tolist())
-        at_once = self._at_once(batch, rows, codes, closed_at, loaded, updates)
+        at_once = None if rules is None else self._at_once(batch, rows, rules, loaded, updates)
         held: dict[int, KeyWindows] = {}
         if at_once is None:
             held = self._held(loaded, distinct(codes[rows]))
@@ -113,7 +148,7 @@ class SlidingAggregate(Operator):
         if changes is not None:
             assert isinstance(changes.key, WindowedColumn)
             self._store.advance(int(changes.key.start.max()))
-            if self._store.name in self._context.looked_up:
+            if self._is_looked_up:
                 self._note(loaded, changes, time_before)
         if self._closing is None:
             return self._emit(changes)
@@ -124,15 +159,9 @@ class SlidingAggregate(Operator):
 
     # --- what can be worked out at once --------------------------------------------------------------------------
 
-    def _at_once(
-        self, batch: Batch, rows: IntArray, codes: IntArray, closed_at: IntArray, loaded: Loaded, updates: Updates
-    ) -> AtOnce | None:
+    def _at_once(self, batch: Batch, rows: IntArray, rules: Rules, loaded: Loaded, updates: Updates) -> AtOnce | None:
         """All updates; None when a user's function fails or takes an aggregate away."""
-        records = Records(codes[rows], batch.timestamp[rows], closed_at[rows])
-        if not len(rows) or not fits(records, loaded.entries, self._difference, len(loaded.keys)):
-            return None
-        store = self._store
-        plan = plan_of(records, loaded.entries, self._difference, store.retention, store.observed_stream_time)
+        plan, store = plan_of(rules), self._store
         start = plan.windows.start[plan.window]
         is_expired = start < plan.stream_time - store.retention + 1
         is_kept = ~is_expired | (self._closing is not None)

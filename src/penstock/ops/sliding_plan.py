@@ -120,17 +120,9 @@ def fits(records: Records, stored: Entries, difference: int, count: int) -> bool
     return (int(times.max()) - int(times.min()) + 5 * (difference + 2)) * max(count, 4 * len(times)) < _LIMIT
 
 
-def plan_of(records: Records, stored: Entries, difference: int, retention: int, stream_time: int) -> Plan:
-    """The updates of all records.
-
-    Args:
-        records: some, none of them too late for all of its windows.
-        stored: the keys' windows in the store around them: starts and timestamps, by key and start.
-        difference: of the windows.
-        retention: of the store.
-        stream_time: that of the store.
-    """
-    rules = _Rules(records, stored, difference, retention, stream_time)
+def plan_of(rules: Rules) -> Plan:
+    """The updates of all records."""
+    rules.pair_up()
     guess = rules.first_guess()
     while True:
         made = rules.apply(guess)
@@ -140,8 +132,16 @@ def plan_of(records: Records, stored: Entries, difference: int, retention: int, 
         guess = result
 
 
-class _Rules:
-    """The rules for the records of a chunk, with all keys' times on one line, each key with a stretch of its own."""
+class Rules:
+    """The rules for the records of a chunk, with all keys' times on one line, each key with a stretch of its own.
+
+    Args:
+        records: some, none of them too late for all of its windows.
+        stored: the keys' windows in the store around them: starts and timestamps, by key and start.
+        difference: of the windows.
+        retention: of the store.
+        stream_time: that of the store.
+    """
 
     def __init__(self, records: Records, stored: Entries, difference: int, retention: int, stream_time: int):
         self.records = records
@@ -165,15 +165,20 @@ class _Rules:
         self.stored_latest = stored.second - stored.first
         self.left_window = np.searchsorted(self.window_at, self.left_at)
         self.behind_window = np.searchsorted(self.window_at, self.at + 1)
-        self._pair_up()
+        self._high = np.searchsorted(self.window_at, self.at, "right")
+        self._sizes = self._high - self.left_window
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are of a record and a window that it may be in."""
+        return int(self._sizes.sum())
 
     def _line(self, owner: IntArray, time: IntArray) -> IntArray:
         return owner * self.span + (time - self.low)
 
-    def _pair_up(self) -> None:
+    def pair_up(self) -> None:
         """Each record with the windows that begin from its left one on up to its time, the last one first."""
-        high = np.searchsorted(self.window_at, self.at, "right")
-        sizes = high - self.left_window
+        high, sizes = self._high, self._sizes
         self.ends = np.cumsum(sizes)
         self.firsts = self.ends - sizes
         self.record = np.repeat(np.arange(self.count), sizes)
@@ -207,10 +212,8 @@ class _Rules:
         new = np.flatnonzero(arrival >= 0)[::-1]
         left = self.left_window[arrival[new]]
         is_first = arrival[new] < since[left]
-        since[left[is_first]], latest[left[is_first]] = (
-            arrival[new[is_first]],
-            (at[new] - self.window_at[left])[is_first],
-        )
+        new, left = new[is_first], left[is_first]
+        since[left], latest[left] = arrival[new], at[new] - self.window_at[left]
         since[self.stored], latest[self.stored] = STORED, self.stored_latest
         return _Guess(since, latest, self._looks_from(np.full(self.count, self.stream_time)))
 
