@@ -135,6 +135,7 @@ def _subscriptions(name: str | None, left: KTable, key: Serde, extractor: UserFu
             mapper=extractor,
             is_left=is_left,
             key=key,
+            left_key=left._key,
         )
     )
     sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, subscribe)

@@ -79,7 +79,7 @@ class Flow:
 
     def step(self, inputs: dict[str, Batch]) -> Iterator[Outputs]:
         """Run chunks through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
-        return self._run(inputs, lambda step: None)
+        return self._run(inputs, lambda step: step.operator.unasked())
 
     def flush(self) -> Iterator[Outputs]:
         """What the operators held back until the commit."""

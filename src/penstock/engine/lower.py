@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.dsl.suppressed import SHUT_DOWN, SPILL_TO_DISK
 from penstock.ops.aggregate import StreamAggregate, TableAggregate, WindowAggregate
@@ -38,6 +38,7 @@ from penstock.ops.peek import Peek
 from penstock.ops.repartition import KeyFilter
 from penstock.ops.session import SessionAggregate
 from penstock.ops.session_fold import session_fold_of
+from penstock.ops.silent_table import SilentTable
 from penstock.ops.sink import Sink
 from penstock.ops.sliding import SlidingAggregate
 from penstock.ops.source import Source
@@ -53,7 +54,7 @@ from penstock.plan import nodes
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
-from penstock.plan.passes.stores import TableFacts, looked_up_tables
+from penstock.plan.passes.stores import TableFacts, changes_in_silence, looked_up_stores, looked_up_tables
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
@@ -482,6 +483,11 @@ def _subscriptions(node: nodes.Receive, at: Lowering) -> SubscriptionStore:
 
 def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
     is_versioned = node.parent in at.facts.versioned
+    silent = None
+    if changes_in_silence(at.facts, node.parent):
+        quiet = replace(at, context=at.context.uncounted())
+        stores = looked_up_stores(at.facts, node.parent)
+        silent = SilentTable(at.context, lookup_of(node.parent, quiet), stores, node.left_key)
     return Subscribe(
         at.name,
         at.context,
@@ -490,6 +496,7 @@ def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
         node.is_left,
         is_versioned,
         at.state.clock(at.name),
+        silent,
     )
 
 

@@ -19,6 +19,10 @@ class Operator(ABC):
         """The same in pieces, one after the other, for steps whose results may be more than fits in memory."""
         yield self.step(batch)
 
+    def unasked(self) -> Batch | None:
+        """What comes of a chunk besides, whether any of its records came here or not."""
+        return None
+
     def go_on(self) -> Batch | None:
         """What becomes due because time went on without a record."""
         return None

@@ -8,7 +8,7 @@ several partitions, a response that an earlier change brought about may come aft
 
 What one record does is done before any response to it comes. So where it changes a row of the left table twice, or a
 row of the left table and the row of the right table that this one named, the responses to the older left value are
-dropped, as in Kafka Streams.
+dropped, as in Kafka Streams. So are responses to rows that were changed in silence (see ``silent_table``).
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from penstock.ops.context import Context
 from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.joiner import Joiner
-from penstock.ops.left_changes import LeftChanges, missing
+from penstock.ops.left_changes import LeftChanges, differ, missing
 from penstock.ops.lookup import Lookup, values_as_of
+from penstock.ops.silent_table import SilentTable, Touched
 from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
 from penstock.ops.written import Written
 from penstock.serdes import BYTES, Serde
@@ -55,6 +56,8 @@ RESPOND = 2
 """Subscribe, and send what there is, or that there is nothing."""
 RESPOND_IF_FOUND = 3
 """Subscribe, and send what there is."""
+FORGET = 4
+"""If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
 
 
 LATE_RESPONSE = "late-response"
@@ -94,8 +97,11 @@ class Subscribe(Operator):
         is_left: bool,
         is_versioned: bool,
         counter: StreamTime,
+        silent: SilentTable | None,
     ):
         self._counter = counter
+        self._silent = silent
+        self._touched: Touched | None = None
         self._node = node
         self._context = context
         self._caller = caller
@@ -114,7 +120,7 @@ class Subscribe(Operator):
         batch, new, old = batch.take(kept), new.take(pa.array(kept)), old.take(pa.array(kept))
         return self._subscriptions(batch, old, new)
 
-    def _extracted(self, batch: Changes, values: Column) -> tuple[Binary, BoolArray]:
+    def _extracted(self, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
         """The foreign keys of some values, null where there is none; and for which the function did not fail."""
         present, part = present_rows(batch, values)
         kept, found = self._caller.column(part, self._foreign_key)
@@ -144,7 +150,7 @@ class Subscribe(Operator):
         instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
         keys = concat([old, new]).take(pa.array(row + second * len(batch)))
         chosen = pa.array(row)
-        value = pack(fixed_binary(self._numbers(batch).astype(">i8")), batch.value.encoded())
+        value = pack(_as_bytes(self._numbers(batch)), batch.value.encoded())
         messages = Subscriptions(instruction, batch.key.encoded().take(chosen), value.take(chosen))
         return Batch(
             BytesColumn(keys, self._foreign_key),
@@ -155,11 +161,35 @@ class Subscribe(Operator):
         )
 
     def _numbers(self, batch: Changes) -> IntArray:
-        changes = LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position)
-        self._context.left_changes[self._node] = changes
         numbers = self._counter.now + 1 + np.arange(len(batch))
+        changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, numbers))
         self._counter.now += len(batch)
-        return np.where(changes.superseded(), SUPERSEDED, numbers)
+        return np.where(changes.superseded()[: len(batch)], SUPERSEDED, numbers)
+
+    def _note(self, sent: LeftChanges) -> LeftChanges:
+        """All changes of a chunk, when these are sent."""
+        changes = sent
+        if self._silent is not None:
+            self._touched = rows = self._silent.touched()
+            number = self._counter.now + np.searchsorted(sent.position, rows.position)
+            changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, number))
+        self._context.left_changes[self._node] = changes
+        return changes
+
+    def unasked(self) -> Batch | None:
+        if self._silent is None:
+            return None
+        if self._touched is None:
+            self._note(LeftChanges.none())
+        assert self._touched is not None
+        rows, self._touched = self._touched.changed(), None
+        before = Batch(rows.key, rows.before, rows.timestamp, (rows.position,))
+        foreign, _ = self._extracted(before, rows.before)
+        value = pack(_as_bytes(np.full(len(before), SUPERSEDED)), rows.before.encoded())
+        messages = Subscriptions(np.full(len(before), FORGET), rows.key.encoded(), value)
+        packed = BytesColumn(messages.packed(), BYTES)
+        keys = BytesColumn(foreign, self._foreign_key)
+        return Batch(keys, packed, rows.timestamp, (rows.position, -1)).keep(~missing(foreign))
 
 
 class Receive(Operator):
@@ -178,12 +208,26 @@ class Receive(Operator):
     def _remember(self, batch: Batch) -> None:
         said = subscriptions_of(batch.value.encoded())
         keys, codes = group_keys(combined_keys(batch.key.encoded(), said.key))
-        stays = pa.array(said.instruction >= RESPOND)
-        values = Values(pc.if_else(stays, said.value, pa.scalar(None, pa.binary())), batch.timestamp)
+        groups = Groups.by_number(codes)
         located = self._store.locate(keys)
-        self._context.written[self._store.name] = Written(keys, located.get(), codes, values, batch.order)
-        last = Groups.by_number(codes).last_rows
+        before = located.get()
+        stays = pa.array(_stays(groups, said.instruction, ~missing(before.data)))
+        values = Values(pc.if_else(stays, said.value, pa.scalar(None, pa.binary())), batch.timestamp)
+        self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+        last = groups.last_rows
         self._store.put(located, Values(values.data.take(pa.array(last)), batch.timestamp[last]))
+
+
+def _stays(groups: Groups, instruction: IntArray, before: BoolArray) -> BoolArray:
+    """Whether there is a subscription after each of some instructions, given for which keys there was one before."""
+    stays: BoolArray = instruction >= RESPOND
+    forgets = instruction == FORGET
+    if not forgets.any():
+        return stays
+    steps = 2 * np.arange(len(stays)) + stays[groups.order]
+    last = groups.running_max(np.where(forgets[groups.order], -1, steps))
+    there: BoolArray = groups.unsort(np.where(last < 0, before[groups.group], last & 1 == 1))
+    return there
 
 
 class SubscriptionJoin(Operator):
@@ -209,7 +253,7 @@ class SubscriptionJoin(Operator):
         said = subscriptions_of(values.take(pa.array(in_order)))
         found = found.take(pa.array(in_order))
         answers = said.instruction >= DELETE_AND_RESPOND
-        answers &= (said.instruction != RESPOND_IF_FOUND) | ~missing(found)
+        answers &= ((said.instruction != RESPOND_IF_FOUND) | ~missing(found)) & (said.instruction != FORGET)
         foreign = pc.if_else(pa.array(said.instruction >= RESPOND), found, pa.scalar(None, pa.binary()))
         response = Batch(
             BytesColumn(said.key, self._left_key),
@@ -254,30 +298,41 @@ class ForeignTableJoin(Operator):
         subscriber = begin[codes[row]] + number
         asked = Batch(null_column(len(batch)), batch.value, batch.timestamp, batch.order, batch.headers).take(row)
         left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
+        there, key = ~missing(left), found.left.take(pa.array(subscriber))
+        left, late = self._as_changed(key, foreign.data.take(pa.array(codes[row])), left, asked.position)
+        late &= there
+        self._context.drop(self._node, asked.position[late], LATE_RESPONSE)
         response = Batch(
-            BytesColumn(found.left.take(pa.array(subscriber)), self._left_key),
+            BytesColumn(key, self._left_key),
             BytesColumn(pack(left, asked.value.encoded()), BYTES),
             asked.timestamp,
             (*asked.order, number),
             asked.headers,
         )
-        there = ~missing(left)
-        late = there & self._are_late(response, foreign.data.take(pa.array(codes[row])), left)
-        self._context.drop(self._node, response.position[late], LATE_RESPONSE)
         return response.keep(there & ~late)
 
-    def _are_late(self, response: Batch, foreign: Binary, left: Binary) -> BoolArray:
-        """Which responses go to rows that the same record has changed. Their keys are those of the right rows then: a
-        record that changes other keys comes through a topic."""
-        late = np.zeros(len(response), np.bool_)
+    def _as_changed(self, key: Binary, foreign: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
+        """The values that responses carry, and which of these the record that causes the response has replaced.
+
+        Where it has, the row's key is that of the right row: a record that changes other keys comes through a topic. A
+        row that was forgotten before may have come to be the same again.
+        """
+        late = np.zeros(len(key), np.bool_)
         changes = self._context.left_changes.get(self._subscribe)
         if changes is None:
-            return late
-        keys = response.key.encoded()
-        own = np.flatnonzero(pc.equal(keys, foreign).to_numpy(zero_copy_only=False))
-        chosen = pa.array(own)
-        late[own] = changes.replace(keys.take(chosen), unpack(left.take(chosen))[1], response.position[own])
-        return late
+            return left, late
+        own = np.flatnonzero(pc.equal(key, foreign).to_numpy(zero_copy_only=False))
+        last = changes.last(key.take(pa.array(own)), position[own])
+        own, last = own[last >= 0], last[last >= 0]
+        number, value = unpack(left.take(pa.array(own)))
+        late[own] = differ(value, changes.value.take(pa.array(last)))
+        again = ~late[own] & (last_numbers(number) == SUPERSEDED)
+        if again.any():
+            renewed = pack(_as_bytes(changes.number[last[again]]), value.filter(pa.array(again)))
+            source = np.arange(len(left))
+            source[own[again]] = len(left) + np.arange(len(renewed))
+            left = concat([left, renewed]).take(pa.array(source))
+        return left, late
 
 
 class Respond(Operator):
@@ -349,6 +404,10 @@ class Respond(Operator):
         if self._is_empty is None:
             self._is_empty = next(iter(self._store.rows()), None) is None
         return self._is_empty
+
+
+def _as_bytes(numbers: IntArray) -> Binary:
+    return fixed_binary(numbers.astype(">i8"))
 
 
 def _numbered(numbers: IntArray) -> Values:

@@ -8,16 +8,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask
+from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
 from penstock.ops.groups import Groups, group_keys
 
 
 class LeftChanges(NamedTuple):
-    """What a chunk changes in the left table, in processing order."""
+    """What a chunk changes in the left table; the changes of one record in their order."""
 
     key: Binary
     value: Binary
     position: IntArray
+    number: IntArray
+    """Grows with every change that is sent."""
+
+    @classmethod
+    def none(cls) -> LeftChanges:
+        """No changes."""
+        return cls(nulls(0), nulls(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def superseded(self) -> BoolArray:
         """Which changes the same record replaces by another value."""
@@ -25,16 +32,25 @@ class LeftChanges(NamedTuple):
             return np.zeros(len(self.key), np.bool_)
         groups = self._groups(self.key, self.position)
         last = groups.unsort(groups.last_rows[groups.group])
-        return _differ(self.value, self.value.take(pa.array(last)))
+        return differ(self.value, self.value.take(pa.array(last)))
 
-    def replace(self, key: Binary, value: Binary, position: IntArray) -> BoolArray:
-        """Which rows were other values before, of all that records at these positions found."""
+    def last(self, key: Binary, position: IntArray) -> IntArray:
+        """The last change of each of some rows that the record at a position makes; -1 for none."""
+        if not len(key) or not len(self.key):
+            return np.full(len(key), -1)
         groups = self._groups(concat([self.key, key]), np.concatenate([self.position, position]))
         own = np.where(groups.order < len(self.key), groups.order, -1)
-        last = groups.unsort(np.maximum.reduceat(own, groups.starts)[groups.group])[len(self.key) :]
-        changed: BoolArray = last >= 0
-        changed[changed] = _differ(value.filter(pa.array(changed)), self.value.take(pa.array(last[changed])))
-        return changed
+        last: IntArray = groups.unsort(np.maximum.reduceat(own, groups.starts)[groups.group])[len(self.key) :]
+        return last
+
+    def followed_by(self, more: LeftChanges) -> LeftChanges:
+        """These changes, and others behind them."""
+        return LeftChanges(
+            concat([self.key, more.key]),
+            concat([self.value, more.value]),
+            np.concatenate([self.position, more.position]),
+            np.concatenate([self.number, more.number]),
+        )
 
     @staticmethod
     def _groups(key: Binary, position: IntArray) -> Groups:
@@ -43,7 +59,8 @@ class LeftChanges(NamedTuple):
         return Groups.by_number(group_keys(key)[1] * len(records) + record)
 
 
-def _differ(one: Binary, other: Binary) -> BoolArray:
+def differ(one: Binary, other: Binary) -> BoolArray:
+    """Which values are not the same; null is the same as null."""
     same: BoolArray = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
     same |= missing(one) & missing(other)
     return ~same

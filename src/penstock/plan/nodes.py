@@ -478,6 +478,7 @@ class Subscribe(Node):
     """Takes the foreign key out of a value."""
     is_left: bool
     key: Serde
+    left_key: Serde
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -128,5 +128,29 @@ def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
     return tuple(facts.stores[found].name for found in looked_up_tables(facts, table))
 
 
+def changes_in_silence(facts: TableFacts, table: Node) -> bool:
+    """Whether what a table sends does not tell all that happens to its values.
+
+    An inner join sends nothing when a record deletes a row on both sides; and what is made from it by values or by
+    other joins does not know of that either. If it is kept, the row stays, but as the value before the next one counts
+    what was there before the deletion.
+    """
+    if isinstance(table, nodes.TableJoin):
+        left, right = (_topics_of(parent) for parent in table.parents)
+        if table.kind == nodes.INNER and left & right:
+            return True
+    elif table in facts.stores:
+        return False
+    return any(changes_in_silence(facts, parent) for parent in table.parents)
+
+
+def _topics_of(table: Node) -> frozenset[str]:
+    """The topics whose records change a table at once."""
+    if isinstance(table, nodes.Repartition):
+        return frozenset({table.topic})
+    own = getattr(table, "topics", ()) or ((table.topic,) if isinstance(table, nodes.TableSource) else ())
+    return frozenset(own).union(*(_topics_of(parent) for parent in table.parents))
+
+
 def _is_source(node: Node) -> bool:
     return isinstance(node, nodes.TableSource | nodes.ToTable)
