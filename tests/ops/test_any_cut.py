@@ -774,6 +774,27 @@ def table_left_join_by_foreign_key_of_tables_without_stores(builder: StreamsBuil
     joined.group_by(lambda key, value: (value[0], value), value=str).count().to_stream().to("out")
 
 
+@timed
+def table_join_by_foreign_key_of_a_table_joined_with_itself(builder: StreamsBuilder) -> None:
+    here, other = table(builder).filter(at_least_2), other_table(builder)
+    pairs = here.join(here, lambda value, same: value + same, value=int)
+    pairs.join(other, pair, value=str, foreign_key=first_letter).to_stream().to("out")
+
+
+@timed
+def table_join_by_foreign_key_of_windows(builder: StreamsBuilder) -> None:
+    windows = stream(builder).group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 2)).count()
+    joined = windows.left_join(other_table(builder), pair, value=str, foreign_key=lambda count: "ab"[count % 2])
+    joined.to_stream().to("out")
+
+
+@timed
+def table_join_by_foreign_key_of_sessions(builder: StreamsBuilder) -> None:
+    sessions = stream(builder).group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(2, 3)).count()
+    joined = sessions.join(other_table(builder), pair, value=str, foreign_key=lambda count: "ab"[count % 2])
+    joined.to_stream().to("out")
+
+
 # --- joins of streams ------------------------------------------------------------------------------------------------
 
 

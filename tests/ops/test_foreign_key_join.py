@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Materialized, StreamsBuilder
+from penstock import Materialized, StreamsBuilder, Suppressed, TimeWindows
 from penstock.errors import TopologyError
 from support.flows import Run
 
@@ -258,6 +258,63 @@ def test_a_row_that_comes_to_be_the_same_again_hears_the_answer_that_its_own_rec
         ("a", "a|a None", 3),
         ("a", "a|a None", 3),
         ("a", "a|a None", 3),
+    ]
+    assert sum(ran.dropped().values()) == 1
+
+
+VISITS = [
+    ("cities", "Oslo", "one", 1),
+    ("visits", "ann", "Oslo", 2),
+    ("cities", "Oslo", "two", 3),
+    ("visits", "bob", "Oslo", 15),
+    ("cities", "Oslo", "three", 16),
+    ("visits", "bob", "Oslo", 25),
+    ("cities", "Oslo", "four", 26),
+]
+
+
+def with_cities(builder, windows):
+    cities = builder.table("cities", value=str)
+    joined = windows.join(cities, lambda city, mayor: f"{city} {mayor}", value=str, foreign_key=lambda city: city)
+    joined.to_stream().to("out")
+
+
+def last_visits(builder, **options):
+    windows = builder.stream("visits", value=str).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace("10ms"))
+    return windows.reduce(lambda _, city: city, **options)
+
+
+def starts(ran):
+    return [(key.key, key.start, *row) for key, *row in ran.output()]
+
+
+@pytest.mark.kip("914-05")
+def test_windows_that_have_expired_hear_no_answers(run: Run):
+    builder = StreamsBuilder()
+    with_cities(builder, last_visits(builder))
+    ran = run(builder, VISITS)
+    assert starts(ran) == [
+        ("ann", 0, "Oslo one", 2),
+        ("ann", 0, "Oslo two", 3),
+        ("bob", 10, "Oslo two", 15),  # with this window those before expire
+        ("bob", 10, "Oslo three", 16),
+        ("bob", 20, "Oslo three", 25),
+        ("bob", 20, "Oslo four", 26),
+    ]
+    assert sum(ran.dropped().values()) == 3
+
+
+@pytest.mark.kip("914-05")
+def test_final_results_hear_answers_for_as_long_as_their_store_keeps_the_windows(run: Run):
+    builder = StreamsBuilder()
+    visits = last_visits(builder, materialized=Materialized.as_("last").with_retention("20ms"))
+    with_cities(builder, visits.suppress(Suppressed.until_window_closes()))
+    ran = run(builder, VISITS)
+    assert starts(ran) == [
+        ("ann", 0, "Oslo two", 3),
+        ("ann", 0, "Oslo three", 16),
+        ("bob", 10, "Oslo three", 16),
+        ("bob", 10, "Oslo four", 26),
     ]
     assert sum(ran.dropped().values()) == 1
 

@@ -159,6 +159,14 @@ def test_rows_that_were_not_used_since_the_last_eviction_leave_memory_and_come_b
     database.close()
 
 
+def test_a_store_that_has_nothing_on_disk_finds_nothing_there_after_an_eviction():
+    store = TransactionalKeyValueStore()
+    put(store, {b"a": (b"1", 10)})
+    store.rollback()
+    store.evict(everything=True)
+    assert store.look_up(keys_of([b"a"])).data.to_pylist() == [None]
+
+
 def test_replaced_values_do_not_pile_up_in_memory():
     store = TransactionalKeyValueStore()
     for i in range(200):

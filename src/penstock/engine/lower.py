@@ -54,13 +54,14 @@ from penstock.plan import nodes
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
-from penstock.plan.passes.stores import TableFacts, changes_in_silence, looked_up_stores, looked_up_tables
+from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
@@ -117,6 +118,8 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
             made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
             if isinstance(store, VersionedStore):
                 store.remembers_deletions = spec.name in facts.joined_completely
+            if isinstance(store, SegmentedStore):
+                store.keeps_expired = spec.name in facts.watched
     return list(made.values())
 
 
@@ -484,10 +487,11 @@ def _subscriptions(node: nodes.Receive, at: Lowering) -> SubscriptionStore:
 def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
     is_versioned = node.parent in at.facts.versioned
     silent = None
-    if changes_in_silence(at.facts, node.parent):
+    if node.parent in at.facts.silent:
         quiet = replace(at, context=at.context.uncounted())
-        stores = looked_up_stores(at.facts, node.parent)
-        silent = SilentTable(at.context, lookup_of(node.parent, quiet), stores, node.left_key)
+        stores = [at.store(at.facts.stores[kept]) for kept in looked_up_tables(at.facts, node.parent)]
+        expired = [at.state.clock(f"{at.name}-{store.name}-expired") for store in stores]
+        silent = SilentTable(at.context, lookup_of(node.parent, quiet), stores, expired, node.left_key)
     return Subscribe(
         at.name,
         at.context,

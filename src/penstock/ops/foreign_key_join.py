@@ -37,7 +37,7 @@ from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.joiner import Joiner
 from penstock.ops.left_changes import LeftChanges, differ, missing
-from penstock.ops.lookup import Lookup, values_as_of
+from penstock.ops.lookup import UNKNOWN, Lookup, values_as_of
 from penstock.ops.silent_table import SilentTable, Touched
 from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
 from penstock.ops.written import Written
@@ -170,7 +170,7 @@ class Subscribe(Operator):
         """All changes of a chunk, when these are sent."""
         changes = sent
         if self._silent is not None:
-            self._touched = rows = self._silent.touched()
+            self._touched = rows = self._silent.touched(sent)
             number = self._counter.now + np.searchsorted(sent.position, rows.position)
             changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, number))
         self._context.left_changes[self._node] = changes
@@ -183,13 +183,14 @@ class Subscribe(Operator):
             self._note(LeftChanges.none())
         assert self._touched is not None
         rows, self._touched = self._touched.changed(), None
-        before = Batch(rows.key, rows.before, rows.timestamp, (rows.position,))
+        timestamp = np.full(len(rows.position), UNKNOWN)
+        before = Batch(rows.key, rows.before, timestamp, (rows.position,))
         foreign, _ = self._extracted(before, rows.before)
         value = pack(_as_bytes(np.full(len(before), SUPERSEDED)), rows.before.encoded())
         messages = Subscriptions(np.full(len(before), FORGET), rows.key.encoded(), value)
         packed = BytesColumn(messages.packed(), BYTES)
         keys = BytesColumn(foreign, self._foreign_key)
-        return Batch(keys, packed, rows.timestamp, (rows.position, -1)).keep(~missing(foreign))
+        return Batch(keys, packed, timestamp, (rows.position, -1)).keep(~missing(foreign))
 
 
 class Receive(Operator):
@@ -299,7 +300,7 @@ class ForeignTableJoin(Operator):
         asked = Batch(null_column(len(batch)), batch.value, batch.timestamp, batch.order, batch.headers).take(row)
         left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
         there, key = ~missing(left), found.left.take(pa.array(subscriber))
-        left, late = self._as_changed(key, foreign.data.take(pa.array(codes[row])), left, asked.position)
+        left, late = self._as_changed(key, left, asked.position)
         late &= there
         self._context.drop(self._node, asked.position[late], LATE_RESPONSE)
         response = Batch(
@@ -311,19 +312,18 @@ class ForeignTableJoin(Operator):
         )
         return response.keep(there & ~late)
 
-    def _as_changed(self, key: Binary, foreign: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
+    def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
         """The values that responses carry, and which of these the record that causes the response has replaced.
 
-        Where it has, the row's key is that of the right row: a record that changes other keys comes through a topic. A
-        row that was forgotten before may have come to be the same again.
+        A row that was forgotten before may have come to be the same again.
         """
         late = np.zeros(len(key), np.bool_)
         changes = self._context.left_changes.get(self._subscribe)
         if changes is None:
             return left, late
-        own = np.flatnonzero(pc.equal(key, foreign).to_numpy(zero_copy_only=False))
-        last = changes.last(key.take(pa.array(own)), position[own])
-        own, last = own[last >= 0], last[last >= 0]
+        last = changes.last(key, position)
+        own = np.flatnonzero(last >= 0)
+        last = last[own]
         number, value = unpack(left.take(pa.array(own)))
         late[own] = differ(value, changes.value.take(pa.array(last)))
         again = ~late[own] & (last_numbers(number) == SUPERSEDED)

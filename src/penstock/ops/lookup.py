@@ -237,7 +237,7 @@ class SuppressLookup(Lookup):
     def find(self, batch: Batch) -> Found:
         found = self._above.find(batch)
         keys, codes = group_keys(found.batch.key.encoded())
-        times = self._ends(found.batch, codes) if self._until_close else np.zeros(len(keys), np.int64)
+        times = self._ends(found.batch, codes, len(keys)) if self._until_close else np.zeros(len(keys), np.int64)
         current = held_before(self._buffer, keys, times)
         prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
         held = prior.timestamps == HELD
@@ -250,12 +250,12 @@ class SuppressLookup(Lookup):
             timestamp=np.where(held, UNKNOWN, found.timestamp),
         )
 
-    def _ends(self, batch: Batch, codes: IntArray) -> IntArray:
+    def _ends(self, batch: Batch, codes: IntArray, count: int) -> IntArray:
         """The ends of the windows of the distinct keys."""
         if isinstance(batch.key, WindowedColumn):
             ends = batch.key.end
         else:
             ends = np.array([window.end for window in batch.key.decoded()], np.int64)
-        result = np.zeros(int(codes.max()) + 1, np.int64)
+        result = np.zeros(count, np.int64)
         result[codes] = ends
         return result

@@ -287,7 +287,7 @@ class TransactionalKeyValueStore:
         """Forget the rows in memory that were not used since the last call; only after a flush."""
         size = len(self._table)
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
-        self.is_all_here = self.is_all_here and len(rows) == size
+        self.is_all_here = self.base is None or (self.is_all_here and len(rows) == size)
         self._table.keep(rows)
         self._dirty = np.zeros(len(rows), np.bool_)
         self._touched = np.zeros(len(rows), np.bool_)

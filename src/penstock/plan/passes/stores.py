@@ -32,6 +32,10 @@ class TableFacts:
     """The names of those versioned stores in which streams look up what was valid at a time."""
     joined_completely: set[str] = field(default_factory=set)
     """The names of the versioned stores of complete joins, and of their sides."""
+    silent: set[Node] = field(default_factory=set)
+    """The left tables of foreign-key joins that do not send all that happens to their values."""
+    watched: set[str] = field(default_factory=set)
+    """The names of the stores from which their values can be told."""
     keeps_null_keys: frozenset[Node] = frozenset()
     """The repartitions that let records without a key through."""
 
@@ -59,6 +63,10 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
                 _have_looked_up(facts, table)
             if node.is_complete:
                 _join_completely(facts, node)
+    for node in declared:
+        if isinstance(node, nodes.Subscribe) and _changes_in_silence(facts, node.parent):
+            facts.silent.add(node.parent)
+            facts.watched.update(looked_up_stores(facts, node.parent))
     return facts
 
 
@@ -128,20 +136,22 @@ def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
     return tuple(facts.stores[found].name for found in looked_up_tables(facts, table))
 
 
-def changes_in_silence(facts: TableFacts, table: Node) -> bool:
+def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
     """Whether what a table sends does not tell all that happens to its values.
 
     An inner join sends nothing when a record deletes a row on both sides; and what is made from it by values or by
     other joins does not know of that either. If it is kept, the row stays, but as the value before the next one counts
-    what was there before the deletion.
+    what was there before the deletion. Windows expire without a word.
     """
+    if isinstance(table, nodes.WindowAggregate):
+        return True
     if isinstance(table, nodes.TableJoin):
         left, right = (_topics_of(parent) for parent in table.parents)
         if table.kind == nodes.INNER and left & right:
             return True
-    elif table in facts.stores:
+    elif table in facts.stores and not isinstance(table, nodes.Suppress):
         return False
-    return any(changes_in_silence(facts, parent) for parent in table.parents)
+    return any(_changes_in_silence(facts, parent) for parent in table.parents)
 
 
 def _topics_of(table: Node) -> frozenset[str]:

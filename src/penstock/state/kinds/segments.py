@@ -9,7 +9,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, concat, distinct, last_
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
-from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore
+from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore, physical_keys
 
 MIN_SEGMENT_INTERVAL = 60_000
 
@@ -53,6 +53,8 @@ class SegmentedStore(StateStore):
         self.segment_interval = segment_interval or segment_interval_of(retention)
         self.keeps_beyond = 0
         """Milliseconds for which rows are kept beyond the retention, unseen."""
+        self.keeps_expired = False
+        """Whether segments that the running transaction lets go of can be read until its end even if it made them."""
         self.observed_stream_time = -1
         self._committed_stream_time = -1
         self._segments: dict[int, TransactionalSegment] = {}
@@ -123,8 +125,18 @@ class SegmentedStore(StateStore):
             oldest = self.oldest_live_segment()
             for id_ in [id_ for id_ in self._segments if id_ < oldest]:
                 segment = self._segments.pop(id_)
-                if segment.has_committed or self.keeps_beyond:  # a rollback brings it back, results may be in it
+                # A rollback brings it back, results may be in it, or somebody wants to know what has gone.
+                if segment.has_committed or self.keeps_beyond or self.keeps_expired:
                     self._expired[id_] = segment
+
+    def windows_between(self, earliest: int, latest: int) -> Binary:
+        """The windowed keys of a range of the times that they expire by, ends included; as ``between``."""
+        found = self.between(earliest, latest)
+        return nulls(0) if found is None else physical_keys(found[0])
+
+    def times_of(self, windows: Binary) -> IntArray:
+        """The times that windowed keys expire by."""
+        return last_numbers(windows)
 
     def refused_before(self, stream_times: IntArray) -> IntArray:
         """The earliest time that the store takes at each of these stream times; what is older counts as a drop.

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray
+from penstock.arrays import Binary, IntArray, last_numbers, nulls, without_last
 from penstock.record import SessionKey
 from penstock.state.kinds.packed import Loaded, PackedStore
 from penstock.state.packed import Entries, unpack_one
 from penstock.state.rows import Keys
+from penstock.state.transactional import physical_keys
 
 _SESSIONS_A_SLOT = 4
 
@@ -60,6 +61,16 @@ class SessionStore(PackedStore):
             unseen_from: the earliest end of sessions that matter although they are not visible any more.
         """
         return self.load_range(keys, earliest_ends, np.array([self.observed_stream_time]), unseen_from)
+
+    def windows_between(self, earliest: int, latest: int) -> Binary:
+        found = self.of_times(earliest, latest)
+        if found is None:
+            return nulls(0)
+        ends = physical_keys(found.keys.at(found.entries.row, found.entries.first))
+        return physical_keys(Keys(ends, found.entries.second))
+
+    def times_of(self, windows: Binary) -> IntArray:
+        return last_numbers(without_last(windows, 8))
 
     # --- a session at a time -------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import Binary, nulls
 from penstock.state.kinds.packed import PackedStore
 from penstock.state.kinds.window import WindowRow
 from penstock.state.packed import unpack, unpack_one
@@ -44,6 +45,12 @@ class SlidingStore(PackedStore):
             same = known[found] == asked
             place[same], timestamps[same] = found[same], entries.second[found[same]]
         return Values(entries.data.take(pa.array(place, mask=place < 0)), timestamps)
+
+    def windows_between(self, earliest: int, latest: int) -> Binary:
+        found = self.of_times(earliest, latest)
+        if found is None:
+            return nulls(0)
+        return physical_keys(found.keys.at(found.entries.row, found.entries.first))
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
         """All windows: by segment, key and start; in memory by start and key."""
