@@ -90,3 +90,26 @@ def test_counts_of_sessions_that_merge_are_never_processed_record_by_record(monk
         pipe_rows(driver, rows)
         assert [record.value for record in driver.read_output("out")] == 40 * [1, 1, None, None, 3]
         assert driver.dropped_inputs() == [120]
+
+
+@pytest.mark.kip("94-04")
+def test_a_record_beside_a_session_that_has_just_gone_out_of_sight_begins_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr("penstock.ops.session.process")
+    builder, stream = source(value=str)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(3, 0))
+    sessions.count("kept").to_stream().to("out")
+    rows = [("a", "", 8), ("a", "", 9), ("a", "", 10)]
+    rows += [("a", "", 9), ("b", "", 13), ("a", "", 10), ("a", "", 10), ("a", "", 12)]
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=3) as driver:
+        pipe_rows(driver, rows[:3])
+        driver.read_output("out")
+        pipe_rows(driver, rows[3:])
+        output = [(*record.key, record.value) for record in driver.read_output("out")]
+    assert output == [
+        ("a", 8, 10, None),
+        ("a", 8, 10, 4),
+        ("b", 13, 13, 1),
+        ("a", 10, 10, 1),  # stream time is 13: not too late, but the session that ends at 10 cannot be seen any more
+        ("a", 10, 10, 1),
+        ("a", 12, 12, 1),
+    ]

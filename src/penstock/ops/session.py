@@ -26,12 +26,13 @@ from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
 from penstock.ops.session_loop import Updates, live_sessions, of_updates, process
 from penstock.ops.session_merges import merges_of
-from penstock.ops.session_outcome import Outcome, of_merges, of_runs
+from penstock.ops.session_outcome import KeptSessions, Outcome, of_merges, of_runs
 from penstock.ops.session_runs import Bounds, runs_of
 from penstock.ops.written import written_windows
 from penstock.serdes import SessionWindowedSerde
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
+from penstock.state.packed import Entries
 from penstock.state.rows import Keys, Values
 
 
@@ -110,24 +111,22 @@ class SessionAggregate(Operator):
         self, batch: Batch, keys: Keys, codes: IntArray, groups: Groups, loaded: Loaded, bounds: Bounds
     ) -> Outcome:
         """What comes of all records: at once where sessions are only extended, or no user's function merges them."""
-        keeps_unseen, with_replaced = self._closing is not None, self._cache is not None
-        runs = runs_of(groups, loaded.entries, bounds, self._gap, keeps_unseen)
+        with_replaced = self._cache is not None
+        runs = runs_of(groups, loaded.entries, bounds, self._gap, keeps_unseen=self._closing is not None)
         folded = self._fold.along(runs, loaded.entries.data, batch)
         parts = [] if folded is None else [of_runs(runs, folded, with_replaced)]
         is_left = np.ones(len(keys), np.bool_) if folded is None else ~runs.is_simple
         rows = np.flatnonzero(is_left[codes])
-        numbers = self._fold.numbers(loaded.entries.data) if len(rows) else None
-        if numbers is not None:
-            merges = merges_of(codes[rows], bounds.take(rows), loaded.entries, numbers, self._gap, keeps_unseen)
-            merged = self._fold.along_merges(merges, loaded.entries.data, batch.take(rows))
-            parts.append(of_merges(merges, merged, rows, codes[rows], bounds, with_replaced))
-            is_left[codes[rows[merges.is_fit]]] = False
-        if is_left.any() or not parts:
-            updates, live = Updates(with_replaced), live_sessions(self._fold, loaded, np.flatnonzero(is_left))
+        fold = self._fold
+        if fold.merges_at_once:
+            parts += self._merged(batch, codes, rows, loaded.entries, bounds)
+        elif rows.size or not parts:
+            updates, live = Updates(with_replaced), live_sessions(fold, loaded, np.flatnonzero(is_left))
             others = np.flatnonzero(is_left[groups.group])
-            process(self._fold, self._gap, groups, others, live, batch, bounds, updates)
-            self._fail(batch, updates)
-            parts.append(of_updates(self._fold, updates, live))
+            process(fold, self._gap, groups, others, live, batch, bounds, updates)
+            for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
+                self._context.failed(self._node, int(batch.position[row]), error, fold.function)
+            parts.append(of_updates(fold, updates, live))
         outcome = Outcome.join(parts)
         if len(outcome.late):
             self._context.drop(self._node, batch.position[outcome.late], CLOSED_WINDOW)
@@ -136,10 +135,18 @@ class SessionAggregate(Operator):
             self._context.expired(self._store.name, "session", len(outcome.not_stored))
         return outcome
 
-    def _fail(self, batch: Batch, updates: Updates) -> None:
-        """Deal with the records that failed."""
-        for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
-            self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
+    def _merged(self, batch: Batch, codes: IntArray, rows: IntArray, loaded: Entries, bounds: Bounds) -> list[Outcome]:
+        """What comes of some rows, in which sessions may merge, at once, or in a few steps for some keys."""
+        kept = KeptSessions(loaded)
+        while rows.size:
+            stored = kept.entries()
+            numbers = self._fold.numbers(stored.data)
+            merges = merges_of(codes[rows], bounds.take(rows), stored, numbers, self._gap)
+            merged = self._fold.along_merges(merges, stored.data, batch.take(rows))
+            kept.update(of_merges(merges, merged, rows, codes[rows], bounds, self._cache is not None))
+            assert not merges.waits.all(), "the first record of a key sees all sessions on the line"
+            rows = rows[merges.waits]
+        return kept.steps()
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,8 @@ class SessionFold(ABC):
 
     function: UserFunction | None = None
     """The user's function, for errors."""
+    merges_at_once: ClassVar[bool] = True
+    """Whether no function has to be called to merge sessions."""
 
     @abstractmethod
     def initial(self) -> Any:
@@ -67,9 +69,9 @@ class SessionFold(ABC):
             stored: the aggregates of the stored sessions.
         """
 
-    def numbers(self, data: Binary) -> IntArray | None:
-        """How many records went into sessions out of the store; None where a user's function merges them."""
-        return None
+    def numbers(self, data: Binary) -> IntArray:
+        """How many records went into sessions out of the store, where no user's function merges them."""
+        raise NotImplementedError
 
     def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
         """The aggregates of records that merge sessions, where no user's function does.
@@ -138,6 +140,8 @@ class CountSessions(SessionFold):
 
 class UserSessions(SessionFold):
     """A user's functions of (), (key, value, aggregate) and (key, one aggregate, other aggregate)."""
+
+    merges_at_once = False
 
     def __init__(
         self,

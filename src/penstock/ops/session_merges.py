@@ -8,6 +8,9 @@ and its count is the number of records between them that have come.
 
 Whether a record is too late, and whether it still sees the session before it, depends on these bounds in turn: both are
 guessed, and guessed again until what comes out is what went in. A record is right as soon as those before it are.
+
+A session that has gone out of sight separates nothing any more, but still lies on the line. A record that comes across
+one, which takes a coincidence of milliseconds, waits with all that follow of its key, for another line without it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, distinct, first_least
+from penstock.arrays import BoolArray, IntArray, first_least
 from penstock.ops.session_runs import Bounds
 from penstock.state.packed import Entries
 
@@ -34,11 +37,12 @@ class Found(NamedTuple):
 class Merges(NamedTuple):
     """The sessions of all records, in processing order; ``found`` by record and end."""
 
-    is_fit: BoolArray
-    """For each record whether its key is among those that this holds for."""
+    waits: BoolArray
+    """Which records have to wait until these sessions are kept."""
     is_late: BoolArray
+    """Which of the others are late."""
     record: IntArray
-    """Those that are not late; of them is what follows."""
+    """Those that are not; of them is what follows."""
     start: IntArray
     end: IntArray
     number: IntArray
@@ -53,8 +57,8 @@ class Merges(NamedTuple):
     """The places of stored sessions that went away."""
 
 
-def merges_of(owner: IntArray, at: Bounds, stored: Entries, counts: IntArray, gap: int, keeps_unseen: bool) -> Merges:
-    """The sessions of some keys' records.
+def merges_of(owner: IntArray, at: Bounds, stored: Entries, counts: IntArray, gap: int) -> Merges:
+    """The sessions of some keys' records, up to those that have to wait.
 
     Args:
         owner: the number of the key of each record.
@@ -62,15 +66,20 @@ def merges_of(owner: IntArray, at: Bounds, stored: Entries, counts: IntArray, ga
         stored: the sessions in the store.
         counts: theirs.
         gap: of the sessions.
-        keeps_unseen: whether sessions stay in the store that are not visible any more.
     """
     line = _Line(owner, at, stored, counts, gap)
-    guess = _Guess(np.ones(line.size, np.bool_), np.zeros(line.size, np.bool_))
-    while True:
-        result = line.apply(guess)
-        if all(np.array_equal(one, other) for one, other in zip(result.guess, guess, strict=True)):
-            return line.merges(result, keeps_unseen)
-        guess = result.guess
+    result = line.solve()
+    waits = line.waiting(result)
+    if not waits.any():
+        return line.merges(result)
+    done = np.flatnonzero(~waits)
+    merges = merges_of(owner[done], at.take(done), stored, counts, gap)
+    seed = np.where(merges.seed < 0, merges.seed, done[np.maximum(merges.seed, 0)])
+    found = merges.found._replace(record=done[merges.found.record])
+    waits[done] = merges.waits
+    is_late = np.zeros(len(owner), np.bool_)
+    is_late[done] = merges.is_late
+    return merges._replace(waits=waits, is_late=is_late, record=done[merges.record], found=found, seed=seed)
 
 
 class _Guess(NamedTuple):
@@ -111,8 +120,6 @@ class _Line:
         self.count = len(owner)
         matters = _that_matter(owner, at, stored, gap)
         self.places = np.flatnonzero(matters)
-        self.others = distinct(stored.row[~matters])
-        """The keys that have sessions that no record sees."""
         known = len(self.places)
         key = np.concatenate([stored.row[self.places], owner])
         low = np.concatenate([stored.second[self.places], at.timestamps])
@@ -149,6 +156,15 @@ class _Line:
 
     # --- the rules -----------------------------------------------------------------------------------------------
 
+    def solve(self) -> _Result:
+        """Guess until what comes out is what went in."""
+        guess = _Guess(np.ones(self.size, np.bool_), np.zeros(self.size, np.bool_))
+        while True:
+            result = self.apply(guess)
+            if all(np.array_equal(one, other) for one, other in zip(result.guess, guess, strict=True)):
+                return result
+            guess = result.guess
+
     def apply(self, guess: _Guess) -> _Result:
         now, gap = self.arrival, self.gap
         come = np.where(guess.is_in, now, self.count)
@@ -175,11 +191,10 @@ class _Line:
         start, end = np.where(self.is_record, start, self.low), np.where(self.is_record, end, self.high)
 
         is_in = end >= self.closed_at
-        is_cut = near_left & ~is_around & ~sees_left & self.is_record
+        is_cut = near_left & ~is_around & ~(sees_left & self.is_record)
         unseen = has_right & ~sees_right & (near_right | is_around)
         near_next = (next_ >= 0) & (self.low[next_] - self.time <= gap)
         is_unfit = unseen & (near_next | is_in) | (self.is_within & is_in & ~meets_left)
-        is_unfit |= ~self.is_record & (near_left | near_right)
         return _Result(
             _Guess(is_in, is_cut),
             holes,
@@ -233,13 +248,17 @@ class _Line:
 
     # --- what comes of them --------------------------------------------------------------------------------------
 
-    def merges(self, result: _Result, keeps_unseen: bool) -> Merges:
-        is_unfit = result.is_unfit.copy()
-        if keeps_unseen:
-            unseen = self.is_record & result.guess.is_in & (result.end < self.visible_from)
-            is_unfit |= unseen & (result.guess.is_cut | np.isin(self.owner, self.others))
-        is_fit = ~np.isin(self.owner, self.owner[is_unfit])
-        item = np.flatnonzero(self.is_record & is_fit & result.guess.is_in)
+    def waiting(self, result: _Result) -> BoolArray:
+        """Which records come across a session out of sight, or behind one of their key that does."""
+        unfit = np.flatnonzero(result.is_unfit & self.is_record)
+        first = np.full(int(self.owner.max(initial=0)) + 1, self.count)
+        np.minimum.at(first, self.owner[unfit], self.arrival[unfit])
+        waits: BoolArray = np.empty(self.count, np.bool_)
+        waits[self.arrival[self.is_record]] = (self.arrival >= first[self.owner])[self.is_record]
+        return waits
+
+    def merges(self, result: _Result) -> Merges:
+        item = np.flatnonzero(self.is_record & result.guess.is_in)
         item = item[np.argsort(self.arrival[item])]
         sums = _Sums(np.where(result.guess.is_in, self.arrival, self.count), self.weight)
         parts = []
@@ -254,10 +273,10 @@ class _Line:
         last, removed = self._last(session, item)
         begins = item[~_flags(self.count, found.record)[self.arrival[item]]]
         seed = self._seeds(session, begins)[session[item[last]]]
-        late = np.flatnonzero(self.is_record & is_fit & ~result.guess.is_in)
+        late = np.flatnonzero(self.is_record & ~result.guess.is_in)
         record = self.arrival[item]
         return Merges(
-            self._of_records(is_fit),
+            np.zeros(self.count, np.bool_),
             _flags(self.count, self.arrival[late]),
             record,
             result.start[item],
@@ -268,11 +287,6 @@ class _Line:
             seed,
             removed,
         )
-
-    def _of_records(self, flags: BoolArray) -> BoolArray:
-        mine: BoolArray = np.empty(self.count, np.bool_)
-        mine[self.arrival[self.is_record]] = flags[self.is_record]
-        return mine
 
     def _sessions(self, result: _Result) -> IntArray:
         """The number of the session that each item is in at last."""

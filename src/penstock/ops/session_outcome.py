@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from penstock.arrays import IntArray
+from penstock.arrays import IntArray, concat
 from penstock.columns import Column
 from penstock.ops.session_fold import FoldedMerges, FoldedRuns
 from penstock.ops.session_merges import Merges
@@ -59,6 +59,55 @@ class Outcome:
             else:
                 joined[field_.name] = own.join(others)
         return cls(**joined)
+
+
+class KeptSessions:
+    """The sessions that some keys have, while a chunk changes them in steps.
+
+    Args:
+        loaded: those that the store has.
+    """
+
+    def __init__(self, loaded: Entries):
+        self._known = loaded
+        self._loaded = len(loaded)
+        self._is_kept = np.ones(len(loaded), np.bool_)
+        self._places = np.arange(len(loaded))
+        """Where those lie that ``entries`` gave last."""
+        self._steps: list[Outcome] = []
+
+    def entries(self) -> Entries:
+        """The sessions as they are now."""
+        kept = np.flatnonzero(self._is_kept)
+        known = self._known
+        self._places = kept[np.lexsort((known.second[kept], known.first[kept], known.row[kept]))]
+        return known.take(self._places)
+
+    def update(self, step: Outcome) -> None:
+        """Take over what came of some records, given these sessions. A session that has the bounds of one that was out
+        of sight replaces it."""
+        known, new = self._known, step.entries
+        self._is_kept[self._places[step.removed]] = False
+        self._is_kept = np.append(self._is_kept, np.ones(len(new), np.bool_))
+        first, second = np.concatenate([known.first, new.first]), np.concatenate([known.second, new.second])
+        self._known = Entries(np.concatenate([known.row, new.row]), first, second, concat([known.data, new.data]))
+        kept = np.flatnonzero(self._is_kept)
+        kept = kept[np.lexsort((kept, second[kept], first[kept], self._known.row[kept]))]
+        columns = (self._known.row[kept], first[kept], second[kept])
+        is_replaced = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+        self._is_kept[kept[:-1][is_replaced]] = False
+        self._steps.append(step)
+
+    def steps(self) -> list[Outcome]:
+        """What came of all steps together."""
+        removed, end = np.flatnonzero(~self._is_kept[: self._loaded]), self._loaded
+        steps = []
+        for step in self._steps:
+            kept = np.flatnonzero(self._is_kept[end : end + len(step.entries)])
+            end += len(step.entries)
+            steps.append(replace(step, removed=removed, entries=step.entries.take(kept)))
+            removed = removed[:0]
+        return steps
 
 
 def of_runs(runs: Runs, folded: FoldedRuns, with_replaced: bool) -> Outcome:
