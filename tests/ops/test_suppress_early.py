@@ -1,9 +1,9 @@
-"""A suppression that holds as many records as it may: what goes early is worked out for a whole chunk at once, and
-compared with the same buffer that may also hold a very large number of bytes, which takes its updates one by one."""
+"""A suppression that holds as much as it may: what goes early is worked out for many updates at once, and compared with
+a buffer that takes its updates one by one, as the text has it (KIP-328)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -13,59 +13,129 @@ from penstock import BufferConfig, Suppressed, TimeWindows
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows, source
 
-DELETE = "x"
-NO_LIMIT = 2**60
+TEXTS = ("", "y", "zz", "a longer text", None)
 
 SHAPES = st.fixed_dictionaries(
     {
         "rows": st.lists(
-            st.tuples(*map(st.sampled_from, ("abcdefg", DELETE + "yz", (0, 0, 0, 1, 3, 9), (0, 0, 1, 2, 9)))),
-            max_size=50,
+            st.tuples(*map(st.sampled_from, ("abcdefg", TEXTS, (0, 0, 0, 1, 3, 9, 30), (0, 0, 1, 2, 9)))), max_size=60
         ),
         "wait": st.sampled_from([0, 3, 10, 1000]),
-        "records": st.sampled_from([1, 2, 3, 5]),
-        "windowed": st.booleans(),
-        "asks_for_old": st.booleans(),
+        "limits": st.tuples(
+            st.sampled_from([None, None, 0, 1, 2, 3, 5]), st.sampled_from([None, 0, 40, 60, 100, 150, 250])
+        ).filter(lambda limits: limits != (None, None)),
     }
 )
 
 
+class Entry(NamedTuple):
+    time: int
+    key: str
+    text: str | None
+    timestamp: int
+    prior: str | None
+    size: int
+
+
+def one_by_one(shape: dict[str, Any], rows: list[tuple[str, str | None, int]]) -> list[tuple[Any, ...]]:
+    """What is let go of, and in which order."""
+    records, nbytes = (2**60 if limit is None else limit for limit in shape["limits"])
+    table: dict[str, str | None] = {}
+    buffer: dict[str, Entry] = {}
+    stream_time, output = 0, []
+    for key, text, timestamp in rows:
+        stream_time = max(stream_time, timestamp)
+        old = table.get(key)
+        table[key] = text
+        time, prior = (buffer[key].time, buffer[key].prior) if key in buffer else (timestamp, old)
+        extra = None if prior == old else prior
+        size = sum(len(part or "") for part in (key, text, old, extra)) + len("in") + 28
+        buffer[key] = Entry(time, key, text, timestamp, prior, size)
+        while buffer:
+            oldest = min(buffer.values(), key=lambda entry: entry[:2])
+            is_full = len(buffer) > records or sum(entry.size for entry in buffer.values()) > nbytes
+            if oldest.time > stream_time - shape["wait"] and not is_full:
+                break
+            del buffer[oldest.key]
+            output.append((oldest.key, oldest.text, oldest.timestamp))
+    return output
+
+
 @pytest.mark.kip("328-06")
-@settings(max_examples=150, deadline=None)
+@pytest.mark.kip("328-09")
+@settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, chunk_records=st.sampled_from([3, 8, 1000]))
-def test_a_full_buffer_lets_go_of_the_records_that_it_lets_go_of_one_by_one(shape: dict[str, Any], chunk_records: int):
-    at_once = BufferConfig.max_records(shape["records"])
-    assert run(shape, chunk_records, at_once) == run(shape, chunk_records, at_once.with_max_bytes(NO_LIMIT))
-
-
-def run(shape: dict[str, Any], chunk_records: int, buffer: BufferConfig) -> Any:
-    """All results and figures."""
+def test_a_full_buffer_lets_go_of_what_one_that_takes_updates_one_by_one_lets_go_of(
+    shape: dict[str, Any], chunk_records: int
+):
     rows, now = [], 1000
-    for key, value, back, on in shape["rows"]:
+    for key, text, back, on in shape["rows"]:
         now += on
-        rows.append((key, value, now - back))
+        rows.append((key, text, now - back))
     builder, stream = source(value=str)
-    grouped = stream.group_by_key()
-    if shape["windowed"]:
-        grouped = grouped.windowed_by(TimeWindows.of_size_and_grace(5, 3))
-    table = grouped.reduce(lambda text, more: None if more == DELETE else text + more)
-    table = table.suppress(Suppressed.until_time_limit(shape["wait"], buffer))
-    if shape["asks_for_old"]:
-        table = table.filter(lambda key, text: len(text) % 2 == 0)
-    table.to_stream().to("out")
+    stream.to_table().suppress(Suppressed.until_time_limit(shape["wait"], limited(shape))).to_stream().to("out")
     with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=chunk_records) as driver:
         pipe_rows(driver, rows)
-        return [record[:3] for record in driver.read_output("out")], driver.metrics()
+        assert [record[:3] for record in driver.read_output("out")] == one_by_one(shape, rows)
+
+
+@pytest.mark.kip("328-06")
+@settings(max_examples=100, deadline=None)
+@given(shape=SHAPES, windowed=st.booleans(), asks_for_old=st.booleans(), chunk_records=st.sampled_from([8, 1000]))
+def test_results_and_figures_do_not_depend_on_how_many_updates_come_at_once(
+    shape: dict[str, Any], windowed: bool, asks_for_old: bool, chunk_records: int
+):
+    def run(chunk_records: int) -> Any:
+        builder, stream = source(value=str)
+        grouped = stream.group_by_key()
+        if windowed:
+            grouped = grouped.windowed_by(TimeWindows.of_size_and_grace(5, 3))
+        table = grouped.reduce(lambda text, more: None if more == "y" else text + more)
+        table = table.suppress(Suppressed.until_time_limit(shape["wait"], limited(shape)))
+        if asks_for_old:
+            table = table.filter(lambda key, text: len(text) % 2 == 0)
+        table.to_stream().to("out")
+        now = 1000
+        with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=chunk_records) as driver:
+            for key, text, back, on in shape["rows"]:
+                now += on
+                driver.pipe_input("in", key, text or "", now - back)
+            return [record[:3] for record in driver.read_output("out")], driver.metrics()
+
+    assert run(chunk_records) == run(1)
+
+
+def limited(shape: dict[str, Any]) -> BufferConfig:
+    records, nbytes = shape["limits"]
+    if nbytes is None:
+        return BufferConfig.max_records(records)
+    buffer = BufferConfig.max_bytes(nbytes)
+    return buffer if records is None else buffer.with_max_records(records)
 
 
 @pytest.mark.kip("328-09")
-def test_records_of_a_full_buffer_are_never_taken_one_by_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr("penstock.ops.suppress.OneByOne")
+def test_thousands_of_updates_of_changing_sizes_go_early_in_order():
     builder, stream = source(value=str)
-    limited = Suppressed.until_time_limit("1 hour", BufferConfig.max_records(2))
-    stream.to_table().suppress(limited).to_stream().to("out")
-    rows = [(f"{number % 5}", "", number) for number in range(100)]
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=30) as driver:
+    shape = {"wait": 10_000_000, "limits": (None, 2_000)}
+    rows = [
+        (f"{number * 7919 % 211}", "x" * (number * 31 % 17), number - number * 13 % 50) for number in range(1000, 4000)
+    ]
+    stream.to_table().suppress(Suppressed.until_time_limit(shape["wait"], limited(shape))).to_stream().to("out")
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=2_000) as driver:
         pipe_rows(driver, rows)
-        expected = [(f"{number % 5}", "", number) for number in range(98)]
-        assert [record[:3] for record in driver.read_output("out")] == expected
+        output = [record[:3] for record in driver.read_output("out")]
+    assert output == one_by_one(shape, rows)
+    assert len(output) > 2_000
+
+
+@pytest.mark.kip("328-09")
+def test_one_large_update_lets_go_of_many_small_ones():
+    builder, stream = source(value=str)
+    shape = {"wait": 1_000, "limits": (None, 1_700)}
+    rows = [(f"{number:02}", "", number) for number in range(50)] + [("large", "x" * 1_500, 50), ("more", "", 51)]
+    stream.to_table().suppress(Suppressed.until_time_limit(shape["wait"], limited(shape))).to_stream().to("out")
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=1) as driver:
+        pipe_rows(driver, rows)
+        output = [record[:3] for record in driver.read_output("out")]
+    assert output == one_by_one(shape, rows)
+    assert output == [(f"{number:02}", "", number) for number in range(46)]

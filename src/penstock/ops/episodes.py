@@ -6,8 +6,7 @@ first record at which stream time has come so far. Updates in between take the p
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.arrays import Binary, IntArray
 from penstock.ops.groups import Groups
-from penstock.state.kinds.buffer import Entries, in_order, join_entries
+from penstock.state.kinds.buffer import Entries, in_order
 
 UNLIMITED = 2**63 - 1
 NOT_HELD = -1
@@ -248,170 +247,3 @@ def ledger_of(chunk: Chunk, plan: Plan, sizes: IntArray, held_sizes: IntArray, r
 def _per_row(at: IntArray, numbers: NDArray[Any], count: int) -> IntArray:
     """The sums of numbers at each row."""
     return np.bincount(at, numbers, minlength=count).astype(np.int64)
-
-
-class OneByOne:
-    """Takes updates one by one into a buffer that is full, and lets the oldest go when there is no more room.
-
-    Args:
-        chunk: the updates.
-        size: the size of an update, by its row and the row at which its episode began.
-        held_sizes: of each key's entry from before.
-        before: all entries from before with their sizes, in the order in which they go, in pieces.
-        limits: what may be held.
-        records, nbytes: what is held before the chunk.
-    """
-
-    def __init__(
-        self,
-        chunk: Chunk,
-        size: Callable[[int, int], int],
-        held_sizes: IntArray,
-        before: Iterator[tuple[Entries, IntArray]],
-        limits: Limits,
-        records: int,
-        nbytes: int,
-    ):
-        self._count = chunk.size
-        self._size = size
-        self._held_sizes = held_sizes.tolist()
-        self._held = chunk.held.tolist()
-        self._limits = limits
-        self._records, self._nbytes = records, nbytes
-        self._keys = chunk.keys.to_pylist()
-        self._number = {key: number for number, key in enumerate(self._keys)}
-        self._written: dict[int, _Written] = {}
-        self._queue: list[tuple[int, bytes, int]] = []
-        self._pieces: list[Entries] = []
-        self._gone: list[tuple[int, int]] = []
-        self._before = self._in_order(before)
-        self._next = next(self._before, None)
-        self._at: list[int] = []
-        self._update: list[int] = []
-        self._time: list[int] = []
-        self.replaced: list[int] = []
-        """The keys whose entries from before the chunk replaced and then let go of."""
-
-    def run(self, chunk: Chunk) -> tuple[Plan, Ledger]:
-        """Take all updates."""
-        key_of = chunk.groups.unsort(chunk.groups.group).tolist()
-        begin, after = [], []
-        recorded: list[tuple[int, int]] = []
-        for row, (key, time, expiry) in enumerate(
-            zip(key_of, chunk.times.tolist(), chunk.expiry.tolist(), strict=True)
-        ):
-            begin.append(self._put(row, key, time))
-            recorded.append((self._records, self._nbytes))
-            if self._let_go_of_all(row, expiry):
-                recorded.append((self._records, self._nbytes))
-            if self._let_go_while_full(row):
-                recorded.append((self._records, self._nbytes))
-            after.append((self._records, self._nbytes))
-        ledger = Ledger(*np.array(after).T, *np.array(recorded).T)
-        kept = sorted(self._written)
-        written = [self._written[key] for key in kept]
-        return Plan(
-            Emissions(*(np.array(column, np.int64) for column in (self._at, self._update, self._time))),
-            np.array(kept, np.int64),
-            np.array([entry.row for entry in written], np.int64),
-            np.array([entry.time for entry in written], np.int64),
-            np.array(begin, np.int64),
-        ), ledger
-
-    def let_go(self) -> Entries:
-        """The entries from before that were let go of, in the order of their numbers in the plan."""
-        rows = [np.array([r for p, r in self._gone if p == piece], np.int64) for piece in range(len(self._pieces))]
-        return join_entries([entries.take(some) for entries, some in zip(self._pieces, rows, strict=True)])
-
-    def _put(self, row: int, key: int, time: int) -> int:
-        """Put an update into the buffer; the row at which its episode began."""
-        written = self._written.get(key)
-        if written is not None:
-            time, begin = written.time, written.begin
-            self._nbytes -= written.size
-        elif self._held[key] != NOT_HELD:
-            time, begin = self._held[key], NOT_HELD
-            self._nbytes -= self._held_sizes[key]
-        else:
-            begin = row
-            self._records += 1
-        if written is None:
-            heapq.heappush(self._queue, (time, self._keys[key], key))
-        size = self._size(row, begin)
-        self._nbytes += size
-        self._written[key] = _Written(time, row, begin, size)
-        return begin
-
-    def _in_order(self, before: Iterator[tuple[Entries, IntArray]]) -> Iterator[_Before]:
-        for piece, (entries, sizes) in enumerate(before):
-            self._pieces.append(entries)
-            columns = zip(entries.times.tolist(), entries.keys.to_pylist(), sizes.tolist(), strict=True)
-            for row, (time, key, size) in enumerate(columns):
-                yield _Before(time, key, size, (piece, row))
-
-    def _oldest(self) -> int | None:
-        """The time of the oldest entry."""
-        while self._next is not None:
-            key = self._number.get(self._next.key)
-            if key is None or (key not in self._written and self._held[key] != NOT_HELD):
-                break
-            self._next = next(self._before, None)  # the chunk has replaced it
-        times = [entry[0] for entry in (*self._queue[:1], self._next) if entry is not None]
-        return min(times, default=None)
-
-    def _let_go_of_all(self, row: int, expiry: int) -> bool:
-        """Let go of the entries whose time has come; whether there were any."""
-        before = len(self._at)
-        while (oldest := self._oldest()) is not None and oldest <= expiry:
-            self._let_go(row)
-        return len(self._at) > before
-
-    def _let_go_while_full(self, row: int) -> bool:
-        """Let go of the oldest entries until there is room; whether there was none."""
-        before = len(self._at)
-        while self._is_full() and self._oldest() is not None:
-            self._let_go(row)
-        return len(self._at) > before
-
-    def _let_go(self, row: int) -> None:
-        """Let go of the oldest entry."""
-        self._at.append(row)
-        self._records -= 1
-        if self._next is not None and (not self._queue or self._next[:2] < self._queue[0][:2]):
-            self._update.append(self._count + len(self._gone))
-            self._time.append(self._next.time)
-            self._gone.append(self._next.place)
-            self._nbytes -= self._next.size
-            key = self._number.get(self._next.key)
-            self._next = next(self._before, None)
-        else:
-            time, _, key = heapq.heappop(self._queue)
-            self._time.append(time)
-            written = self._written.pop(key)
-            self._update.append(written.row)
-            self._nbytes -= written.size
-            if written.begin == NOT_HELD:
-                self.replaced.append(key)
-        if key is not None:
-            self._held[key] = NOT_HELD
-
-    def _is_full(self) -> bool:
-        return self._records > self._limits.records or self._nbytes > self._limits.nbytes
-
-
-class _Written(NamedTuple):
-    """An entry that the chunk wrote."""
-
-    time: int
-    row: int
-    begin: int
-    size: int
-
-
-class _Before(NamedTuple):
-    """An entry from before the chunk."""
-
-    time: int
-    key: bytes
-    size: int
-    place: tuple[int, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from penstock.columns import BytesColumn, WindowedColumn
 from penstock.errors import BufferFullError
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
-from penstock.ops.early import NotEnough, early_plan
-from penstock.ops.episodes import NOT_HELD, UNLIMITED, Chunk, Ledger, Limits, OneByOne, Plan, ledger_of, plan_of
+from penstock.ops.early import NotEnough, Sizes, early_plan
+from penstock.ops.episodes import NOT_HELD, Chunk, Ledger, Limits, Plan, ledger_of, plan_of
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.held import Updates, no_updates, unpack
 from penstock.ops.written import Written
@@ -205,53 +205,29 @@ class Suppress(Operator):
 
     def _without_room(self, work: _Work, expiry: int) -> _Done:
         """What happens when the oldest entries have to go early; these are taken out of the buffer."""
-        done, replaced = self._early(work) or self._one_by_one(work)
-        gone, held = done.gone, work.chunk.held
-        early = np.flatnonzero(gone.times > expiry)
-        replaced = replaced[held[replaced] > expiry]
-        keys = concat([gone.keys.take(pa.array(early)), work.keys.data.take(pa.array(replaced))])
-        if len(keys):
-            self._buffer.delete(Keys(keys, np.concatenate([gone.times[early], held[replaced]])))
-        return done
-
-    def _early(self, work: _Work) -> tuple[_Done, IntArray] | None:
-        """What goes when only the number of records is limited; and the keys whose entries from before were updated and
-        then let go of. None when that cannot be told for all updates at once."""
-        if self._limits.nbytes != UNLIMITED:
-            return None
         records, nbytes = self._held_now()
         pieces = self._buffer.oldest_first(len(work.codes))
         before = next(pieces, join_entries([]))
         while True:
             keys = pc.index_in(before.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
+            others = _unpack_present(before.values.data.filter(pa.array(keys < 0))).sizes
             try:
-                early = early_plan(work.chunk, before, keys, records, self._limits.records)
+                early = early_plan(work.chunk, before, keys, work.all_sizes(others), records, nbytes, self._limits)
+                break
             except NotEnough:
                 before = join_entries([before, next(pieces)])
-                continue
-            if early is None:
-                return None
-            done = self._done(work, early.plan, before.take(early.gone), records, nbytes)
-            return done, early.replaced
-
-    def _one_by_one(self, work: _Work) -> tuple[_Done, IntArray]:
-        """The same, update by update."""
-        one_by_one = OneByOne(
-            work.chunk, work.sizer(), work.held.sizes, self._oldest_first(work), self._limits, *self._held_now()
-        )
-        plan, ledger = one_by_one.run(work.chunk)
-        gone = one_by_one.let_go()
-        done = _Done(plan, ledger, work.updates(plan), gone, _unpack_present(gone.values.data))
-        return done, np.array(one_by_one.replaced, np.int64)
+        done, held = self._done(work, early.plan, before.take(early.gone), records, nbytes), work.chunk.held
+        first = np.flatnonzero(done.gone.times > expiry)
+        replaced = early.replaced[held[early.replaced] > expiry]
+        gone = concat([done.gone.keys.take(pa.array(first)), work.keys.data.take(pa.array(replaced))])
+        if len(gone):
+            self._buffer.delete(Keys(gone, np.concatenate([done.gone.times[first], held[replaced]])))
+        return done
 
     def _done(self, work: _Work, plan: Plan, gone: Entries, records: int, nbytes: int) -> _Done:
         updates, before = work.updates(plan), _unpack_present(gone.values.data)
         sizes = np.concatenate([updates.sizes, before.sizes])
         return _Done(plan, ledger_of(work.chunk, plan, sizes, work.held.sizes, records, nbytes), updates, gone, before)
-
-    def _oldest_first(self, work: _Work) -> Iterator[tuple[Entries, IntArray]]:
-        for entries in self._buffer.oldest_first(len(work.codes)):
-            yield entries, unpack(entries.values.data).sizes
 
     def _held_now(self) -> tuple[int, int]:
         numbers = self._buffer.numbers
@@ -366,17 +342,13 @@ class _Work(NamedTuple):
             sizes = sizes + np.where(same, 0, _lengths(prior))
         return Updates(self.new, self.old, prior, self.batch.headers, sizes, self.seen)
 
-    def sizer(self) -> Callable[[int, int], int]:
-        """The size of an update, by its row and the row at which its episode began."""
-        sizes, old, codes = self.sizes.tolist(), self.old.to_pylist(), self.codes.tolist()
-        held = self.held.prior.to_pylist()
-
-        def size(row: int, begin: int) -> int:
-            prior = held[codes[row]] if begin == NOT_HELD else old[begin]
-            extra = 0 if prior is None or prior == old[row] else len(prior)
-            return int(sizes[row] + extra)
-
-        return size
+    def all_sizes(self, others: IntArray) -> Sizes:
+        """The sizes of all updates, and of other entries from before."""
+        values = concat([self.old, self.held.prior]).dictionary_encode()
+        number = values.indices.fill_null(-1).to_numpy().astype(np.int64)
+        old, prior = number[: len(self.codes)], number[len(self.codes) :]
+        lengths = np.append(spans(values.dictionary).length, 0)
+        return Sizes(self.sizes, old, prior, lengths, self.held.sizes, others)
 
 
 class _Done(NamedTuple):
