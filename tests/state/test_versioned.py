@@ -261,6 +261,21 @@ def test_the_changelog_restores_every_version_and_drops_none_as_late(tmp_path: P
     assert [restored.put_one(b"j", b"x", at) for at in (29, 30, 45)] == [NOT_PUT, 40, 60]
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_older_versions_and_deletions_are_found_when_the_store_is_opened_again(tmp_path: Path, in_memory: bool):
+    checkpoint = Checkpoint(tmp_path, StateSettings(flush_commits=1))
+    state = checkpoint.open([VersionedStore("s", history_retention=100, in_memory=in_memory)])
+    for row in ((b"k", b"v10", 10), (b"k", b"v20", 20), (b"j", None, 15)):
+        state.stores["s"].put_one(*row)
+    checkpoint.commit(state)
+    state.close()
+    state = checkpoint.open([VersionedStore("s", history_retention=100, in_memory=in_memory)])
+    store = state.stores["s"]
+    assert (store.get_one(b"k", 10).value, store.get_one(b"k", 20).value) == (b"v10", b"v20")
+    assert store.put_one(b"j", b"late", 5) == 15
+    state.close()
+
+
 def test_versions_on_disk_are_found_like_those_in_memory(tmp_path: Path):
     choose = random.Random(1)
     checkpoint = Checkpoint(tmp_path, StateSettings(hot_max_bytes=1, flush_commits=1, flush_rows=1))

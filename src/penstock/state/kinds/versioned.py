@@ -82,6 +82,10 @@ class VersionedSegment(TransactionalSegment):
         super().evict(everything)
         self._index = None
 
+    def _take_in(self, keys: Keys, packed: Binary) -> None:
+        super()._take_in(keys, packed)
+        self._index = None
+
     def _load(self, keys: Keys) -> IntArray:
         rows = super()._load(keys)
         self._new_rows.append(rows[self._table.present()[rows]])
