@@ -6,7 +6,6 @@ first record at which stream time has come so far. Updates in between take the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,26 +157,17 @@ def episodes_of(chunk: Chunk, until_of_held: IntArray, until_of_rows: IntArray) 
     return Episodes(*(np.concatenate(pair) for pair in zip(before, begun, strict=True)))
 
 
-_FEW = 64
-
-
 def _chain(first: IntArray, following: IntArray) -> IntArray:
     """All places that are reached from the first ones, each from the one before; a place beyond the last is an end."""
-    found, active = [first], first
-    while active.size > _FEW:
-        active = following[active]
-        active = active[active < len(following)]
-        found.append(active)
-    if active.size:
-        steps = following.tolist()
-        found.append(np.array([place for start in active.tolist() for place in _walk(steps[start], steps)], np.int64))
-    return np.concatenate(found)
-
-
-def _walk(place: int, steps: list[int]) -> Iterator[int]:
-    while place < len(steps):
-        yield place
-        place = steps[place]
+    count = len(following)
+    reached = np.zeros(count + 1, np.bool_)
+    reached[first] = True
+    jump = np.append(np.minimum(following, count), count)
+    while (jump < count).any():  # twice as far each time
+        reached[jump[reached]] = True
+        jump = jump[jump]
+    reached[jump[reached]] = True
+    return np.flatnonzero(reached[:count])
 
 
 def _fill(begin: IntArray, order: IntArray, start: IntArray, stop: IntArray, values: IntArray) -> None:

@@ -194,8 +194,11 @@ class Suppress(Operator):
     def _context_bytes(self, batch: Changes) -> IntArray:
         sizes = self._context.topic_bytes(batch.position) + _CONTEXT_BYTES
         if batch.headers is not None:
-            rows = [sum(len(h["key"]) + len(h["value"] or b"") for h in row or ()) for row in batch.headers.to_pylist()]
-            sizes = sizes + np.array(rows, np.int64)
+            every = pc.list_flatten(batch.headers)
+            values = pc.binary_length(pc.struct_field(every, "value")).fill_null(0).to_numpy()
+            lengths = pc.utf8_length(pc.struct_field(every, "key")).to_numpy() + values
+            owner = pc.list_parent_indices(batch.headers).to_numpy()
+            sizes = sizes + np.bincount(owner, lengths, len(batch)).astype(np.int64)
         return sizes
 
     def _with_room(self, work: _Work, due: Entries) -> _Done:
