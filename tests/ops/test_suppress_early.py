@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock import BufferConfig, Suppressed, TimeWindows
@@ -61,9 +61,21 @@ def one_by_one(shape: dict[str, Any], rows: list[tuple[str, str | None, int]]) -
     return output
 
 
+# Guesses that were given up leave rows behind that seem to end before they begin.
+LATE_AND_FULL = {
+    "rows": [
+        *(("c", "zz", 0, 0), ("a", "y", 0, 4), ("b", "y", 0, 18), ("c", "y", 0, 4), ("c", "zz", 0, 0)),
+        *(("b", "zz", 0, 2), ("a", "y", 0, 1), ("a", None, 30, 0), ("a", "zz", 2, 0)),
+    ],
+    "wait": 1000,
+    "limits": (2, None),
+}
+
+
 @pytest.mark.kip("328-06")
 @pytest.mark.kip("328-09")
 @settings(max_examples=200, deadline=None)
+@example(shape=LATE_AND_FULL, chunk_records=1000)
 @given(shape=SHAPES, chunk_records=st.sampled_from([3, 8, 1000]))
 def test_a_full_buffer_lets_go_of_what_one_that_takes_updates_one_by_one_lets_go_of(
     shape: dict[str, Any], chunk_records: int

@@ -163,10 +163,9 @@ def _chain(first: IntArray, following: IntArray) -> IntArray:
     reached = np.zeros(count + 1, np.bool_)
     reached[first] = True
     jump = np.append(np.minimum(following, count), count)
-    while (jump < count).any():  # twice as far each time
+    while (jump[reached] < count).any():  # twice as far each time; places that are not reached may lead anywhere
         reached[jump[reached]] = True
         jump = jump[jump]
-    reached[jump[reached]] = True
     return np.flatnonzero(reached[:count])
 
 
