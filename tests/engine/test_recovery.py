@@ -265,8 +265,12 @@ def test_many_uncommitted_writes_force_an_early_commit(world: World, limit: dict
     assert len(world.counts()) == 30
 
 
-def test_without_limits_all_that_waits_is_one_commit(world: World):
-    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS)
+@pytest.mark.kip("892-10")
+@pytest.mark.parametrize(
+    "limit", [{}, {"statestore_uncommitted_max_records": -1}, {"statestore_uncommitted_max_bytes": -1}]
+)
+def test_without_limits_all_that_waits_is_one_commit(world: World, limit: dict[str, int]):
+    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS, **limit)
     world.produce(*(f"k{i}" for i in range(30)))
     coordinator = world.start().coordinator
     assert coordinator.step(coordinator.end_offsets()).records == 30

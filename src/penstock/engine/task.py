@@ -128,13 +128,13 @@ class Task:
 
     def _is_full(self) -> bool:
         """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""
-        limits = self._settings
-        if self.state.approximate_num_uncommitted_bytes >= limits.statestore_uncommitted_max_bytes:
-            return True
         if self.state.is_crowded_by_uncommitted():
             return True
-        most = limits.statestore_uncommitted_max_records
-        return 0 <= most <= self.state.approximate_num_uncommitted_entries
+        limits = self._settings
+        return (
+            0 <= limits.statestore_uncommitted_max_bytes <= self.state.approximate_num_uncommitted_bytes
+            or 0 <= limits.statestore_uncommitted_max_records <= self.state.approximate_num_uncommitted_entries
+        )
 
     def _inputs(self, work: TaskWork) -> Iterator[Input]:
         for part in self.sub.global_parts:
