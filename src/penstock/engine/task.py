@@ -75,7 +75,7 @@ class Task:
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
-        self.context.metrics.clear()
+        self.context.begin_commit(work.more_is_waiting)
         self._reader = self._new_reader(list(self._inputs(work)), self._settings.chunk_records)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)

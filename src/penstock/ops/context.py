@@ -79,11 +79,13 @@ class Context:
         """Those stores."""
         self.left_changes: dict[str, LeftChanges] = {}
         """What the present chunk changes in the left tables of foreign-key joins, by the steps that send it."""
+        self.overtaking: set[str] = set()
+        """The steps that send these where, in this commit, any change may overtake one of its key before it."""
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
         self.more_is_waiting = False
-        """When the commit ends: whether something that was read before is still on its way here."""
+        """When a commit begins, and when it ends: whether something that was read before is still on its way here."""
         self.replays = False
         """Whether a record may come for a second time, on state that it has changed already."""
         self.offsets = offsets or (lambda positions: np.full(len(positions), -1, np.int64))
@@ -104,6 +106,12 @@ class Context:
             self.puts[store] = puts, order
         else:
             puts.apply()
+
+    def begin_commit(self, more_is_waiting: bool) -> None:
+        """Count anew."""
+        self.metrics.clear()
+        self.overtaking.clear()
+        self.more_is_waiting = more_is_waiting
 
     def begin_chunk(self) -> None:
         """Forget what the chunk before has written."""

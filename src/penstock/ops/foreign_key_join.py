@@ -4,7 +4,8 @@ A change of the left table is sent, as a *subscription*, to the task that has th
 it is sent back as a *response*. Kafka Streams sends a hash of the left value along, looks the value up again when the
 response comes, and drops it when the value has changed since. Here the value itself travels, so that a result does not
 depend on how much is under way at once, and with it a number that grows with every change: where the right table has
-several partitions, a response that an earlier change brought about may come after that of a later one, and is dropped.
+several partitions, a change that names another row than the one before may overtake it; the response to the earlier one
+then comes after that to the later one, and is dropped.
 
 What one record does is done before any response to it comes. So where it changes a row of the left table twice, or a
 row of the left table and the row of the right table that this one named, the responses to the older left value are
@@ -67,6 +68,11 @@ SUPERSEDED = -2
 """In place of its number, for a change that the same record replaces by another one: its response comes too late."""
 
 
+def numbers_of(serial: IntArray, overtakes: BoolArray | bool) -> IntArray:
+    """The numbers of changes, which grow with them; odd for those that may overtake an earlier one of the same key."""
+    return 2 * serial + overtakes
+
+
 class Subscriptions(NamedTuple):
     """What subscriptions say: what to do, the left side's key, and its value, packed with the number of the change."""
 
@@ -117,6 +123,8 @@ class Subscribe(Operator):
         new, fine = self._extracted(batch, batch.value)
         old, was_fine = self._extracted(batch, batch.old)
         kept = np.flatnonzero(fine & was_fine)
+        if len(kept) < len(batch):
+            self._context.overtaking.add(self._node)
         batch, new, old = batch.take(kept), new.take(pa.array(kept)), old.take(pa.array(kept))
         return self._subscriptions(batch, old, new)
 
@@ -133,8 +141,8 @@ class Subscribe(Operator):
         exists = ~missing(batch.value.encoded())
         assert batch.old is not None
         existed = ~missing(batch.old.encoded())
-        same = pc.equal(old, new).fill_null(False).to_numpy(zero_copy_only=False)
-        leaves = had & ~same
+        differs = differ(old, new)
+        leaves = had & differs
         if self._is_left:
             leaving = np.full(len(batch), DELETE)
             comes, coming = exists | existed, np.full(len(batch), RESPOND)
@@ -150,7 +158,9 @@ class Subscribe(Operator):
         instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
         keys = concat([old, new]).take(pa.array(row + second * len(batch)))
         chosen = pa.array(row)
-        value = pack(_as_bytes(self._numbers(batch)), batch.value.encoded())
+        if (existed & ~(exists & has)).any():
+            self._context.overtaking.add(self._node)  # what names nothing now may name anything later
+        value = pack(_as_bytes(self._numbers(batch, existed & differs)), batch.value.encoded())
         messages = Subscriptions(instruction, batch.key.encoded().take(chosen), value.take(chosen))
         return Batch(
             BytesColumn(keys, self._foreign_key),
@@ -160,19 +170,23 @@ class Subscribe(Operator):
             None if batch.headers is None else batch.headers.take(chosen),
         )
 
-    def _numbers(self, batch: Changes) -> IntArray:
-        numbers = self._counter.now + 1 + np.arange(len(batch))
-        changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, numbers))
+    def _numbers(self, batch: Changes, overtakes: BoolArray) -> IntArray:
+        serial = self._counter.now + 1 + np.arange(len(batch))
+        changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, serial))
         self._counter.now += len(batch)
-        return np.where(changes.superseded()[: len(batch)], SUPERSEDED, numbers)
+        superseded = changes.superseded()[: len(batch)]
+        if superseded.any():
+            self._context.overtaking.add(self._node)
+        every = self._silent is not None or self._context.more_is_waiting or self._node in self._context.overtaking
+        return np.where(superseded, SUPERSEDED, numbers_of(serial, overtakes | every))
 
     def _note(self, sent: LeftChanges) -> LeftChanges:
         """All changes of a chunk, when these are sent."""
         changes = sent
         if self._silent is not None:
             self._touched = rows = self._silent.touched(sent)
-            number = self._counter.now + np.searchsorted(sent.position, rows.position)
-            changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, number))
+            serial = self._counter.now + np.searchsorted(sent.position, rows.position)
+            changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, serial))
         self._context.left_changes[self._node] = changes
         return changes
 
@@ -328,7 +342,7 @@ class ForeignTableJoin(Operator):
         late[own] = differ(value, changes.value.take(pa.array(last)))
         again = ~late[own] & (last_numbers(number) == SUPERSEDED)
         if again.any():
-            renewed = pack(_as_bytes(changes.number[last[again]]), value.filter(pa.array(again)))
+            renewed = pack(_as_bytes(numbers_of(changes.serial[last[again]], True)), value.filter(pa.array(again)))
             source = np.arange(len(left))
             source[own[again]] = len(left) + np.arange(len(renewed))
             left = concat([left, renewed]).take(pa.array(source))
@@ -338,8 +352,9 @@ class ForeignTableJoin(Operator):
 class Respond(Operator):
     """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
-    Responses to earlier changes of a row than that of the last response are dropped. For that the number of each row's
-    last response is remembered: until the commit, and in the store while anything may come later.
+    Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
+    For that the numbers of responses to changes that may overtake others are remembered: until the commit, and in the
+    store while anything may come later.
     """
 
     def __init__(
@@ -348,6 +363,7 @@ class Respond(Operator):
         self._context = context
         self._store = store
         self._here = KeyValueStore(store.name, in_memory=True)
+        self._remembers = False
         self._is_empty: bool | None = None
         """Whether nothing is in the store; None before the first look in a commit."""
         self._joiner = joiner
@@ -371,19 +387,21 @@ class Respond(Operator):
 
     def _late(self, batch: Batch, number: IntArray) -> BoolArray:
         """Which responses come too late."""
+        late: BoolArray = number == SUPERSEDED
+        overtakes = (number & 1).astype(np.bool_)
+        if not overtakes.any() and not self._remembers and self._has_nothing_stored():
+            return late
+        self._remembers = True
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
-        located = self._here.locate(keys)
-        last = located.get().timestamps
+        last = self._here.get(keys).timestamps
         if not self._has_nothing_stored():
             last = np.maximum(last, self._store.get(keys).timestamps)
-        ordered, before = number[groups.order], last[groups.group]
-        highest = np.maximum(ordered, before)
-        rises = (ordered[1:] >= ordered[:-1]) | groups.is_first()[1:]
-        if not rises.all():
-            highest = groups.running_max(highest)
-        self._here.put(located, _numbered(highest[groups.ends]))
-        late: BoolArray = groups.unsort(highest) > number
+        ordered = np.where(overtakes, number, -1)[groups.order]
+        highest = groups.running_max(np.maximum(ordered, last[groups.group]))
+        late |= groups.unsort(highest) > number
+        raised = np.flatnonzero(highest[groups.ends] > last)
+        self._here.put(self._here.locate(keys.take(raised)), _numbered(highest[groups.ends][raised]))
         return late
 
     def flush(self) -> None:
@@ -392,6 +410,7 @@ class Respond(Operator):
         elif (last := self._here.changes()) is not None:
             self._store.put(self._store.locate(last.keys), last.values)
         self._here = KeyValueStore(self._store.name, in_memory=True)
+        self._remembers = False
         self._is_empty = None
 
     def _forget(self) -> None:

@@ -18,7 +18,7 @@ class LeftChanges(NamedTuple):
     key: Binary
     value: Binary
     position: IntArray
-    number: IntArray
+    serial: IntArray
     """Grows with every change that is sent."""
 
     @classmethod
@@ -49,7 +49,7 @@ class LeftChanges(NamedTuple):
             concat([self.key, more.key]),
             concat([self.value, more.value]),
             np.concatenate([self.position, more.position]),
-            np.concatenate([self.number, more.number]),
+            np.concatenate([self.serial, more.serial]),
         )
 
     @staticmethod
