@@ -32,7 +32,7 @@ def test_without_anything_given_there_are_defaults():
         chunk_records=32_768,
         on_error="fail",
         output_partitions=0,
-        hot_max_bytes=64 * MIB,
+        hot_max_bytes=128 * MIB,
         flush_rows=200_000,
         flush_commits=50,
         snapshot_commits=200,

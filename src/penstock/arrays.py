@@ -83,6 +83,33 @@ def without_last(values: Binary, count: int) -> Binary:
     return pc.binary_replace_slice(values, -count, _BEYOND, b"")
 
 
+def items_at(data: NDArray[np.uint8], places: IntArray, kind: Any) -> NDArray[Any]:
+    """What bytes hold at some places, as items of a numpy type.
+
+    >>> items_at(np.array([9, 1, 2, 3], np.uint8), np.array([1, 2]), ">u2").tolist()
+    [258, 515]
+    """
+    kind = np.dtype(kind)
+    everywhere = np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, np.ascontiguousarray(data), strides=(1,))
+    return everywhere[places]
+
+
+def take(values: Binary, rows: IntArray) -> Binary:
+    """The values of some rows; themselves when these are all rows in order."""
+    return values if is_all(rows, len(values)) else values.take(pa.array(rows))
+
+
+def is_all(rows: IntArray, count: int) -> bool:
+    """Whether these are all of so many rows, in order.
+
+    >>> is_all(np.array([0, 1, 2]), 3), is_all(np.array([0, 2, 1]), 3), is_all(np.array([0, 1]), 3)
+    (True, False, False)
+    """
+    if len(rows) != count or not count:
+        return len(rows) == count
+    return bool(rows[0] == 0 and rows[-1] == count - 1 and (rows[1:] > rows[:-1]).all())
+
+
 def first_numbers(values: Binary) -> IntArray:
     """The first 8 bytes of values as numbers, big endian.
 
@@ -90,8 +117,7 @@ def first_numbers(values: Binary) -> IntArray:
     [7]
     """
     where = spans(values)
-    places = where.start[:, None] + np.arange(8)
-    return np.ascontiguousarray(where.data[places]).view(">i8").ravel().astype(np.int64)
+    return items_at(where.data, where.start, ">i8").astype(np.int64)
 
 
 def last_numbers(values: Binary) -> IntArray:
@@ -103,9 +129,8 @@ def last_numbers(values: Binary) -> IntArray:
     where = spans(values)
     missing = null_mask(values)
     present = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
-    places = (where.start + where.length - 8)[present]
     numbers = np.zeros(len(values), np.int64)
-    numbers[present] = np.ascontiguousarray(where.data[places[:, None] + np.arange(8)]).view(">i8").ravel()
+    numbers[present] = items_at(where.data, (where.start + where.length - 8)[present], ">i8")
     return numbers
 
 

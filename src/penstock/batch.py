@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, concat
+from penstock.arrays import BoolArray, IntArray, concat, is_all
 from penstock.columns import Column
 
 Order = tuple[IntArray | int, ...]
@@ -53,6 +53,8 @@ class Batch:
 
     def take(self, rows: IntArray) -> Self:
         """The rows of these numbers, in their order."""
+        if is_all(rows, len(self)):
+            return self
         return replace(
             self,
             key=self.key.take(rows),
@@ -98,7 +100,7 @@ class Changes(Batch):
 
     def take(self, rows: IntArray) -> Self:
         taken = super(Changes, self).take(rows)
-        if self.old is None and self.latest is None:
+        if taken is self or (self.old is None and self.latest is None):
             return taken
         old = None if self.old is None else self.old.take(rows)
         return replace(taken, old=old, latest=None if self.latest is None else self.latest[rows])

@@ -39,7 +39,7 @@ class StateSettings:
     delta files. Every ``snapshot_commits`` commits (at a flush) a snapshot is published and older delta files go.
     """
 
-    hot_max_bytes: int = 64 * MIB
+    hot_max_bytes: int = 128 * MIB
     flush_rows: int = 200_000
     flush_commits: int = 50
     snapshot_commits: int = 200

@@ -65,7 +65,7 @@ def test_the_table_is_right_when_all_is_done(method: str, commits: str, digits: 
     )
     storage = LocalStorage(tmp_path / "checkpoint")
     application = LocalApplication(builder.build(), "join", settings, log, storage, tmp_path / "state")
-    given: dict[str, dict[str, str | None]] = {"orders": {}, "customers": {}}
+    tables: dict[str, dict[str, str | None]] = {"orders": {}, "customers": {}}
     for commit in range(6):
         for topic in ("orders", "customers"):
             rows = [
@@ -75,13 +75,13 @@ def test_the_table_is_right_when_all_is_done(method: str, commits: str, digits: 
                 )
                 for _ in range(24)
             ]
-            given[topic].update(rows)
+            tables[topic].update(rows)
             write(log, topic, rows, f"commit-{commit}")
         application.run_until()
         expected = {
-            key: f"{order} {given['customers'].get(order[0])}"
-            for key, order in given["orders"].items()
-            if order is not None and (method == "left_join" or given["customers"].get(order[0]) is not None)
+            key: f"{order} {tables['customers'].get(order[0])}"
+            for key, order in tables["orders"].items()
+            if order is not None and (method == "left_join" or tables["customers"].get(order[0]) is not None)
         }
         assert read(log, "out") == expected
     application.close()

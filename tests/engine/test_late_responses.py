@@ -90,7 +90,7 @@ def test_the_response_to_an_earlier_change_that_comes_last_is_dropped(tmp_path: 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_what_comes_some_commits_later_is_dropped_too_and_then_nothing_is_remembered(tmp_path: Path, crashes: bool):
     world = World(tmp_path, IN_SMALL_COMMITS)
-    world.order(*((f"{i}", "ed: tea") for i in range(7)), ("o", "ed: tea"), ("o", "cy: tea"))
+    world.order(*((f"{i}", "ed: tea") for i in range(8)), ("o", "ed: tea"), ("o", "cy: tea"))
     step, remembered = world.application.coordinator.step, []
     while step(world.application.coordinator.end_offsets()):
         remembered.append(world.remembered())
@@ -100,7 +100,7 @@ def test_what_comes_some_commits_later_is_dropped_too_and_then_nothing_is_rememb
     assert len(remembered) > 2
     assert remembered[-2] == 1
     assert world.late() == 1
-    assert world.rows("joined") == [*((f"{i}", "ed: tea Rome") for i in range(7)), ("o", "cy: tea Oslo")]
+    assert world.rows("joined") == [*((f"{i}", "ed: tea Rome") for i in range(8)), ("o", "cy: tea Oslo")]
     world.order(("o", "cy: rum"))
     world.application.run_until()
     assert world.output()[-1] == ("o", "cy: rum Oslo")

@@ -237,6 +237,7 @@ class KGroupedTable:
                 filter_name=None,
                 key=self._key,
                 value=self._value,
+                carries_changes=True,
             )
         graph.add(self._repartition)
         node = nodes.TableAggregate(

@@ -196,5 +196,6 @@ def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *pare
             key=key,
             value=BYTES,
             keeps_null_keys=True,
+            carries_changes=True,
         )
     )

@@ -14,23 +14,11 @@ dropped, as in Kafka Streams. So are responses to rows that were changed in sile
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.arrays import (
-    Binary,
-    BoolArray,
-    IntArray,
-    concat,
-    fixed_binary,
-    last_numbers,
-    spans,
-    without_first,
-)
-from penstock.batch import Batch, Changes, take_order
+from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, take
+from penstock.batch import Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
@@ -40,55 +28,30 @@ from penstock.ops.joiner import Joiner
 from penstock.ops.left_changes import LeftChanges, differ, missing
 from penstock.ops.lookup import UNKNOWN, Lookup, values_as_of
 from penstock.ops.silent_table import SilentTable, Touched
+from penstock.ops.subscriptions import (
+    DELETE,
+    DELETE_AND_RESPOND,
+    FORGET,
+    RESPOND,
+    RESPOND_IF_FOUND,
+    SUPERSEDED,
+    instructed,
+    instructions_of,
+    numbered,
+    numbers_of,
+    overtaking,
+    parts_of,
+)
 from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
 from penstock.ops.written import Written
 from penstock.serdes import BYTES, Serde
-from penstock.serdes.pair import pack, unpack
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
 from penstock.state.rows import Keys, Values
 
-DELETE = 0
-"""Forget the subscription, and send nothing."""
-DELETE_AND_RESPOND = 1
-"""Forget the subscription, and send that there is nothing."""
-RESPOND = 2
-"""Subscribe, and send what there is, or that there is nothing."""
-RESPOND_IF_FOUND = 3
-"""Subscribe, and send what there is."""
-FORGET = 4
-"""If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
-
-
 LATE_RESPONSE = "late-response"
 """The reason of drops of responses to a left value that is not the latest."""
-
-SUPERSEDED = -2
-"""In place of its number, for a change that the same record replaces by another one: its response comes too late."""
-
-
-def numbers_of(serial: IntArray, overtakes: BoolArray | bool) -> IntArray:
-    """The numbers of changes, which grow with them; odd for those that may overtake an earlier one of the same key."""
-    return 2 * serial + overtakes
-
-
-class Subscriptions(NamedTuple):
-    """What subscriptions say: what to do, the left side's key, and its value, packed with the number of the change."""
-
-    instruction: IntArray
-    key: Binary
-    value: Binary
-
-    def packed(self) -> Binary:
-        head = fixed_binary(self.instruction.astype(np.uint8).reshape(-1, 1))
-        return pc.binary_join_element_wise(head, pack(self.key, self.value), b"")
-
-
-def subscriptions_of(data: Binary) -> Subscriptions:
-    """The reverse of ``packed``."""
-    where = spans(data)
-    return Subscriptions(where.data[where.start].astype(np.int64), *unpack(without_first(data, 1)))
 
 
 class Subscribe(Operator):
@@ -115,7 +78,7 @@ class Subscribe(Operator):
         self._is_left = is_left
         self._is_versioned = is_versioned
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch) -> Changes:
         assert isinstance(batch, Changes)
         assert batch.old is not None
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
@@ -125,18 +88,21 @@ class Subscribe(Operator):
         kept = np.flatnonzero(fine & was_fine)
         if len(kept) < len(batch):
             self._context.overtaking.add(self._node)
-        batch, new, old = batch.take(kept), new.take(pa.array(kept)), old.take(pa.array(kept))
+        batch, new, old = batch.take(kept), take(new, kept), take(old, kept)
         return self._subscriptions(batch, old, new)
 
     def _extracted(self, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
         """The foreign keys of some values, null where there is none; and for which the function did not fail."""
         present, part = present_rows(batch, values)
         kept, found = self._caller.column(part, self._foreign_key)
+        fine = did_not_fail(batch, present, kept)
+        if len(kept) == len(batch):
+            return found.encoded(), fine
         places = np.full(len(batch), -1, np.int64)
         places[row_numbers_of(kept)] = np.arange(len(kept))
-        return found.encoded().take(pa.array(places, mask=places < 0)), did_not_fail(batch, present, kept)
+        return found.encoded().take(pa.array(places, mask=places < 0)), fine
 
-    def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Batch:
+    def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Changes:
         had, has = ~missing(old), ~missing(new)
         exists = ~missing(batch.value.encoded())
         assert batch.old is not None
@@ -156,18 +122,23 @@ class Subscribe(Operator):
         in_order = np.lexsort((second, row))
         row, second = row[in_order], second[in_order]
         instruction = np.concatenate([leaving[gone], coming[there]])[in_order]
-        keys = concat([old, new]).take(pa.array(row + second * len(batch)))
-        chosen = pa.array(row)
+        keys = take(new, row) if not len(gone) else concat([old, new]).take(pa.array(row + second * len(batch)))
         if (existed & ~(exists & has)).any():
             self._context.overtaking.add(self._node)  # what names nothing now may name anything later
-        value = pack(_as_bytes(self._numbers(batch, existed & differs)), batch.value.encoded())
-        messages = Subscriptions(instruction, batch.key.encoded().take(chosen), value.take(chosen))
-        return Batch(
-            BytesColumn(keys, self._foreign_key),
-            BytesColumn(messages.packed(), BYTES),
-            batch.timestamp[row],
-            (*take_order(batch.order, row), second),
-            None if batch.headers is None else batch.headers.take(chosen),
+        left = numbered(self._numbers(batch, existed & differs), batch.value.encoded())
+        return self._sent(keys, instruction, batch.take(row), take(left, row), second)
+
+    def _sent(
+        self, foreign: Binary, instruction: IntArray, rows: Batch, left: Binary, second: IntArray | int
+    ) -> Changes:
+        """Subscriptions of rows of the left table."""
+        return Changes(
+            BytesColumn(foreign, self._foreign_key),
+            BytesColumn(left, BYTES),
+            rows.timestamp,
+            (*rows.order, second),
+            rows.headers,
+            old=BytesColumn(instructed(instruction, rows.key.encoded()), BYTES),
         )
 
     def _numbers(self, batch: Changes, overtakes: BoolArray) -> IntArray:
@@ -190,21 +161,17 @@ class Subscribe(Operator):
         self._context.left_changes[self._node] = changes
         return changes
 
-    def unasked(self) -> Batch | None:
+    def unasked(self) -> Changes | None:
         if self._silent is None:
             return None
         if self._touched is None:
             self._note(LeftChanges.none())
         assert self._touched is not None
         rows, self._touched = self._touched.changed(), None
-        timestamp = np.full(len(rows.position), UNKNOWN)
-        before = Batch(rows.key, rows.before, timestamp, (rows.position,))
+        before = Batch(rows.key, rows.before, np.full(len(rows.position), UNKNOWN), (rows.position,))
         foreign, _ = self._extracted(before, rows.before)
-        value = pack(_as_bytes(np.full(len(before), SUPERSEDED)), rows.before.encoded())
-        messages = Subscriptions(np.full(len(before), FORGET), rows.key.encoded(), value)
-        packed = BytesColumn(messages.packed(), BYTES)
-        keys = BytesColumn(foreign, self._foreign_key)
-        return Batch(keys, packed, timestamp, (rows.position, -1)).keep(~missing(foreign))
+        left = numbered(np.full(len(before), SUPERSEDED), rows.before.encoded())
+        return self._sent(foreign, np.full(len(before), FORGET), before, left, -1).keep(~missing(foreign))
 
 
 class Receive(Operator):
@@ -215,22 +182,24 @@ class Receive(Operator):
         self._store = store
 
     def step(self, batch: Batch) -> Batch:
-        rows = np.flatnonzero(~missing(batch.key.encoded()))
-        if rows.size:
-            self._remember(batch.take(rows))
+        assert isinstance(batch, Changes)
+        named = batch.keep(~missing(batch.key.encoded()))
+        if len(named):
+            self._remember(named)
         return batch
 
-    def _remember(self, batch: Batch) -> None:
-        said = subscriptions_of(batch.value.encoded())
-        keys, codes = group_keys(combined_keys(batch.key.encoded(), said.key))
+    def _remember(self, batch: Changes) -> None:
+        assert batch.old is not None
+        instruction, left_key = instructions_of(batch.old.encoded())
+        keys, codes = group_keys(combined_keys(batch.key.encoded(), left_key))
         groups = Groups.by_number(codes)
         located = self._store.locate(keys)
         before = located.get()
-        stays = pa.array(_stays(groups, said.instruction, ~missing(before.data)))
-        values = Values(pc.if_else(stays, said.value, pa.scalar(None, pa.binary())), batch.timestamp)
+        stays = _stays(groups, instruction, ~missing(before.data))
+        values = Values(batch.value.where(stays).encoded(), batch.timestamp)
         self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         last = groups.last_rows
-        self._store.put(located, Values(values.data.take(pa.array(last)), batch.timestamp[last]))
+        self._store.put(located, Values(take(values.data, last), batch.timestamp[last]))
 
 
 def _stays(groups: Groups, instruction: IntArray, before: BoolArray) -> BoolArray:
@@ -253,30 +222,25 @@ class SubscriptionJoin(Operator):
         self._left_key = left_key
 
     def step(self, batch: Batch) -> Batch:
-        absent = missing(batch.key.encoded())
-        known = self._right.find(batch.keep(~absent))
-        nothing = batch.keep(absent)
-        rows = np.concatenate([np.flatnonzero(~absent)[: len(known.batch)], np.flatnonzero(absent)])
-        found = concat([known.value.encoded(), pa.nulls(len(nothing), pa.binary())])
-        times = np.concatenate([np.maximum(known.batch.timestamp, known.timestamp), nothing.timestamp])
-        values = concat([known.batch.value.encoded(), nothing.value.encoded()])
-        order = tuple(
-            one if isinstance(one, int) else np.concatenate([one, other])
-            for one, other in zip(known.batch.order, nothing.order, strict=True)
-        )
-        in_order = np.argsort(rows, kind="stable") if absent.any() else np.arange(len(rows))
-        said = subscriptions_of(values.take(pa.array(in_order)))
-        found = found.take(pa.array(in_order))
-        answers = said.instruction >= DELETE_AND_RESPOND
-        answers &= ((said.instruction != RESPOND_IF_FOUND) | ~missing(found)) & (said.instruction != FORGET)
-        foreign = pc.if_else(pa.array(said.instruction >= RESPOND), found, pa.scalar(None, pa.binary()))
-        response = Batch(
-            BytesColumn(said.key, self._left_key),
-            BytesColumn(pack(said.value, foreign), BYTES),
-            times[in_order],
-            take_order(order, in_order),
-        )
-        return response.keep(answers)
+        assert isinstance(batch, Changes)
+        names_nothing = missing(batch.key.encoded())
+        known = self._right.find(batch.keep(~names_nothing))
+        assert isinstance(known.batch, Changes)
+        times = np.maximum(known.batch.timestamp, known.timestamp)
+        answers = self._answers(known.batch, known.value, times)
+        if not names_nothing.any():
+            return answers
+        rest = batch.keep(names_nothing)
+        return merge([answers, self._answers(rest, null_column(len(rest)), rest.timestamp)])
+
+    def _answers(self, batch: Changes, found: Column, times: IntArray) -> Changes:
+        assert batch.old is not None
+        instruction, left_key = instructions_of(batch.old.encoded())
+        answers = instruction >= DELETE_AND_RESPOND
+        answers &= ((instruction != RESPOND_IF_FOUND) | ~missing(found.encoded())) & (instruction != FORGET)
+        right = BytesColumn(found.encoded(), BYTES).where(instruction >= RESPOND)
+        key = BytesColumn(left_key, self._left_key)
+        return Changes(key, right, times, batch.order, old=batch.value).keep(answers)
 
 
 class ForeignTableJoin(Operator):
@@ -311,20 +275,25 @@ class ForeignTableJoin(Operator):
         row = np.repeat(np.arange(len(batch)), counts[codes])
         number = np.arange(len(row)) - np.repeat(np.cumsum(counts[codes]) - counts[codes], counts[codes])
         subscriber = begin[codes[row]] + number
-        asked = Batch(null_column(len(batch)), batch.value, batch.timestamp, batch.order, batch.headers).take(row)
+        right = BytesColumn(batch.value.encoded(), BYTES)
+        asked = Batch(null_column(len(batch)), right, batch.timestamp, batch.order, batch.headers).take(row)
         left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
-        there, key = ~missing(left), found.left.take(pa.array(subscriber))
+        there = ~missing(left)
+        if not there.all():
+            chosen = np.flatnonzero(there)
+            asked, left = asked.take(chosen), take(left, chosen)
+            subscriber, number = subscriber[chosen], number[chosen]
+        key = found.left.take(pa.array(subscriber))
         left, late = self._as_changed(key, left, asked.position)
-        late &= there
         self._context.drop(self._node, asked.position[late], LATE_RESPONSE)
-        response = Batch(
+        return Changes(
             BytesColumn(key, self._left_key),
-            BytesColumn(pack(left, asked.value.encoded()), BYTES),
+            asked.value,
             asked.timestamp,
             (*asked.order, number),
             asked.headers,
-        )
-        return response.keep(there & ~late)
+            old=BytesColumn(left, BYTES),
+        ).keep(~late)
 
     def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
         """The values that responses carry, and which of these the record that causes the response has replaced.
@@ -338,11 +307,11 @@ class ForeignTableJoin(Operator):
         last = changes.last(key, position)
         own = np.flatnonzero(last >= 0)
         last = last[own]
-        number, value = unpack(left.take(pa.array(own)))
+        number, value = parts_of(left.take(pa.array(own)))
         late[own] = differ(value, changes.value.take(pa.array(last)))
-        again = ~late[own] & (last_numbers(number) == SUPERSEDED)
+        again = ~late[own] & (number < 0)
         if again.any():
-            renewed = pack(_as_bytes(numbers_of(changes.serial[last[again]], True)), value.filter(pa.array(again)))
+            renewed = numbered(numbers_of(changes.serial[last[again]], True), value.filter(pa.array(again)))
             source = np.arange(len(left))
             source[own[again]] = len(left) + np.arange(len(renewed))
             left = concat([left, renewed]).take(pa.array(source))
@@ -372,23 +341,25 @@ class Respond(Operator):
         self._is_left = is_left
 
     def step(self, batch: Batch) -> Batch:
-        carried, right = unpack(batch.value.encoded())
-        number, left = unpack(carried)
-        late = self._late(batch, last_numbers(number))
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        number, left = parts_of(batch.old.encoded())
+        late = self._late(batch, number)
         if late.any():
             self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
             kept = np.flatnonzero(~late)
-            batch, left, right = batch.take(kept), left.take(pa.array(kept)), right.take(pa.array(kept))
+            batch, left = batch.take(kept), take(left, kept)
+        right = batch.value.encoded()
         has_result = ~missing(left) if self._is_left else ~(missing(right) | missing(left))
         value, fine = self._joiner.join_where(
             has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
         )
-        return batch.with_value(value).keep(fine)
+        return batch.as_stream().with_value(value).keep(fine)
 
     def _late(self, batch: Batch, number: IntArray) -> BoolArray:
         """Which responses come too late."""
-        late: BoolArray = number == SUPERSEDED
-        overtakes = (number & 1).astype(np.bool_)
+        late: BoolArray = number < 0
+        overtakes = overtaking(number)
         if not overtakes.any() and not self._remembers and self._has_nothing_stored():
             return late
         self._remembers = True
@@ -423,10 +394,6 @@ class Respond(Operator):
         if self._is_empty is None:
             self._is_empty = next(iter(self._store.rows()), None) is None
         return self._is_empty
-
-
-def _as_bytes(numbers: IntArray) -> Binary:
-    return fixed_binary(numbers.astype(">i8"))
 
 
 def _numbered(numbers: IntArray) -> Values:

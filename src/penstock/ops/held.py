@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, fixed_binary, null_mask, nulls, slices, spans
+from penstock.arrays import Binary, IntArray, concat, fixed_binary, items_at, null_mask, nulls, slices, spans
 from penstock.batch import HEADERS
 
 _NULL = -1
@@ -68,8 +68,7 @@ class Updates(NamedTuple):
 def unpack(packed: Binary) -> Updates:
     """The reverse of ``pack``; no value may be null."""
     where = spans(packed)
-    places = where.start[:, None] + np.arange(_HEAD)
-    head = np.ascontiguousarray(where.data[places]).view("<i4")
+    head = items_at(where.data, where.start, ("<i4", 7))
     seen = np.ascontiguousarray(head[:, 5:]).view("<i8").ravel().astype(np.int64)
     head = head.astype(np.int64)
     start, parts = where.start + _HEAD, []

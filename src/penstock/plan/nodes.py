@@ -189,11 +189,8 @@ class Repartition(Node):
     value: Serde
     partitions: int | None = None
     keeps_null_keys: bool = False
-
-    @property
-    def carries_changes(self) -> bool:
-        """Whether what goes through it are changes of a table."""
-        return self.filter_name is None and not self.keeps_null_keys
+    carries_changes: bool = False
+    """Whether what goes through it are changes of a table, with the values before."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, fixed_binary, spans
+from penstock.arrays import Binary, BoolArray, fixed_binary, items_at, spans
 from penstock.errors import SerdeError
 from penstock.serdes.base import Serde
 
@@ -65,7 +65,7 @@ def pack(first: Binary, second: Binary) -> Binary:
 def unpack(data: Binary) -> tuple[Binary, Binary]:
     """The parts of pairs, none of which is null."""
     where = spans(data)
-    heads = np.ascontiguousarray(where.data[where.start[:, None] + np.arange(_SIZE)]).view(_HEAD).ravel()
+    heads = items_at(where.data, where.start, _HEAD)
     begin = where.start + _SIZE
     middle = begin + np.maximum(heads["length"], 0)
     bounds = np.append(np.stack([where.start, begin, middle], axis=1).ravel(), where.start[-1:] + where.length[-1:])

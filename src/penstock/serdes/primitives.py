@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, fixed_binary, null_mask, spans
+from penstock.arrays import Binary, fixed_binary, items_at, null_mask, spans
 from penstock.errors import SerdeError
 from penstock.serdes.base import Serde
 
@@ -116,8 +116,7 @@ class NumberSerde(Serde):
         if wrong.size:
             self.decode(data[int(wrong[0])].as_py())
         numbers = np.zeros(len(data), self.native)
-        chosen = where.data[where.start[present][:, None] + np.arange(8)]
-        numbers[present] = np.ascontiguousarray(chosen).view(self.wire).ravel()
+        numbers[present] = items_at(where.data, where.start[present], self.wire)
         return numbers, None if missing is None else ~missing
 
     def decode_all(self, data: Binary) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, spans, without_first
+from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, items_at, spans, without_first
 from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
@@ -314,8 +314,7 @@ def unpack_all(packed: Binary) -> Values:
     present = np.flatnonzero(packed.is_valid().to_numpy(zero_copy_only=False))
     where = spans(packed)
     timestamps = np.full(len(packed), -1, np.int64)
-    stamps = where.data[where.start[present][:, None] + np.arange(8)]
-    timestamps[present] = np.ascontiguousarray(stamps).view(">i8").ravel()
+    timestamps[present] = items_at(where.data, where.start[present], ">i8")
     return Values(without_first(packed, 8), timestamps)
 
 

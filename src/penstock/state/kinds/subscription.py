@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, fixed_binary, hash64, spans
+from penstock.arrays import Binary, IntArray, fixed_binary, hash64, items_at, spans
 from penstock.state.database import Database
 from penstock.state.group_index import GroupIndex
 from penstock.state.kinds.key_value import KeyValueStore
@@ -103,7 +103,7 @@ def combined_keys(foreign: Binary, left: Binary) -> Binary:
 def split_keys(keys: Binary) -> tuple[Binary, Binary]:
     """The foreign keys and the left keys of combined keys."""
     where = spans(keys)
-    lengths = np.ascontiguousarray(where.data[where.start[:, None] + np.arange(_LENGTH)]).view(">i4").ravel()
+    lengths = items_at(where.data, where.start, ">i4")
     begin = where.start + _LENGTH
     end = where.start + where.length
     bounds = np.append(np.stack([where.start, begin, begin + lengths], axis=1).ravel(), end[-1:])
