@@ -141,13 +141,25 @@ def slices(data: NDArray[np.uint8], start: IntArray, length: IntArray, valid: Bo
     >>> slices(data, np.array([6, 0]), np.array([5, 3])).to_pylist()
     [b'three', b'one']
     """
-    offsets = np.zeros(len(start) + 1, np.int64)
-    np.cumsum(length, out=offsets[1:])
-    total = int(offsets[-1])
-    taken = data[np.repeat(start - offsets[:-1], length) + np.arange(total)]
+    offsets = offsets_of(length)
+    taken = data[np.repeat(start - offsets[:-1], length) + np.arange(int(offsets[-1]))]
+    return cut(taken, offsets, valid)
+
+
+def cut(data: NDArray[np.uint8], offsets: IntArray, valid: BoolArray | None = None) -> Binary:
+    """Bytes cut into a binary array at these offsets; null where not ``valid``."""
     validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
-    buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(start), buffers)
+    buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def offsets_of(lengths: IntArray) -> IntArray:
+    """Where parts of these lengths begin when they lie one behind the other, and where the last one ends.
+
+    >>> offsets_of(np.array([3, 0, 2])).tolist()
+    [0, 3, 3, 5]
+    """
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def first_least(numbers: IntArray, low: IntArray, high: IntArray) -> IntArray:

@@ -236,6 +236,17 @@ class WindowedColumn(Column):
         return WindowedColumn(key, start, np.concatenate([column.end for column in every]), self.serde)
 
 
+def windows_of(keys: Column) -> tuple[IntArray, IntArray]:
+    """The starts and ends of the windows of windowed keys."""
+    if isinstance(keys, WindowedColumn):
+        return keys.start, keys.end
+    if isinstance(keys.serde, WindowedSerde):
+        return keys.serde.windows(keys.encoded())
+    windows = keys.decoded()  # of a user's type
+    start, end = (np.array([getattr(window, side) for window in windows], np.int64) for side in ("start", "end"))
+    return start, end
+
+
 def pick(values: list[Any], rows: IntArray) -> list[Any]:
     """The values with these numbers, in their order."""
     if len(rows) < 2:

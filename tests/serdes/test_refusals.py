@@ -12,7 +12,7 @@ import pytest
 
 from penstock import Windowed
 from penstock.errors import ConfigError, SerdeError
-from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, TimeWindowedSerde, from_name, of
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, SessionWindowedSerde, TimeWindowedSerde, from_name, of
 
 WINDOWED = TimeWindowedSerde(STR, 10)
 
@@ -118,6 +118,14 @@ def test_numbers_of_wrong_lengths_are_found_also_where_their_bytes_add_up(serde:
 def test_a_columnar_function_gets_no_garbage_for_bytes_that_are_too_short(serde: Serde):
     with pytest.raises(SerdeError, match="8 bytes, got 3: b'abc'"):
         serde.arrow(BYTES.encode_all([b"12345678", None, b"abc", b"123456789"]))
+
+
+def test_windows_of_bytes_that_are_too_short_are_no_garbage_either():
+    serde = SessionWindowedSerde(STR)
+    data = BYTES.encode_all([serde.encode(Windowed("a", 5, 9)), None])
+    assert [part[0] for part in serde.windows(data)] == [5, 9]
+    with pytest.raises(SerdeError, match="at least 16 bytes, got 15"):
+        serde.windows(BYTES.encode_all([b"x" * 16, b"123456789012345"]))
 
 
 @pytest.mark.parametrize("type_", [5, "str", bytes | str, JSON.encode])

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, fixed_binary, items_at, null_mask, nulls, slices, spans
+from penstock.arrays import (
+    Binary,
+    IntArray,
+    concat,
+    cut,
+    fixed_binary,
+    items_at,
+    null_mask,
+    nulls,
+    offsets_of,
+    slices,
+    spans,
+)
 from penstock.batch import HEADERS
 
 _NULL = -1
 _HEAD = 28
+_COUNT, _LENGTHS = 4, 8
 
 
 class Updates(NamedTuple):
@@ -86,13 +98,43 @@ def no_updates() -> Updates:
 
 
 def _pack_headers(headers: Any, count: int) -> Binary:
+    """For each record the number of its headers, the lengths of their keys and values, then these; null for none."""
     if headers is None:
         return nulls(count)
-    rows = [None if row is None else msgspec.msgpack.encode(row) for row in headers.to_pylist()]
-    return pa.array(rows, pa.binary())
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
+    every = pc.list_flatten(headers)
+    key, value = pc.struct_field(every, "key").cast(pa.binary()), pc.struct_field(every, "value")
+    missing = null_mask(value)
+    lengths = np.stack([spans(key).length, spans(value).length], axis=1)
+    sizes, ends = offsets_of(lengths.sum(axis=1)), offsets_of(counts)
+    if missing is not None:
+        lengths[missing, 1] = _NULL
+    both = spans(pc.binary_join_element_wise(key, value.fill_null(b""), b""))
+    packed = pc.binary_join_element_wise(
+        fixed_binary(counts.astype("<i4")),
+        cut(lengths.astype("<i4").view(np.uint8).ravel(), ends * _LENGTHS),
+        cut(both.data[int(both.start[0]) :] if len(every) else both.data, sizes[ends]),
+        b"",
+    )
+    return pc.if_else(headers.is_valid(), packed, pa.scalar(None, pa.binary()))
 
 
 def _unpack_headers(packed: Binary) -> Any:
+    """The reverse of ``_pack_headers``."""
     if packed.null_count == len(packed):
         return None
-    return pa.array([None if row is None else msgspec.msgpack.decode(row) for row in packed.to_pylist()], HEADERS)
+    where, missing = spans(packed), null_mask(packed)
+    rows = np.arange(len(packed)) if missing is None else np.flatnonzero(~missing)
+    counts = np.zeros(len(packed), np.int64)
+    counts[rows] = items_at(where.data, where.start[rows], "<i4")
+    ends = offsets_of(counts)
+    owner = np.repeat(np.arange(len(packed)), counts)
+    within = np.arange(len(owner)) - ends[owner]
+    lengths = items_at(where.data, where.start[owner] + _COUNT + within * _LENGTHS, ("<i4", 2)).astype(np.int64)
+    key_length, value_length = lengths[:, 0], np.maximum(lengths[:, 1], 0)
+    sizes = offsets_of(key_length + value_length)
+    start = (where.start + _COUNT + counts * _LENGTHS)[owner] + sizes[:-1] - sizes[ends[owner]]
+    key = slices(where.data, start, key_length).cast(pa.string())
+    value = slices(where.data, start + key_length, value_length, lengths[:, 1] >= 0)
+    bounds = pa.array(ends, pa.int32(), mask=None if missing is None else np.append(missing, False))
+    return pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays([key, value], ["key", "value"]))

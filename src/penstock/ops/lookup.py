@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, last_numbers, without_last
 from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column, WindowedColumn
+from penstock.columns import BytesColumn, Column, windows_of
 from penstock.ops.context import Context
 from penstock.ops.groups import group_keys
 from penstock.ops.suppress import HELD, held_before
@@ -153,14 +153,12 @@ class SessionLookup(Lookup):
 
     def find(self, batch: Batch) -> Found:
         keys, codes = group_keys(batch.key.encoded())
-        sessions = [_session(key) for key in keys.data.to_pylist()]
-        data = pa.array([self._store.look_up_session(*session) for session in sessions], pa.binary())
-        ends = np.array([end for _, _, end in sessions], np.int64)
-        values = values_as_of(self._context, self._store.name, Values(data, ends), keys, codes, batch)
+        current = self._store.look_up_sessions(keys.data)
+        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
         values = without_marks(values, self._value)
         written = self._context.written.get(self._store.name)
         now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
-        is_kept = ends[codes] > now - self._store.retention
+        is_kept = current.timestamps[codes] > now - self._store.retention
         value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
         return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
 
@@ -173,11 +171,6 @@ def without_marks(values: Values, serde: Serde) -> Values:
 def unmarked(serde: Serde) -> Serde:
     """The type of values without marks for nulls."""
     return serde.inner if isinstance(serde, NullableSerde) else serde
-
-
-def _session(key: bytes) -> tuple[bytes, int, int]:
-    """Key, start and end of a session from the bytes of its windowed key."""
-    return key[:-16], int.from_bytes(key[-8:], "big"), int.from_bytes(key[-16:-8], "big")
 
 
 def _times(values: Values) -> IntArray:
@@ -237,7 +230,9 @@ class SuppressLookup(Lookup):
     def find(self, batch: Batch) -> Found:
         found = self._above.find(batch)
         keys, codes = group_keys(found.batch.key.encoded())
-        times = self._ends(found.batch, codes, len(keys)) if self._until_close else np.zeros(len(keys), np.int64)
+        times = np.zeros(len(keys), np.int64)
+        if self._until_close:
+            times[codes] = windows_of(found.batch.key)[1]
         current = held_before(self._buffer, keys, times)
         prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
         held = prior.timestamps == HELD
@@ -249,13 +244,3 @@ class SuppressLookup(Lookup):
             value=every.take(np.where(held, rows + len(held), rows)),
             timestamp=np.where(held, UNKNOWN, found.timestamp),
         )
-
-    def _ends(self, batch: Batch, codes: IntArray, count: int) -> IntArray:
-        """The ends of the windows of the distinct keys."""
-        if isinstance(batch.key, WindowedColumn):
-            ends = batch.key.end
-        else:
-            ends = np.array([window.end for window in batch.key.decoded()], np.int64)
-        result = np.zeros(count, np.int64)
-        result[codes] = ends
-        return result

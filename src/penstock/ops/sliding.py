@@ -107,7 +107,8 @@ class SlidingAggregate(Operator):
         loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
         in_time = batch.timestamp + self._difference >= closed_at
         rules = self._rules(batch, np.flatnonzero(in_time), codes, closed_at, loaded)
-        if rules is not None and rules.pairs > _MOST_PAIRS and len(batch) > 1 and not self._is_looked_up:
+        is_too_much = in_time.any() if rules is None else rules.pairs > _MOST_PAIRS
+        if is_too_much and len(batch) > 1 and not self._is_looked_up:
             for half in np.array_split(np.arange(len(batch)), 2):
                 yield from self._pieces(batch.take(half), closed_at[half])
         else:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, concat, nulls, spans
 from penstock.batch import NO_RECORD, Batch, Changes, order_columns, take_order
-from penstock.columns import BytesColumn, WindowedColumn
+from penstock.columns import BytesColumn, windows_of
 from penstock.errors import BufferFullError
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
@@ -185,11 +185,7 @@ class Suppress(Operator):
         return _Work(batch, keys, codes, chunk, new, old, sizes, seen, _unpack_present(values.data))
 
     def _times(self, batch: Changes) -> IntArray:
-        if not self._until_close:
-            return batch.timestamp
-        if isinstance(batch.key, WindowedColumn):
-            return batch.key.end
-        return np.array([window.end for window in batch.key.decoded()], np.int64)
+        return windows_of(batch.key)[1] if self._until_close else batch.timestamp
 
     def _context_bytes(self, batch: Changes) -> IntArray:
         sizes = self._context.topic_bytes(batch.position) + _CONTEXT_BYTES

@@ -27,8 +27,26 @@ class WindowedSerde(Serde):
     def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
         """The bytes of windowed keys, from the keys' bytes and the windows."""
 
+    @abstractmethod
+    def windows(self, data: Binary) -> tuple[IntArray, IntArray]:
+        """The starts and ends of the windows of a column of bytes; anything goes where there is none.
+
+        Raises:
+            SerdeError: a key is too short.
+        """
+
     def routing(self, data: Binary) -> Binary:
         return without_last(data, self._suffix)
+
+    def arrow(self, data: Binary) -> Windowed:
+        """The arrays ``key``, ``start`` and ``end``."""
+        start, end = self.windows(data)
+        return Windowed(self.inner.arrow(self.routing(data)), pa.array(start), pa.array(end))
+
+    def _check_all(self, data: Binary) -> None:
+        short = np.flatnonzero(pc.less(pc.binary_length(data), self._suffix).fill_null(False))
+        if short.size:
+            self._check(data[int(short[0])].as_py())
 
     def _check(self, data: bytes) -> None:
         if len(data) < self._suffix:
@@ -68,14 +86,10 @@ class TimeWindowedSerde(WindowedSerde):
     def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
         return pc.binary_join_element_wise(keys, fixed_binary(start.astype(">i8")), b"")
 
-    def arrow(self, data: Binary) -> Windowed:
-        """The arrays ``key``, ``start`` and ``end``."""
-        short = np.flatnonzero(pc.less(pc.binary_length(data), 8).fill_null(False))
-        if short.size:
-            self.decode(data[int(short[0])].as_py())
-        starts = last_numbers(data)
-        key = self.inner.arrow(without_last(data, 8))
-        return Windowed(key, pa.array(starts), pa.array(np.minimum(starts, MAX_MS - self.size) + self.size))
+    def windows(self, data: Binary) -> tuple[IntArray, IntArray]:
+        self._check_all(data)
+        start = last_numbers(data)
+        return start, np.minimum(start, MAX_MS - self.size) + self.size
 
 
 class SessionWindowedSerde(WindowedSerde):
@@ -110,8 +124,6 @@ class SessionWindowedSerde(WindowedSerde):
         window = np.stack([end, start], axis=1).astype(">i8")
         return pc.binary_join_element_wise(keys, fixed_binary(window), b"")
 
-    def arrow(self, data: Binary) -> Windowed:
-        """The arrays ``key``, ``start`` and ``end``."""
-        ends = last_numbers(without_last(data, 8))
-        key = self.inner.arrow(without_last(data, 16))
-        return Windowed(key, pa.array(last_numbers(data)), pa.array(ends))
+    def windows(self, data: Binary) -> tuple[IntArray, IntArray]:
+        self._check_all(data)
+        return last_numbers(data), last_numbers(without_last(data, 8))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from penstock.arrays import Binary, IntArray, concat, fixed_binary, spans
+from penstock.arrays import Binary, IntArray, concat, cut, fixed_binary, items_at, slices, spans
 
 _HEADER = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 _ONE = struct.Struct(">qqi")
@@ -63,8 +61,8 @@ def pack(entries: Entries, rows: int) -> Binary:
     begin = int(where.start[0]) if len(entries) else 0
     packed = pc.binary_join_element_wise(
         fixed_binary(counts.astype(">i4")),
-        _cut(headers.view(np.uint8), ends * _HEADER.itemsize),
-        _cut(where.data[begin:], sizes[ends]),
+        cut(headers.view(np.uint8), ends * _HEADER.itemsize),
+        cut(where.data[begin:], sizes[ends]),
         b"",
     )
     return packed if counts.all() else pc.if_else(pa.array(counts > 0), packed, pa.scalar(None, pa.binary()))
@@ -78,16 +76,15 @@ def unpack(values: Binary) -> Entries:
         length = np.where(values.is_valid().to_numpy(zero_copy_only=False), length, 0)
     rows = np.flatnonzero(length)
     start = where.start[rows]
-    counts = _gather(where.data, start, _COUNT).view(">i4").ravel().astype(np.int64)
+    counts = items_at(where.data, start, ">i4").astype(np.int64)
     owner = np.repeat(np.arange(len(rows)), counts)
     within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
-    headers = _gather(where.data, start[owner] + _COUNT + within * _HEADER.itemsize, _HEADER.itemsize)
-    headers = headers.view(_HEADER).ravel()
+    headers = items_at(where.data, start[owner] + _COUNT + within * _HEADER.itemsize, _HEADER)
     sizes = headers["length"].astype(np.int64)
     before = np.cumsum(sizes) - sizes
     first_of_row = np.cumsum(counts) - counts
     offset = start[owner] + _COUNT + counts[owner] * _HEADER.itemsize + before - before[first_of_row][owner]
-    data = _pieces(where.data, offset, sizes)
+    data = slices(where.data, offset, sizes)
     return Entries(rows[owner], headers["first"].astype(np.int64), headers["second"].astype(np.int64), data)
 
 
@@ -100,21 +97,3 @@ def unpack_one(value: bytes) -> list[tuple[int, int, bytes]]:
         entries.append((first, second, value[at : at + length]))
         at += length
     return entries
-
-
-def _gather(data: NDArray[np.uint8], start: IntArray, width: int) -> NDArray[Any]:
-    """So many bytes from each place."""
-    return np.ascontiguousarray(data[start[:, None] + np.arange(width)])
-
-
-def _pieces(data: NDArray[np.uint8], start: IntArray, length: IntArray) -> Binary:
-    """The pieces of some bytes as a binary array."""
-    ends = np.cumsum(length)
-    places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - ends + length, length)
-    return _cut(data[places], np.concatenate([[0], ends]))
-
-
-def _cut(data: NDArray[np.uint8], offsets: IntArray) -> Binary:
-    """Bytes cut into a binary array at these offsets."""
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, last_numbers, nulls, without_last
+from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers, nulls, without_last
 from penstock.record import SessionKey
 from penstock.state.kinds.packed import Loaded, PackedStore
-from penstock.state.packed import Entries, unpack_one
-from penstock.state.rows import Keys
+from penstock.state.packed import Entries, unpack, unpack_one
+from penstock.state.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 
 _SESSIONS_A_SLOT = 4
@@ -72,6 +73,21 @@ class SessionStore(PackedStore):
     def times_of(self, windows: Binary) -> IntArray:
         return last_numbers(without_last(windows, 8))
 
+    def look_up_sessions(self, sessions: Binary) -> Values:
+        """The values of distinct sessions, no matter whether they can still be seen, with their ends as timestamps.
+
+        Args:
+            sessions: key, end and start of each, as ``SessionWindowedSerde`` has them.
+        """
+        ends = self.times_of(sessions)
+        rows = physical_keys(Keys(without_last(sessions, 16), self._slots(ends))).dictionary_encode()
+        keys = Keys(without_last(rows.dictionary, 8), last_numbers(rows.dictionary))
+        entries = unpack(self.look_up(keys).data)
+        numbers = fixed_binary(np.stack([entries.row, entries.first, entries.second], axis=1))
+        wanted = np.stack([rows.indices.to_numpy().astype(np.int64), ends, last_numbers(sessions)], axis=1)
+        found = pc.index_in(fixed_binary(wanted), numbers)
+        return Values(entries.data.take(found), ends)
+
     # --- a session at a time -------------------------------------------------------------------------------------
 
     def put_session(self, session: SessionKey, value: bytes | None) -> bool:
@@ -108,13 +124,6 @@ class SessionStore(PackedStore):
     def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
         """The value of one session, None when there is none."""
         return next((value for found, value in self.find_sessions(key, end, start) if found[1:] == (start, end)), None)
-
-    def look_up_session(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The same, no matter whether the session can still be seen."""
-        slots = self._slots(np.array([end]))
-        packed = self.look_up(Keys(pa.array([key], pa.binary()), slots)).data[0].as_py()
-        sessions = () if packed is None else unpack_one(packed)
-        return next((value for *bounds, value in sessions if bounds == [end, start]), None)
 
     def rows(self, reverse: bool = False) -> Iterator[SessionRow]:
         """All sessions: by segment, key, end and start; in memory by end, key and start."""
