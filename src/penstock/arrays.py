@@ -162,6 +162,22 @@ def offsets_of(lengths: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def chained(first: IntArray, following: IntArray) -> IntArray:
+    """All places that are reached from the first ones, each from the one before; a place beyond the last is an end.
+
+    >>> chained(np.array([0]), np.array([2, 1, 3, 4])).tolist()
+    [0, 2, 3]
+    """
+    count = len(following)
+    reached = np.zeros(count + 1, np.bool_)
+    reached[first] = True
+    jump = np.append(np.minimum(following, count), count)
+    while (jump[reached] < count).any():  # twice as far each time; places that are not reached may lead anywhere
+        reached[jump[reached]] = True
+        jump = jump[jump]
+    return np.flatnonzero(reached[:count])
+
+
 def first_least(numbers: IntArray, low: IntArray, high: IntArray) -> IntArray:
     """The place of the first least number in each of several ranges, their ends not included; -1 in empty ones.
 

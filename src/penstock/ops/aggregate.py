@@ -162,7 +162,7 @@ class WindowAggregate(Aggregate):
         if size == advance:
             return np.arange(len(timestamps)), timestamps - timestamps % size, np.zeros(len(timestamps), np.int64)
         first = np.maximum(timestamps - size + advance, 0) // advance * advance
-        row, within = row_numbers(((timestamps - first) // advance + 1).tolist())
+        row, within = row_numbers((timestamps - first) // advance + 1)
         return row, first[row] + within * advance, within
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:

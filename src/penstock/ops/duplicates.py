@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, chained
 from penstock.ops.groups import Groups
 from penstock.state.kinds.deduplication import NEVER, Entries
 
@@ -93,7 +93,8 @@ class _Runs:
         while len(at) > _FEW:
             is_entry[at] = True
             at = self._within(groups.group[at], self._following(at))
-        self._follow_one_by_one(at, is_entry)
+        if len(at):
+            is_entry[self._chains(at)] = True
         return is_entry
 
     def _purged(self, group: IntArray, timestamp: IntArray) -> IntArray:
@@ -110,19 +111,14 @@ class _Runs:
         """The positions that still lie in their groups."""
         return at[at <= self._groups.ends[group]]
 
-    def _follow_one_by_one(self, at: IntArray, is_entry: BoolArray) -> None:
-        """The same for a few ids, of which each may have as many entries as records: a short interval, or few ids."""
-        if not len(at):
-            return
+    def _chains(self, at: IntArray) -> IntArray:
+        """All entries from some on, of a few ids, of which each may have as many as records: a short interval, or few
+        ids."""
         groups = self._groups
         is_asked = np.zeros(len(groups), np.bool_)
         is_asked[groups.group[at]] = True
         asked = np.flatnonzero(is_asked[groups.group])
+        found = self._following(asked)
         following = np.full(self._count, self._count)
-        following[asked] = self._following(asked)
-        steps, entries = following.tolist(), []
-        for position, end in zip(at.tolist(), groups.ends[groups.group[at]].tolist(), strict=True):
-            while position <= end:
-                entries.append(position)
-                position = steps[position]
-        is_entry[entries] = True
+        following[asked] = np.where(found <= groups.ends[groups.group[asked]], found, self._count)
+        return chained(at, following)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.arrays import Binary, IntArray
+from penstock.arrays import Binary, IntArray, chained
 from penstock.ops.groups import Groups
 from penstock.state.kinds.buffer import Entries, in_order
 
@@ -152,21 +152,9 @@ def episodes_of(chunk: Chunk, until_of_held: IntArray, until_of_rows: IntArray) 
     until = until_of_rows[row]
     stop = stop_of(key, until)
     ends = groups.starts + groups.sizes
-    start = _chain(first[first < ends], np.where(stop < ends[key], stop, count))
+    start = chained(first[first < ends], np.where(stop < ends[key], stop, count))
     begun = Episodes(key[start], chunk.times[row][start], until[start], start, stop[start], row[start])
     return Episodes(*(np.concatenate(pair) for pair in zip(before, begun, strict=True)))
-
-
-def _chain(first: IntArray, following: IntArray) -> IntArray:
-    """All places that are reached from the first ones, each from the one before; a place beyond the last is an end."""
-    count = len(following)
-    reached = np.zeros(count + 1, np.bool_)
-    reached[first] = True
-    jump = np.append(np.minimum(following, count), count)
-    while (jump[reached] < count).any():  # twice as far each time; places that are not reached may lead anywhere
-        reached[jump[reached]] = True
-        jump = jump[jump]
-    return np.flatnonzero(reached[:count])
 
 
 def _fill(begin: IntArray, order: IntArray, start: IntArray, stop: IntArray, values: IntArray) -> None:

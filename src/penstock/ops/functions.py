@@ -140,7 +140,7 @@ def call_each(
     return results, failed
 
 
-def row_numbers(counts: list[int]) -> tuple[IntArray, IntArray]:
+def row_numbers(counts: list[int] | IntArray) -> tuple[IntArray, IntArray]:
     """For results that are several a row: the row of each, and its number within the row.
 
     >>> [array.tolist() for array in row_numbers([2, 0, 1])]
