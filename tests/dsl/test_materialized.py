@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
-from penstock.engine.lower import stores_of
+from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError
 from penstock.plan.nodes import StoreSpec
 from penstock.serdes import FLOAT, INT, JSON, STR

@@ -55,13 +55,12 @@ from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
-from penstock.plan.physical import Part, SubTopology
+from penstock.plan.physical import Part
 from penstock.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
-from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
+from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
@@ -109,20 +108,6 @@ class Lowering:
         return TableStore(self.context, store, self.sends_old, self.caches(spec))
 
 
-def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
-    """The state stores of a sub-topology, empty."""
-    made: dict[str, StateStore] = {}
-    for part in sub.working_parts:
-        spec = facts.stores.get(part.node)
-        if spec is not None and part.kind == "processor":
-            made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
-            if isinstance(store, VersionedStore):
-                store.remembers_deletions = spec.name in facts.joined_completely
-            if isinstance(store, SegmentedStore):
-                store.keeps_expired = spec.name in facts.watched
-    return list(made.values())
-
-
 def lower(lowering: Lowering) -> Operator:
     """The operator of a part."""
     part = lowering.part
@@ -133,87 +118,6 @@ def lower(lowering: Lowering) -> Operator:
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return Sink(part.name, lowering.context, part.node.key, part.node.value)
     return LOWER[type(part.node)](part.node, lowering)
-
-
-def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
-    if spec.history_retention is not None:
-        return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
-    return KeyValueStore(spec.name, spec.in_memory)
-
-
-def _window_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.WindowAggregate)
-    retention = spec.retention or node.windows.retention_ms
-    store = WindowStore(spec.name, retention, spec.in_memory, spec.segment_interval)
-    if node.final:  # what the retention just ends for has not closed yet; Kafka Streams' stores on disk still show it
-        store.keeps_beyond = 1
-        store.retention += 0 if spec.in_memory else 1
-    return store
-
-
-def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.Deduplicate)
-    return DeduplicationStore(spec.name, node.interval)
-
-
-def _buffer(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.Suppress)
-    config = node.suppressed.buffer
-    room = Room(config.record_limit, config.byte_limit) if config.when_full == SPILL_TO_DISK else Room()
-    return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, room)
-
-
-def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.SlidingAggregate)
-    retention, slot = spec.retention or node.windows.retention_ms, 2 * node.windows.time_difference_ms
-    store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, slot)
-    if node.final:
-        store.keeps_beyond = 1
-        store.retention += 0 if spec.in_memory else 1
-    return store
-
-
-def _session_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.SessionAggregate)
-    retention, gap = spec.retention or node.windows.retention_ms, node.windows.inactivity_gap_ms
-    store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, gap)
-    store.keeps_beyond = int(node.final)  # what ends just when the retention does has not closed yet
-    return store
-
-
-def _join_window_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.JoinWindow)
-    windows = node.windows
-    return JoinWindowStore(spec.name, windows.size_ms, windows.retention_ms, spec.in_memory)
-
-
-def _waiting_store(node: Node, spec: StoreSpec) -> StateStore:
-    return WaitingStore(spec.name, spec.in_memory)
-
-
-def _grace_buffer(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.StreamTableJoin)
-    assert node.grace is not None
-    return TimeOrderedBuffer(spec.name, node.grace, times_follow=True)
-
-
-def _subscription_store(node: Node, spec: StoreSpec) -> StateStore:
-    return SubscriptionStore(spec.name, spec.in_memory)
-
-
-_STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
-    nodes.WindowAggregate: _window_store,
-    nodes.StreamTableJoin: _grace_buffer,
-    nodes.Deduplicate: _deduplication_store,
-    nodes.Suppress: _buffer,
-    nodes.SessionAggregate: _session_store,
-    nodes.SlidingAggregate: _sliding_store,
-    nodes.WindowDistinct: _window_store,
-    nodes.SessionDistinct: _session_store,
-    nodes.JoinWindow: _join_window_store,
-    nodes.StreamJoin: _waiting_store,
-    nodes.Receive: _subscription_store,
-}
 
 
 def _filter(node: nodes.Filter, at: Lowering) -> Operator:

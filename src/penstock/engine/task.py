@@ -11,9 +11,9 @@ from penstock.arrays import IntArray
 from penstock.engine.exchange import ExchangeRef, left_over, read_exchange
 from penstock.engine.flow import Flow
 from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
-from penstock.engine.lower import stores_of
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
+from penstock.engine.stores import stores_of
 from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.layout import TaskId
-from penstock.engine.lower import stores_of
+from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError
 from penstock.plan.physical import Part, SubTopology
 from penstock.query.checkpoint import Checkpoint

@@ -15,7 +15,7 @@ from penstock.batch import HEADERS
 from penstock.durations import Duration, to_ms
 from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
-from penstock.engine.lower import stores_of
+from penstock.engine.stores import stores_of
 from penstock.engine.task import Task
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo

@@ -15,7 +15,7 @@ from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
 from penstock.engine.idle import IdleTasks
 from penstock.engine.layout import topic_sizes
-from penstock.engine.lower import stores_of
+from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.context import Context, Origin
