@@ -35,11 +35,10 @@ from penstock.ops.subscriptions import (
     RESPOND,
     RESPOND_IF_FOUND,
     SUPERSEDED,
+    Numbered,
     instructed,
     instructions_of,
     numbered,
-    numbers_of,
-    overtaking,
     parts_of,
 )
 from penstock.ops.table import did_not_fail, present_rows, row_numbers_of
@@ -125,11 +124,18 @@ class Subscribe(Operator):
         keys = take(new, row) if not len(gone) else concat([old, new]).take(pa.array(row + second * len(batch)))
         if (existed & ~(exists & has)).any():
             self._context.overtaking.add(self._node)  # what names nothing now may name anything later
-        left = numbered(self._numbers(batch, existed & differs), batch.value.encoded())
-        return self._sent(keys, instruction, batch.take(row), take(left, row), second)
+        serial, every = self._serials(batch)
+        left = take(numbered(serial, batch.value.encoded()), row)
+        return self._sent(keys, instruction, batch.take(row), left, second, (existed & differs)[row] | every)
 
     def _sent(
-        self, foreign: Binary, instruction: IntArray, rows: Batch, left: Binary, second: IntArray | int
+        self,
+        foreign: Binary,
+        instruction: IntArray,
+        rows: Batch,
+        left: Binary,
+        second: IntArray | int,
+        overtakes: BoolArray | bool,
     ) -> Changes:
         """Subscriptions of rows of the left table."""
         return Changes(
@@ -138,10 +144,11 @@ class Subscribe(Operator):
             rows.timestamp,
             (*rows.order, second),
             rows.headers,
-            old=BytesColumn(instructed(instruction, rows.key.encoded()), BYTES),
+            old=BytesColumn(instructed(instruction, rows.key.encoded(), overtakes), BYTES),
         )
 
-    def _numbers(self, batch: Changes, overtakes: BoolArray) -> IntArray:
+    def _serials(self, batch: Changes) -> tuple[IntArray, bool]:
+        """The serial numbers of changes, and whether all of them may overtake others."""
         serial = self._counter.now + 1 + np.arange(len(batch))
         changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, serial))
         self._counter.now += len(batch)
@@ -149,7 +156,7 @@ class Subscribe(Operator):
         if superseded.any():
             self._context.overtaking.add(self._node)
         every = self._silent is not None or self._context.more_is_waiting or self._node in self._context.overtaking
-        return np.where(superseded, SUPERSEDED, numbers_of(serial, overtakes | every))
+        return np.where(superseded, SUPERSEDED, serial), every
 
     def _note(self, sent: LeftChanges) -> LeftChanges:
         """All changes of a chunk, when these are sent."""
@@ -171,7 +178,7 @@ class Subscribe(Operator):
         before = Batch(rows.key, rows.before, np.full(len(rows.position), UNKNOWN), (rows.position,))
         foreign, _ = self._extracted(before, rows.before)
         left = numbered(np.full(len(before), SUPERSEDED), rows.before.encoded())
-        return self._sent(foreign, np.full(len(before), FORGET), before, left, -1).keep(~missing(foreign))
+        return self._sent(foreign, np.full(len(before), FORGET), before, left, -1, False).keep(~missing(foreign))
 
 
 class Receive(Operator):
@@ -190,7 +197,7 @@ class Receive(Operator):
 
     def _remember(self, batch: Changes) -> None:
         assert batch.old is not None
-        instruction, left_key = instructions_of(batch.old.encoded())
+        instruction, left_key, _ = instructions_of(batch.old.encoded())
         keys, codes = group_keys(combined_keys(batch.key.encoded(), left_key))
         groups = Groups.by_number(codes)
         located = self._store.locate(keys)
@@ -235,12 +242,16 @@ class SubscriptionJoin(Operator):
 
     def _answers(self, batch: Changes, found: Column, times: IntArray) -> Changes:
         assert batch.old is not None
-        instruction, left_key = instructions_of(batch.old.encoded())
-        answers = instruction >= DELETE_AND_RESPOND
-        answers &= ((instruction != RESPOND_IF_FOUND) | ~missing(found.encoded())) & (instruction != FORGET)
+        said = instructions_of(batch.old.encoded())
+        instruction = said.instruction
+        not_found = (instruction == RESPOND_IF_FOUND) & missing(found.encoded())
+        answers = (instruction >= DELETE_AND_RESPOND) & (instruction != FORGET) & (~not_found | said.overtakes)
         right = BytesColumn(found.encoded(), BYTES).where(instruction >= RESPOND)
-        key = BytesColumn(left_key, self._left_key)
-        return Changes(key, right, times, batch.order, old=batch.value).keep(answers)
+        left = batch.value
+        if said.overtakes.any():
+            serial, value, _, _ = parts_of(left.encoded())
+            left = BytesColumn(numbered(serial, value, said.overtakes, not_found), BYTES)
+        return Changes(BytesColumn(said.key, self._left_key), right, times, batch.order, old=left).keep(answers)
 
 
 class ForeignTableJoin(Operator):
@@ -307,11 +318,11 @@ class ForeignTableJoin(Operator):
         last = changes.last(key, position)
         own = np.flatnonzero(last >= 0)
         last = last[own]
-        number, value = parts_of(left.take(pa.array(own)))
+        serial, value, _, _ = parts_of(left.take(pa.array(own)))
         late[own] = differ(value, changes.value.take(pa.array(last)))
-        again = ~late[own] & (number < 0)
+        again = ~late[own] & (serial == SUPERSEDED)
         if again.any():
-            renewed = numbered(numbers_of(changes.serial[last[again]], True), value.filter(pa.array(again)))
+            renewed = numbered(changes.serial[last[again]], value.filter(pa.array(again)), overtakes=True)
             source = np.arange(len(left))
             source[own[again]] = len(left) + np.arange(len(renewed))
             left = concat([left, renewed]).take(pa.array(source))
@@ -322,8 +333,8 @@ class Respond(Operator):
     """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
     Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
-    For that the numbers of responses to changes that may overtake others are remembered: until the commit, and in the
-    store while anything may come later.
+    For that the serial numbers of responses are remembered, of rows for which one came that may overtake others: until
+    the commit, and in the store while anything may come later.
     """
 
     def __init__(
@@ -343,11 +354,11 @@ class Respond(Operator):
     def step(self, batch: Batch) -> Batch:
         assert isinstance(batch, Changes)
         assert batch.old is not None
-        number, left = parts_of(batch.old.encoded())
-        late = self._late(batch, number)
-        if late.any():
-            self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
-            kept = np.flatnonzero(~late)
+        said = parts_of(batch.old.encoded())
+        late, left = self._late(batch, said), said.left
+        if late.any() or said.says_nothing.any():
+            self._context.drop(self._joiner.node, batch.position[late & ~said.says_nothing], LATE_RESPONSE)
+            kept = np.flatnonzero(~late & ~said.says_nothing)
             batch, left = batch.take(kept), take(left, kept)
         right = batch.value.encoded()
         has_result = ~missing(left) if self._is_left else ~(missing(right) | missing(left))
@@ -356,23 +367,25 @@ class Respond(Operator):
         )
         return batch.as_stream().with_value(value).keep(fine)
 
-    def _late(self, batch: Batch, number: IntArray) -> BoolArray:
+    def _late(self, batch: Batch, said: Numbered) -> BoolArray:
         """Which responses come too late."""
-        late: BoolArray = number < 0
-        overtakes = overtaking(number)
-        if not overtakes.any() and not self._remembers and self._has_nothing_stored():
+        late: BoolArray = said.serial == SUPERSEDED
+        if not said.overtakes.any() and not self._remembers and self._has_nothing_stored():
             return late
         self._remembers = True
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
-        last = self._here.get(keys).timestamps
+        here = self._here.get(keys)
+        last, watched = here.timestamps, ~missing(here.data)
         if not self._has_nothing_stored():
-            last = np.maximum(last, self._store.get(keys).timestamps)
-        ordered = np.where(overtakes, number, -1)[groups.order]
-        highest = groups.running_max(np.maximum(ordered, last[groups.group]))
-        late |= groups.unsort(highest) > number
-        raised = np.flatnonzero(highest[groups.ends] > last)
-        self._here.put(self._here.locate(keys.take(raised)), _numbered(highest[groups.ends][raised]))
+            stored = self._store.get(keys)
+            last, watched = np.maximum(last, stored.timestamps), watched | ~missing(stored.data)
+        watched[codes[said.overtakes]] = True
+        counts = watched[codes] & ~said.says_nothing
+        highest = groups.running_max(np.maximum(np.where(counts, said.serial, -1)[groups.order], last[groups.group]))
+        late |= groups.unsort(highest) > said.serial
+        kept = np.flatnonzero(watched)
+        self._here.put(self._here.locate(keys.take(kept)), _numbers(highest[groups.ends][kept]))
         return late
 
     def flush(self) -> None:
@@ -396,7 +409,7 @@ class Respond(Operator):
         return self._is_empty
 
 
-def _numbered(numbers: IntArray) -> Values:
+def _numbers(numbers: IntArray) -> Values:
     """Rows of no bytes that hold numbers in place of timestamps."""
     return Values(fixed_binary(np.zeros((len(numbers), 0), np.uint8)), numbers)
 

@@ -7,6 +7,8 @@ right value; in place of the value before stands the left value with its number.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,50 +27,69 @@ RESPOND_IF_FOUND = 3
 FORGET = 4
 """If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
 
-SUPERSEDED = -4
-"""In place of its number, for a change that the same record replaces by another one: its response comes too late."""
-_OVERTAKES, _IS_NULL, _STEP = 1, 2, 4
+SUPERSEDED = -1
+"""In place of its serial number, for a change that the same record replaces: its response comes too late."""
+
+_BITS, _IS_NULL, _OVERTAKES, _SAYS_NOTHING = 3, 1, 2, 4
+_MARK = 0x80
 
 
-def numbers_of(serial: IntArray, overtakes: BoolArray | bool) -> IntArray:
-    """The numbers of left values, which grow with every change, and say whether it may overtake one of the same key."""
-    return _STEP * serial + np.where(overtakes, _OVERTAKES, 0)
+class Numbered(NamedTuple):
+    """Left values, with what is known of the changes that made them."""
+
+    serial: IntArray
+    """Grows with every change of the left table."""
+    left: Binary
+    overtakes: BoolArray
+    """Which responses may come before one to an earlier change of the same key."""
+    says_nothing: BoolArray
+    """Which responses are no results, and only tell that such will come which may have overtaken others."""
 
 
-def overtaking(number: IntArray) -> BoolArray:
-    """Whether they are numbers of changes that may overtake others."""
-    flags: BoolArray = number & _OVERTAKES != 0
-    return flags
-
-
-def numbered(number: IntArray, left: Binary) -> Binary:
-    """Left values with their numbers."""
-    number = number | np.where(missing(left), _IS_NULL, 0)
+def numbered(
+    serial: IntArray, left: Binary, overtakes: BoolArray | bool = False, says_nothing: BoolArray | bool = False
+) -> Binary:
+    """Left values with their serial numbers."""
+    flags = np.where(missing(left), _IS_NULL, 0) | np.where(overtakes, _OVERTAKES, 0)
+    number = (serial << _BITS) | flags | np.where(says_nothing, _SAYS_NOTHING, 0)
     return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), left.fill_null(b""), b"")
 
 
-def parts_of(data: Binary) -> tuple[IntArray, Binary]:
+def parts_of(data: Binary) -> Numbered:
     """The reverse of ``numbered``.
 
-    >>> values = numbered(numbers_of(np.array([7, 8]), False), pa.array([b"row", None], pa.binary()))
-    >>> [part.tolist() for part in parts_of(values)]
-    [[28, 34], [b'row', None]]
+    >>> found = parts_of(numbered(np.array([7, SUPERSEDED]), pa.array([b"row", None], pa.binary()), overtakes=True))
+    >>> found.serial.tolist(), found.left.to_pylist(), found.overtakes.tolist()
+    ([7, -1], [b'row', None], [True, True])
     """
     number, left = first_numbers(data), without_first(data, 8)
     is_null = number & _IS_NULL != 0
-    return number, pc.if_else(pa.array(~is_null), left, pa.scalar(None, pa.binary())) if is_null.any() else left
+    if is_null.any():
+        left = pc.if_else(pa.array(~is_null), left, pa.scalar(None, pa.binary()))
+    return Numbered(number >> _BITS, left, number & _OVERTAKES != 0, number & _SAYS_NOTHING != 0)
 
 
-def instructed(instruction: IntArray, key: Binary) -> Binary:
-    """What to do, for which left keys."""
-    return pc.binary_join_element_wise(fixed_binary(instruction.astype(np.uint8).reshape(-1, 1)), key, b"")
+def instructed(instruction: IntArray, key: Binary, overtakes: BoolArray | bool) -> Binary:
+    """What to do, for which left keys, and whether the responses may overtake others."""
+    marked = instruction | np.where(overtakes, _MARK, 0)
+    return pc.binary_join_element_wise(fixed_binary(marked.astype(np.uint8).reshape(-1, 1)), key, b"")
 
 
-def instructions_of(data: Binary) -> tuple[IntArray, Binary]:
+class Instructions(NamedTuple):
+    """What subscriptions say, besides the left values."""
+
+    instruction: IntArray
+    key: Binary
+    overtakes: BoolArray
+
+
+def instructions_of(data: Binary) -> Instructions:
     """The reverse of ``instructed``.
 
-    >>> [part.tolist() for part in instructions_of(instructed(np.array([RESPOND]), pa.array([b"key"], pa.binary())))]
-    [[2], [b'key']]
+    >>> said = instructions_of(instructed(np.array([RESPOND]), pa.array([b"key"], pa.binary()), overtakes=True))
+    >>> said.instruction.tolist(), said.key.to_pylist(), said.overtakes.tolist()
+    ([2], [b'key'], [True])
     """
     where = spans(data)
-    return where.data[where.start].astype(np.int64), without_first(data, 1)
+    marked = where.data[where.start].astype(np.int64)
+    return Instructions(marked & ~_MARK, without_first(data, 1), marked & _MARK != 0)
