@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import IntArray
+from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch, Order
 from penstock.columns import Column
 from penstock.errors import PenstockError, ProcessingError, SerdeError
@@ -81,6 +82,8 @@ class Context:
         """What the present chunk changes in the left tables of foreign-key joins, by the steps that send it."""
         self.overtaking: set[str] = set()
         """The steps that send these where, in this commit, any change may overtake one of its key before it."""
+        self.subscribed_overtaking: defaultdict[str, list[Binary]] = defaultdict(list)
+        """The keys of the subscriptions that these have sent in this commit, by the stores that hold them."""
         self.dead_letters: list[DeadLetter] = []
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
@@ -111,6 +114,7 @@ class Context:
         """Count anew."""
         self.metrics.clear()
         self.overtaking.clear()
+        self.subscribed_overtaking.clear()
         self.more_is_waiting = more_is_waiting
 
     def begin_chunk(self) -> None:

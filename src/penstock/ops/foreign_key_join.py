@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, take
 from penstock.batch import Batch, Changes, merge
@@ -197,8 +198,10 @@ class Receive(Operator):
 
     def _remember(self, batch: Changes) -> None:
         assert batch.old is not None
-        instruction, left_key, _ = instructions_of(batch.old.encoded())
+        instruction, left_key, overtakes = instructions_of(batch.old.encoded())
         keys, codes = group_keys(combined_keys(batch.key.encoded(), left_key))
+        if overtakes.any():
+            self._context.subscribed_overtaking[self._store.name].append(keys.data.take(pa.array(codes[overtakes])))
         groups = Groups.by_number(codes)
         located = self._store.locate(keys)
         before = located.get()
@@ -244,13 +247,13 @@ class SubscriptionJoin(Operator):
         assert batch.old is not None
         said = instructions_of(batch.old.encoded())
         instruction = said.instruction
-        not_found = (instruction == RESPOND_IF_FOUND) & missing(found.encoded())
-        answers = (instruction >= DELETE_AND_RESPOND) & (instruction != FORGET) & (~not_found | said.overtakes)
+        answers = (instruction >= DELETE_AND_RESPOND) & (instruction != FORGET)
+        answers &= (instruction != RESPOND_IF_FOUND) | ~missing(found.encoded())
         right = BytesColumn(found.encoded(), BYTES).where(instruction >= RESPOND)
         left = batch.value
         if said.overtakes.any():
-            serial, value, _, _ = parts_of(left.encoded())
-            left = BytesColumn(numbered(serial, value, said.overtakes, not_found), BYTES)
+            serial, value, _ = parts_of(left.encoded())
+            left = BytesColumn(numbered(serial, value, said.overtakes), BYTES)
         return Changes(BytesColumn(said.key, self._left_key), right, times, batch.order, old=left).keep(answers)
 
 
@@ -295,6 +298,10 @@ class ForeignTableJoin(Operator):
             asked, left = asked.take(chosen), take(left, chosen)
             subscriber, number = subscriber[chosen], number[chosen]
         key = found.left.take(pa.array(subscriber))
+        overtakes = self._overtaking(found.keys.data)[subscriber]
+        if overtakes.any():
+            serial, value, _ = parts_of(left)
+            left = numbered(serial, value, overtakes)
         left, late = self._as_changed(key, left, asked.position)
         self._context.drop(self._node, asked.position[late], LATE_RESPONSE)
         return Changes(
@@ -305,6 +312,16 @@ class ForeignTableJoin(Operator):
             asked.headers,
             old=BytesColumn(left, BYTES),
         ).keep(~late)
+
+    def _overtaking(self, subscriptions: Binary) -> BoolArray:
+        """Which subscriptions came while there may be responses under way which those to them overtake."""
+        if self._context.more_is_waiting:
+            return np.ones(len(subscriptions), np.bool_)
+        came = self._context.subscribed_overtaking[self._store.name]
+        if not came:
+            return np.zeros(len(subscriptions), np.bool_)
+        found: BoolArray = pc.is_in(subscriptions, value_set=concat(came)).to_numpy(zero_copy_only=False)
+        return found
 
     def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
         """The values that responses carry, and which of these the record that causes the response has replaced.
@@ -318,7 +335,7 @@ class ForeignTableJoin(Operator):
         last = changes.last(key, position)
         own = np.flatnonzero(last >= 0)
         last = last[own]
-        serial, value, _, _ = parts_of(left.take(pa.array(own)))
+        serial, value, _ = parts_of(left.take(pa.array(own)))
         late[own] = differ(value, changes.value.take(pa.array(last)))
         again = ~late[own] & (serial == SUPERSEDED)
         if again.any():
@@ -333,8 +350,8 @@ class Respond(Operator):
     """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
     Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
-    For that the serial numbers of responses are remembered, of rows for which one came that may overtake others: until
-    the commit, and in the store while anything may come later.
+    For that the serial numbers of responses that may overtake others are remembered: until the commit, and in the store
+    while anything may come later.
     """
 
     def __init__(
@@ -356,9 +373,9 @@ class Respond(Operator):
         assert batch.old is not None
         said = parts_of(batch.old.encoded())
         late, left = self._late(batch, said), said.left
-        if late.any() or said.says_nothing.any():
-            self._context.drop(self._joiner.node, batch.position[late & ~said.says_nothing], LATE_RESPONSE)
-            kept = np.flatnonzero(~late & ~said.says_nothing)
+        if late.any():
+            self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
+            kept = np.flatnonzero(~late)
             batch, left = batch.take(kept), take(left, kept)
         right = batch.value.encoded()
         has_result = ~missing(left) if self._is_left else ~(missing(right) | missing(left))
@@ -375,17 +392,14 @@ class Respond(Operator):
         self._remembers = True
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
-        here = self._here.get(keys)
-        last, watched = here.timestamps, ~missing(here.data)
+        last = self._here.get(keys).timestamps
         if not self._has_nothing_stored():
-            stored = self._store.get(keys)
-            last, watched = np.maximum(last, stored.timestamps), watched | ~missing(stored.data)
-        watched[codes[said.overtakes]] = True
-        counts = watched[codes] & ~said.says_nothing
-        highest = groups.running_max(np.maximum(np.where(counts, said.serial, -1)[groups.order], last[groups.group]))
+            last = np.maximum(last, self._store.get(keys).timestamps)
+        overtaking = np.where(said.overtakes, said.serial, -1)[groups.order]
+        highest = groups.running_max(np.maximum(overtaking, last[groups.group]))
         late |= groups.unsort(highest) > said.serial
-        kept = np.flatnonzero(watched)
-        self._here.put(self._here.locate(keys.take(kept)), _numbers(highest[groups.ends][kept]))
+        raised = np.flatnonzero(highest[groups.ends] > last)
+        self._here.put(self._here.locate(keys.take(raised)), _numbers(highest[groups.ends][raised]))
         return late
 
     def flush(self) -> None:

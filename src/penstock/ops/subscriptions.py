@@ -30,7 +30,7 @@ FORGET = 4
 SUPERSEDED = -1
 """In place of its serial number, for a change that the same record replaces: its response comes too late."""
 
-_BITS, _IS_NULL, _OVERTAKES, _SAYS_NOTHING = 3, 1, 2, 4
+_BITS, _IS_NULL, _OVERTAKES = 2, 1, 2
 _MARK = 0x80
 
 
@@ -42,16 +42,12 @@ class Numbered(NamedTuple):
     left: Binary
     overtakes: BoolArray
     """Which responses may come before one to an earlier change of the same key."""
-    says_nothing: BoolArray
-    """Which responses are no results, and only tell that such will come which may have overtaken others."""
 
 
-def numbered(
-    serial: IntArray, left: Binary, overtakes: BoolArray | bool = False, says_nothing: BoolArray | bool = False
-) -> Binary:
+def numbered(serial: IntArray, left: Binary, overtakes: BoolArray | bool = False) -> Binary:
     """Left values with their serial numbers."""
     flags = np.where(missing(left), _IS_NULL, 0) | np.where(overtakes, _OVERTAKES, 0)
-    number = (serial << _BITS) | flags | np.where(says_nothing, _SAYS_NOTHING, 0)
+    number = (serial << _BITS) | flags
     return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), left.fill_null(b""), b"")
 
 
@@ -66,7 +62,7 @@ def parts_of(data: Binary) -> Numbered:
     is_null = number & _IS_NULL != 0
     if is_null.any():
         left = pc.if_else(pa.array(~is_null), left, pa.scalar(None, pa.binary()))
-    return Numbered(number >> _BITS, left, number & _OVERTAKES != 0, number & _SAYS_NOTHING != 0)
+    return Numbered(number >> _BITS, left, number & _OVERTAKES != 0)
 
 
 def instructed(instruction: IntArray, key: Binary, overtakes: BoolArray | bool) -> Binary:
