@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -184,36 +185,36 @@ def with_gaps(rows: list[Row], shape: dict[str, Any]) -> Any:
         return output, driver.dropped_inputs(), stored
 
 
-@pytest.mark.kip("328-01")
-def test_counts_are_never_processed_record_by_record(monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[CutDriver]:
+    """Counts of sliding windows without grace, where nothing can be processed record by record."""
     monkeypatch.delattr("penstock.ops.sliding.Processing")
     builder, stream = source(value=str)
     counts = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(5)).count("counts")
     counts.to_stream().to("out")
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=50) as driver:
+        yield driver
+
+
+@pytest.mark.kip("328-01")
+def test_counts_are_never_processed_record_by_record(counted: CutDriver):
     chosen = random.Random(1)
     rows = [(chosen.choice("abc"), "x", time - chosen.choice([0, 0, 3, 8])) for time in range(1000, 1200)]
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=50) as driver:
-        pipe_rows(driver, rows)
-        assert sum(1 for _ in driver.read_output("out")) > len(rows)
-        assert driver.dropped_records_total() > 0
+    pipe_rows(counted, rows)
+    assert sum(1 for _ in counted.read_output("out")) > len(rows)
+    assert counted.dropped_records_total() > 0
 
 
 @pytest.mark.kip("328-01")
-def test_nor_are_counts_of_times_that_lie_too_far_apart_for_one_line_of_numbers(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr("penstock.ops.sliding.Processing")
-    builder, stream = source(value=str)
-    counts = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(5)).count("counts")
-    counts.to_stream().to("out")
+def test_nor_are_counts_of_times_that_lie_too_far_apart_for_one_line_of_numbers(counted: CutDriver):
     far = 2**60
-    rows = [("a", "x", 1000), ("a", "y", 1003), ("a", "z", far), ("a", "z", 1001), ("a", "z", far + 5)]
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=50) as driver:
-        pipe_rows(driver, rows)
-        assert [record[:3] for record in driver.read_output("out")] == [
-            (windowed("a", 995, 1000), 1, 1000),
-            (windowed("a", 1001, 1006), 1, 1003),
-            (windowed("a", 998, 1003), 2, 1003),
-            (windowed("a", far - 5, far), 1, far),
-            (windowed("a", far + 1, far + 6), 1, far + 5),
-            (windowed("a", far, far + 5), 2, far + 5),
-        ]
-        assert driver.dropped_records_total() == 1
+    pipe_rows(counted, [("a", "x", 1000), ("a", "y", 1003), ("a", "z", far), ("a", "z", 1001), ("a", "z", far + 5)])
+    assert [record[:3] for record in counted.read_output("out")] == [
+        (windowed("a", 995, 1000), 1, 1000),
+        (windowed("a", 1001, 1006), 1, 1003),
+        (windowed("a", 998, 1003), 2, 1003),
+        (windowed("a", far - 5, far), 1, far),
+        (windowed("a", far + 1, far + 6), 1, far + 5),
+        (windowed("a", far, far + 5), 2, far + 5),
+    ]
+    assert counted.dropped_records_total() == 1
