@@ -110,6 +110,14 @@ def test_the_foreign_key_may_come_from_the_key_too(run: Run):
     assert run(builder, rows).output() == [("o1", "tea Oslo", 2)]
 
 
+@pytest.mark.parametrize(("method", "last"), [("join", None), ("left_join", "ann:tea None")])
+def test_a_value_of_no_bytes_counts_as_none_in_the_right_table(run: Run, method, last):
+    rows = [("customers", "ann", "Oslo", 1), ("orders", "o1", "ann:tea", 2), ("customers", "ann", "", 3)]
+    ran = run(joined(method), [*rows, ("orders", "o2", "ann:milk", 4)])
+    missing = None if last is None else "ann:milk None"
+    assert ran.output() == [("o1", "ann:tea Oslo", 2), ("o1", last, 3), ("o2", missing, 4)]
+
+
 @pytest.mark.kip("914-05")
 @pytest.mark.parametrize("method", ["join", "left_join"])
 def test_out_of_order_records_of_versioned_tables_emit_nothing(run: Run, method):

@@ -187,7 +187,8 @@ class KTable:
             name: the step's name.
             foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
                 of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing any
-                more when their store has let go of them (``Materialized.with_retention``).
+                more when their store has let go of them (``Materialized.with_retention``). As in Kafka Streams, a value
+                of no bytes in the other table, such as an empty string, counts as none here.
             versioned_join: what to emit for out-of-order records of versioned tables: by default nothing, as in Kafka
                 Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
                 changes, at its time, so that the results, read as a versioned table, are right at every timestamp

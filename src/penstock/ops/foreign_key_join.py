@@ -302,8 +302,7 @@ class ForeignTableJoin(Operator):
         if overtakes.any():
             serial, value, _ = parts_of(left)
             left = numbered(serial, value, overtakes)
-        left, late = self._as_changed(key, left, asked.position)
-        self._context.drop(self._node, asked.position[late], LATE_RESPONSE)
+        left = self._as_changed(key, left, asked.position)
         return Changes(
             BytesColumn(key, self._left_key),
             asked.value,
@@ -311,7 +310,7 @@ class ForeignTableJoin(Operator):
             (*asked.order, number),
             asked.headers,
             old=BytesColumn(left, BYTES),
-        ).keep(~late)
+        )
 
     def _overtaking(self, subscriptions: Binary) -> BoolArray:
         """Which subscriptions came while there may be responses under way which those to them overtake."""
@@ -323,27 +322,27 @@ class ForeignTableJoin(Operator):
         found: BoolArray = pc.is_in(subscriptions, value_set=concat(came)).to_numpy(zero_copy_only=False)
         return found
 
-    def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> tuple[Binary, BoolArray]:
-        """The values that responses carry, and which of these the record that causes the response has replaced.
+    def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> Binary:
+        """The values that responses carry: those that the record that causes the response has replaced come too late.
 
         A row that was forgotten before may have come to be the same again.
         """
-        late = np.zeros(len(key), np.bool_)
         changes = self._context.left_changes.get(self._subscribe)
         if changes is None:
-            return left, late
+            return left
         last = changes.last(key, position)
         own = np.flatnonzero(last >= 0)
-        last = last[own]
         serial, value, _ = parts_of(left.take(pa.array(own)))
-        late[own] = differ(value, changes.value.take(pa.array(last)))
-        again = ~late[own] & (serial == SUPERSEDED)
-        if again.any():
-            renewed = numbered(changes.serial[last[again]], value.filter(pa.array(again)), overtakes=True)
-            source = np.arange(len(left))
-            source[own[again]] = len(left) + np.arange(len(renewed))
-            left = concat([left, renewed]).take(pa.array(source))
-        return left, late
+        is_late = differ(value, changes.value.take(pa.array(last[own])))
+        altered = np.flatnonzero(is_late | (serial == SUPERSEDED))
+        if not len(altered):
+            return left
+        is_late, own = is_late[altered], own[altered]
+        serial = np.where(is_late, SUPERSEDED, changes.serial[last[own]])
+        renewed = numbered(serial, value.take(pa.array(altered)), ~is_late)
+        source = np.arange(len(left))
+        source[own] = len(left) + np.arange(len(own))
+        return concat([left, renewed]).take(pa.array(source))
 
 
 class Respond(Operator):
@@ -377,7 +376,7 @@ class Respond(Operator):
             self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
             kept = np.flatnonzero(~late)
             batch, left = batch.take(kept), take(left, kept)
-        right = batch.value.encoded()
+        right = _sent_back(batch.value.encoded())
         has_result = ~missing(left) if self._is_left else ~(missing(right) | missing(left))
         value, fine = self._joiner.join_where(
             has_result, batch, BytesColumn(left, self._left), BytesColumn(right, self._right)
@@ -421,6 +420,12 @@ class Respond(Operator):
         if self._is_empty is None:
             self._is_empty = next(iter(self._store.rows()), None) is None
         return self._is_empty
+
+
+def _sent_back(right: Binary) -> Binary:
+    """Right values as Kafka Streams reads them out of responses: one of no bytes is none."""
+    empty = pc.equal(pc.binary_length(right), 0)
+    return pc.if_else(empty, pa.scalar(None, pa.binary()), right) if pc.any(empty).as_py() else right
 
 
 def _numbers(numbers: IntArray) -> Values:
