@@ -4,6 +4,7 @@ import pytest
 
 from penstock import Materialized, StreamsBuilder, Suppressed, TimeWindows
 from penstock.errors import TopologyError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run
 
 
@@ -172,6 +173,25 @@ def test_a_table_joined_with_itself_drops_responses_to_the_value_that_the_same_r
         ("ann", None, 8),
     ]
     assert sum(ran.dropped().values()) == 3
+
+
+def test_a_late_response_waits_its_turn_before_it_is_dropped():
+    builder = StreamsBuilder()
+    people = builder.table("people", value=str)
+    with_boss = people.left_join(people, lambda person, boss: f"{person} {boss}", foreign_key=lambda person: person[0])
+    with_boss.group_by(lambda key, value: (key, value), key=str).count().to_stream().to("counts")
+    with_boss.to_stream().to("joined")
+    with TopologyTestDriver(builder.build()) as driver:
+        for key, value, time in [("a", "a1", 1), ("b", "a2", 2), ("a", None, 3)]:
+            driver.pipe_input("people", key, value, time)
+        last = [(topic, *record[:3]) for topic, record in driver.read_all_output() if record.timestamp == 3]
+        assert last == [
+            ("joined", "b", "a2 None", 3),
+            ("joined", "a", None, 3),
+            ("counts", "b", 1, 3),
+            ("counts", "a", 0, 3),
+        ]
+        assert driver.dropped_records_total() == 1
 
 
 @pytest.mark.kip("914-05")
