@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.plan import Plan
-from bench.report import Row, Section, at_most
+from bench.report import Row, Section, at_most, median, spread
 from penstock.arrays import fixed_binary
 from penstock.state.database import Database
 from penstock.state.kinds.versioned import VersionedStore
@@ -67,14 +67,15 @@ def measure(plan: Plan) -> Section:
         "are within the history retention. The bound is the ratio of the logarithms; a look-up on disk reads a block "
         "besides, of which few versions have few.",
     )
-    costs = {count: _cost(count) for count in map(plan.size, SIZES)}
-    few, many = min(costs), max(costs)
-    for count, cost in costs.items():
-        section.rows.append(Row(f"{count:,} versions in memory", f"{cost[0]:.2f} µs"))
-    what, ratio = f"{many:,} / {few:,} in memory", costs[many][0] / costs[few][0]
-    section.rows.append(at_most(what, ratio, round(math.log(many, few), 2)))
-    for count, cost in costs.items():
-        section.rows.append(Row(f"{count:,} versions on disk", f"{cost[1]:.2f} µs"))
+    sizes = [plan.size(count) for count in SIZES]
+    costs = [[_cost(count) for count in sizes] for _ in range(plan.runs)]
+    for place, where in enumerate(("in memory", "on disk")):
+        found = [[cost[place] for cost in column] for column in zip(*costs, strict=True)]
+        for count, some in zip(sizes, found, strict=True):
+            section.rows.append(Row(f"{count:,} versions {where}", f"{median(some):.2f} µs", spread(some)))
+        ratio = median(found[-1]) / median(found[0])
+        most = round(math.log(sizes[-1], sizes[0]), 2)
+        section.rows.append(at_most(f"{sizes[-1]:,} / {sizes[0]:,} {where}", ratio, most))
     return section
 
 
