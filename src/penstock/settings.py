@@ -18,7 +18,10 @@ from penstock.sizes import to_bytes
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "at_least_once")
 
-_AT_LEAST_1 = ("commit_max_bytes", "chunk_records", "hot_max_bytes", "flush_rows", "flush_commits", "block_cache_bytes")
+_AT_LEAST_1 = (
+    "commit_max_bytes", "chunk_records", "chunk_bytes", "hot_max_bytes", "flush_rows", "flush_commits",
+    "block_cache_bytes",
+)  # fmt: skip
 
 _KINDS = {
     "int": "a whole number",
@@ -63,6 +66,7 @@ class Settings:
         statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes.
         commit_max_bytes: how many bytes of input a task takes in one commit.
         chunk_records: how many records a task works on at once.
+        chunk_bytes: how many bytes of records it works on at once, at most.
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
         processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
@@ -80,6 +84,7 @@ class Settings:
     statestore_uncommitted_max_bytes: int = 64 * MIB
     commit_max_bytes: int = 256 * MIB
     chunk_records: int = 32_768
+    chunk_bytes: int = 32 * MIB
     on_error: str = "fail"
     processing_guarantee: str = "exactly_once"
     emit_interval_ms: int = 0

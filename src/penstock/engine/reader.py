@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,18 +36,22 @@ class Input:
     """Whether all of it comes before other inputs, as global tables do."""
     taken: int = 0
     """How many records were taken so far."""
+    may_have_more: bool = True
+    """Whether more may come behind those that wait."""
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
+    _waiting_bytes: int = 0
 
-    def fill(self, records: int) -> None:
-        """Have that many records waiting, if there are so many."""
-        while self._waiting_records < records:
+    def fill(self, records: int, nbytes: int = sys.maxsize) -> None:
+        """Have that many records or bytes waiting, if there are so many."""
+        while self.may_have_more and self._waiting_records < records and self._waiting_bytes < nbytes:
             piece = next(self.pieces, None)
             if piece is None:
-                return
-            if len(piece):
+                self.may_have_more = False
+            elif len(piece):
                 self._waiting.append(piece)
                 self._waiting_records += len(piece)
+                self._waiting_bytes += piece.nbytes
 
     @property
     def waiting(self) -> int:
@@ -56,6 +61,16 @@ class Input:
         """Of the next waiting records."""
         parts = [piece.timestamp for piece in self._waiting] or [np.zeros(0, np.int64)]
         return np.concatenate(parts)[:records]
+
+    def sizes(self, records: int) -> IntArray:
+        """How many bytes each of the next waiting records has."""
+        parts = [np.zeros(0, np.int64)]
+        for piece in self._waiting:
+            if records <= 0:
+                break
+            parts.append(piece.slice(0, records).sizes())
+            records -= len(piece)
+        return np.concatenate(parts)
 
     def arrivals(self, records: int) -> IntArray:
         """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
@@ -74,6 +89,7 @@ class Input:
                 taken.append(piece.slice(0, left))
                 self._waiting[0] = piece.slice(left, len(piece))
             left -= len(taken[-1])
+            self._waiting_bytes -= taken[-1].nbytes
         self._waiting_records -= records - left
         self.taken += records - left
         return taken
@@ -94,20 +110,25 @@ class Reader:
     Where a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
     Streams.
 
+    Args:
+        chunk_records: how many records a chunk has at most.
+        chunk_bytes: how many bytes a chunk has at most, or one record's.
+
     >>> Reader([], 100).next_chunk() is None
     True
     """
 
-    def __init__(self, inputs: Sequence[Input], chunk_records: int):
+    def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
         self.inputs = list(inputs)
         self._chunk_records = chunk_records
+        self._chunk_bytes = chunk_bytes
         self._position = 0
         self._origins: list[_Piece] = []
 
     def next_chunk(self) -> Chunk | None:
         """The next records, or None at the end of what there is to read."""
         for one in self.inputs:
-            one.fill(self._chunk_records)
+            one.fill(self._chunk_records, self._chunk_bytes)
         ready = [one for one in self.inputs if one.waiting]
         if not ready:
             return None
@@ -122,7 +143,7 @@ class Reader:
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
         """How many records of each input come next, and the places of each in the processing order."""
         if len(ready) == 1:
-            count = min(ready[0].waiting, self._chunk_records)
+            count = self._within_bytes(ready[0].sizes(self._chunk_records))
             return [count], [(np.arange(self._position, self._position + count),)]
         taken = self._interleaved(ready)
         positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
@@ -139,9 +160,14 @@ class Reader:
         order = np.argsort(np.concatenate(times), kind="stable")
         cut = min(len(order), self._chunk_records)
         for i, one in enumerate(ready):
-            if one.waiting >= self._chunk_records:
+            if one.may_have_more:
                 cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
-        return which[order[:cut]]
+        sizes = np.concatenate([one.sizes(self._chunk_records) for one in ready])
+        return which[order[: self._within_bytes(sizes[order[:cut]])]]
+
+    def _within_bytes(self, sizes: IntArray) -> int:
+        """How many of the next records, which have these sizes, a chunk may have: one at least."""
+        return max(int(np.searchsorted(np.cumsum(sizes), self._chunk_bytes, "right")), 1)
 
     def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
         batch, position = _batch(one, pieces, order), order[0]

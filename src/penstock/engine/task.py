@@ -52,7 +52,7 @@ class Task:
         self._storage = storage
         self._new_reader = reader
         self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
-        self._reader = reader([], settings.chunk_records)
+        self._reader = reader([], settings.chunk_records, settings.chunk_bytes)
         on_error = settings.on_error.partition(":")[0]
         self.context = Context(str(id_), on_error, self._origin, self._offsets, self._topic_bytes)
         self.context.replays = settings.at_least_once
@@ -76,7 +76,8 @@ class Task:
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
         self.context.begin_commit(work.more_is_waiting)
-        self._reader = self._new_reader(list(self._inputs(work)), self._settings.chunk_records)
+        limits = self._settings.chunk_records, self._settings.chunk_bytes
+        self._reader = self._new_reader(list(self._inputs(work)), *limits)
         with Outlets(self._sinks, self._places, attempt) as outlets:
             records = self._read_all(outlets)
             left = self._left(work)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray
+from penstock.arrays import Binary, IntArray, spans
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, TopicNotFoundError
 from penstock.storage import FileRef
@@ -80,7 +80,13 @@ class Records:
 
     @property
     def nbytes(self) -> int:
-        return int(self.key.nbytes + self.value.nbytes) + 8 * len(self.timestamp)
+        old = 0 if self.old is None else self.old.nbytes
+        return int(self.key.nbytes + self.value.nbytes + old) + 8 * len(self.timestamp)
+
+    def sizes(self) -> IntArray:
+        """How many bytes each record has; they add up to ``nbytes``, but for what Arrow itself needs."""
+        old = 0 if self.old is None else spans(self.old).length
+        return spans(self.key).length + spans(self.value).length + old + 8
 
     def slice(self, start: int, stop: int) -> Records:
         if start == 0 and stop >= len(self):

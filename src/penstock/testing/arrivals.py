@@ -19,8 +19,8 @@ class ArrivalReader(Reader):
     Several records that one caused, in several topics, go through queues such as the test driver has.
     """
 
-    def __init__(self, inputs: Sequence[Input], chunk_records: int):
-        super().__init__(inputs, chunk_records)
+    def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
+        super().__init__(inputs, chunk_records, chunk_bytes)
         self._sequence: IntArray | None = None
 
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
