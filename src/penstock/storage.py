@@ -240,10 +240,13 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 @contextmanager
-def durable_file(path: Path) -> Iterator[Any]:
-    """A new file to write into, synced to disk when the context ends well and removed when it does not."""
+def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
+    """A new file to write into, synced to disk when the context ends well and removed when it does not.
+
+    Its folder is made when it is not there, and the folders above it too unless ``parents`` says otherwise.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=parents, exist_ok=True)
         with pa.OSFile(str(path), "wb") as file:
             yield file
         sync_file(path)

@@ -75,6 +75,20 @@ def test_removing_asks_first_and_keeps_the_topic_without_a_yes(penstock):
     assert FileLog(".penstock/log").topics() == []
 
 
+def test_a_topic_whose_description_is_lost_is_listed_as_such_and_can_be_removed(penstock, folder):
+    penstock("topics", "produce", "lines", "--value", "str", stdin="one\n")
+    (folder / ".penstock" / "log" / "lines" / "topic.json").unlink()
+    lost = (
+        ".penstock/log/lines/topic.json is missing though the topic's records are there; restore it from a backup, or "
+        "remove what is left of the topic with `penstock topics rm lines`"
+    )
+    assert penstock("topics", "ls") == (1, [], [f"Error: {lost}"])
+    removed = penstock("topics", "rm", "lines", "--yes")
+    assert removed == (0, [], [f"Warning: {lost}", "Removed topic lines with all that is left of it."])
+    assert penstock("topics", "produce", "lines", "--value", "int", stdin="1\n").code == 0
+    assert penstock("topics", "cat", "lines", "--no-keys").out == ["1"]
+
+
 def test_a_topic_cannot_be_made_twice(penstock):
     penstock("topics", "create", "departures")
     assert penstock("topics", "create", "departures") == (

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import ConfigError, TopicExistsError, TopicNotFoundError
+from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
@@ -62,6 +62,10 @@ def test_a_topic_that_does_not_exist_is_named_by_whatever_asks_for_it(log: Log):
         lambda: list(log.read("u", 0, 0, 1)),
         lambda: log.writer("u", "name"),
         lambda: log.append("u", segments),
+        lambda: log.topic_id("u"),
+        lambda: log.delete_topic("u"),
+        lambda: log.trim("u", {0: 0}),
+        lambda: log.last_sequence("u", "producer"),
     ):
         with pytest.raises(TopicNotFoundError, match=r"topic 'u' does not exist.*the topics are .*t"):
             ask()
@@ -148,3 +152,69 @@ def test_records_know_whether_the_partitioner_placed_them(log: Log):
         log.append("t", writer.segments())
 
     assert [records.placed for records in log.read("t", 0, 0, 2)] == [True, False]
+
+
+# --- topics that are removed ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_keeps_its_id_and_one_made_anew_has_another(log: Log):
+    first = log.topic_id("t")
+    append(log, "t", (b"a", b"1", 10))
+    assert log.topic_id("t") == first
+
+    log.delete_topic("t")
+    log.create_topic(TopicInfo("t", partitions=2))
+    log.create_topic(TopicInfo("u", partitions=2))
+    assert len({first, log.topic_id("t"), log.topic_id("u"), ""}) == 4
+
+
+def test_a_topic_made_anew_has_nothing_of_the_old_one(log: Log):
+    append(log, "t", (b"a", b"1", 10))
+    log.append("t", write(log, "t", (1, [(b"a", b"1", 10)])), "app", 7)
+    log.trim("t", {0: 1})
+    log.delete_topic("t")
+    assert log.topics() == []
+    log.create_topic(TopicInfo("t", partitions=1, value="int"))
+
+    assert (log.topic("t"), log.start_offsets("t"), log.end_offsets("t")) == (TopicInfo("t", 1, value="int"), [0], [0])
+    assert log.last_sequence("t", "app") == -1
+    append(log, "t", (b"b", b"2", 11))
+    assert rows(log, "t") == [(0, b"b", b"2", 11)]
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_what_was_written_for_a_topic_that_is_gone_goes_into_no_other_one(log: Log, is_made_anew: bool):
+    segments = write(log, "t", (0, [(b"a", b"1", 10)]))
+    log.delete_topic("t")
+    if is_made_anew:
+        log.create_topic(TopicInfo("t", partitions=2))
+        append(log, "t", (b"b", b"2", 11))
+
+    for numbered in [(), ("app", 3)]:
+        with pytest.raises(TopicNotFoundError, match=r"'t' (was removed while records were written|does not exist)"):
+            log.append("t", segments, *numbered)
+    assert log.topics() == ["t"] * is_made_anew
+    if is_made_anew:
+        assert (rows(log, "t"), log.last_sequence("t", "app")) == ([(0, b"b", b"2", 11)], -1)
+
+
+# --- the beginning of a topic --------------------------------------------------------------------------------------
+
+
+def test_trimmed_records_are_gone_and_offsets_stay(log: Log):
+    append(log, "t", (b"a", b"0", 0), (b"a", b"1", 1))
+    append(log, "t", (b"a", b"2", 2), (b"a", b"3", 3))
+    log.trim("t", {0: 3})
+    log.trim("t", {0: 2})  # a start never moves back
+
+    assert (log.start_offsets("t"), log.end_offsets("t"), log.size("t")) == ([3, 0], [4, 0], 1)
+    assert rows(log, "t", 0, 3) == [(3, b"a", b"3", 3)]
+    with pytest.raises(
+        OffsetOutOfRangeError, match="offset 2 was removed by retention; the first one still there is 3"
+    ):
+        rows(log, "t", 0, 2)
+    log.trim("t", {0: 4})
+    append(log, "t", (b"a", b"4", 4))
+    assert rows(log, "t", 0, 4) == [(4, b"a", b"4", 4)]
+    with pytest.raises(OffsetOutOfRangeError, match=r"cannot remove the records before offset 6; .* ends at offset 5"):
+        log.trim("t", {0: 6})

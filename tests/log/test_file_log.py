@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import OffsetOutOfRangeError, StoreError, TopicNotFoundError
+from penstock.errors import (
+    ConfigError,
+    CorruptDataError,
+    LogError,
+    OffsetOutOfRangeError,
+    StoreError,
+    TopicNotFoundError,
+)
 from penstock.log.base import TopicInfo
 from penstock.log.file import state
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.state import Entry
-from penstock.storage import seal
+from penstock.storage import checksum, seal
 from support.logs import append, rows, write
 
 HOUR = 3_600_000
@@ -173,6 +180,101 @@ def test_a_removed_topic_is_gone_from_disk_with_what_a_killed_program_left_of_an
     assert (log.topics(), list(log.root.iterdir())) == ([], [])
 
 
+def test_a_producer_whose_topic_is_removed_meanwhile_is_told_so_and_makes_no_half_topic(log: FileLog):
+    append(log, "t", (b"a", b"1", 1))
+
+    def rows_after_a_removal():
+        FileLog(log.root).delete_topic("t")
+        yield b"a", b"3", 3, [("n", b"x")]  # a second file
+
+    for _ in range(2):
+        with pytest.raises(TopicNotFoundError, match="'t' was removed while records were written into it; they are in"):
+            write(log, "t", (0, [(b"a", b"2", 2)]), (0, rows_after_a_removal()))
+        assert not (log.root / "t").exists()
+        log.create_topic(TopicInfo("t", partitions=1))  # without a folder for records
+
+
+def test_a_topic_is_not_removed_in_the_middle_of_an_append(log: FileLog, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.log.file.topic_file._PATIENCE", 0.05)
+    append_numbers(log, 0, 1)
+    create, refusals = state.create_file, []
+
+    def create_while_another_removes(path: Path, data: bytes) -> bool:
+        with pytest.raises(
+            LogError, match="topic 't' is held by another program, which writes into it or removes it"
+        ) as e:
+            FileLog(log.root).delete_topic("t")
+        refusals.append(e)
+        return create(path, data)
+
+    monkeypatch.setattr(state, "create_file", create_while_another_removes)
+    append_numbers(log, 1, 2)
+    assert (len(refusals), numbers(log)) == (1, [0, 1])
+
+
+def test_records_of_a_topic_that_is_removed_while_it_is_read_are_not_said_to_be_damaged(log: FileLog):
+    append_numbers(log, 0, 3)
+    reader = FileLog(log.root)
+    pieces = reader.read("t", 0, 0, 3)
+    next(pieces)
+    log.delete_topic("t")
+    with pytest.raises(TopicNotFoundError, match="topic 't' was removed while it was used"):
+        list(pieces)
+
+
+def test_a_topic_whose_description_is_lost_is_named_by_whatever_asks_for_it_and_can_be_removed(log: FileLog):
+    append_numbers(log, 0, 3)
+    producer, description = FileLog(log.root), log.root / "t" / "topic.json"
+    assert producer.end_offsets("t") == [3, 0]
+    backup = description.read_bytes()
+    description.unlink()
+
+    for ask in (
+        lambda: append_numbers(producer, 3, 4),
+        lambda: log.exists("t"),
+        lambda: log.create_topic(TopicInfo("t", partitions=1)),
+        lambda: log.stats("t"),
+    ):
+        with pytest.raises(
+            CorruptDataError, match=f"^{description} is missing though the topic's records are there; restore"
+        ):
+            ask()
+    assert log.topics() == ["t"]
+
+    description.write_bytes(backup)
+    assert numbers(FileLog(log.root)) == [0, 1, 2]
+    description.unlink()
+    log.delete_topic("t")
+    assert (log.topics(), list(log.root.iterdir())) == ([], [])
+    log.create_topic(TopicInfo("t", partitions=1))
+    assert rows(log, "t") == []
+
+
+def test_a_damaged_topic_can_be_removed(log: FileLog):
+    append_numbers(log, 0, 3)
+    (log.root / "t" / "topic.json").write_text("{")
+    log.delete_topic("t")
+    assert not log.exists("t")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other/t", "t/data", "~grave"])
+def test_nothing_but_a_topic_can_be_removed(log: FileLog, name: str):
+    with pytest.raises(ConfigError, match="cannot be a topic's name"):
+        log.delete_topic(name)
+    assert log.exists("t")
+
+
+def test_a_topic_that_was_made_before_topics_had_ids_is_read_and_written(log: FileLog):
+    description = log.root / "t" / "topic.json"
+    sum_ = checksum(b'{"name":"t","partitions":2}')
+    description.write_text(f'{{"name":"t","partitions":2,"checksum":{sum_}}}')
+    append_numbers(log, 0, 3)
+    assert (FileLog(log.root).topic_id("t"), numbers(log)) == ("", [0, 1, 2])
+    log.delete_topic("t")
+    log.create_topic(TopicInfo("t", partitions=2))
+    assert log.topic_id("t") != ""
+
+
 def test_a_folder_without_topics_is_an_empty_log(tmp_path: Path):
     log = FileLog(tmp_path / "nowhere")
     assert (log.topics(), log.exists("t")) == ([], False)
@@ -315,13 +417,13 @@ def test_stats_tell_the_records_that_are_there_and_the_bytes_and_newest_time_of_
 def test_a_writer_that_fails_leaves_no_file(log: FileLog):
     append(log, "t", (b"a", b"0", 0))
 
-    def failing():
-        yield 0, [(b"a", b"1", 1)]
-        yield 0, [(b"a", b"2", 2, [("n", b"x")])]  # a second file
+    def stumbles():
+        yield b"a", b"2", 2, [("n", b"x")]
         raise RuntimeError("the program stumbles")
 
+    one, second_file = (0, [(b"a", b"1", 1)]), (0, [(b"a", b"2", 2, [("n", b"x")])])
     with pytest.raises(RuntimeError, match="the program stumbles"):
-        write(log, "t", *failing())
+        write(log, "t", one, second_file, (0, stumbles()))
     assert (data_files(log), rows(log, "t")) == (1, [(0, b"a", b"0", 0)])
 
 

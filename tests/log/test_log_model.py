@@ -84,10 +84,9 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(program=programs, partition=partitions, share=st.floats(0, 1))
     def trim(self, program: int, partition: int, share: float) -> None:
-        if self.kind is FileLog:
-            start = round(share * len(self.lists[partition]))
-            self.logs[program].trim("t", {partition: start})
-            self.starts[partition] = max(self.starts[partition], start)
+        start = round(share * len(self.lists[partition]))
+        self.logs[program].trim("t", {partition: start})
+        self.starts[partition] = max(self.starts[partition], start)
 
     @rule(program=programs)
     def start_anew(self, program: int) -> None:

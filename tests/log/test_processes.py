@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,20 @@ for n in range(1000):
     pair = [(name, b"%d" % n, n)]
     log.append("t", write(log, "t", (0, pair), (1, pair)))
     print(n, flush=True)
+"""
+
+PRODUCE_UNTIL_REMOVED = """
+from penstock.errors import TopicNotFoundError
+failures = 0
+while failures < 20:
+    pair = [(name, b"x", 1)]
+    try:
+        log.append("t", write(log, "t", (0, pair), (1, pair)))
+    except TopicNotFoundError as error:
+        if "does not exist" not in str(error):
+            failures += 1
+            print(str(error).split(";")[0])
+print("done")
 """
 
 READ = """
@@ -118,6 +133,27 @@ def test_of_programs_that_make_the_same_topic_at_once_one_wins(folder: Path):
     told = [line for (line,) in finish(start(folder, **{"1": CREATE, "2": CREATE, "3": CREATE}))]
     assert sorted(told) == ["exists", "exists", "made"]
     assert FileLog(folder).topic("u").partitions == told.index("made") + 1
+
+
+def test_producers_of_a_topic_that_is_removed_and_made_anew_fail_clearly_and_leave_nothing_half(folder: Path):
+    log = FileLog(folder)
+    log.create_topic(TopicInfo("t", partitions=2))
+    producers = start(folder, a=PRODUCE_UNTIL_REMOVED, b=PRODUCE_UNTIL_REMOVED)
+    remade = 0
+    while any(process.poll() is None for process in producers):
+        log.delete_topic("t")
+        log.create_topic(TopicInfo("t", partitions=2))
+        remade += 1
+        for partition in (0, 1):
+            assert [row[0] for row in rows(FileLog(folder), "t", partition)] == list(
+                range(log.end_offsets("t")[partition])
+            )
+        time.sleep(0.03)
+    for told in finish(producers):
+        assert set(told[:-1]) <= {"topic 't' was removed while records were written into it"}
+        assert (told[-1], len(told)) == ("done", 1 + 20)
+    assert remade >= 20
+    assert list(folder.iterdir()) == [folder / "t"]
 
 
 def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invisible(folder: Path):

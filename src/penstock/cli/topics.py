@@ -20,7 +20,7 @@ from penstock.cli.options import (
 from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
 from penstock.durations import to_ms
-from penstock.errors import PenstockError
+from penstock.errors import CorruptDataError, PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.sizes import to_bytes
@@ -155,11 +155,15 @@ def rm(name: str, yes: bool, log_dir: Path | None) -> None:
       penstock topics rm departures --yes
     """
     log = open_file_log(log_dir)
-    records = log.size(name)
+    try:
+        holds = f"with {count(log.size(name), 'record')}"
+    except CorruptDataError as error:
+        stderr().print(f"Warning: {error}", style="yellow", markup=False, soft_wrap=True)
+        holds = "with all that is left of it"
     if not yes:
-        click.confirm(f"Remove topic {name} with {count(records, 'record')} for good?", abort=True, err=True)
+        click.confirm(f"Remove topic {name} {holds} for good?", abort=True, err=True)
     log.delete_topic(name)
-    say(f"Removed topic {name} with {count(records, 'record')}.")
+    say(f"Removed topic {name} {holds}.")
 
 
 @topics.command()

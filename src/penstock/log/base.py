@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, spans
 from penstock.batch import HEADERS
-from penstock.errors import ConfigError, TopicNotFoundError
+from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.storage import FileRef
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
@@ -135,8 +135,22 @@ class Log(ABC):
         """Make a topic; raises ``TopicExistsError``, or ``ConfigError`` for a wrong name or no partitions."""
 
     @abstractmethod
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records; raises ``TopicNotFoundError``.
+
+        Whoever is writing into it fails with ``TopicNotFoundError``, also when a topic of this name was made since.
+        """
+
+    @abstractmethod
     def topic(self, name: str) -> TopicInfo:
         """What a topic is; raises ``TopicNotFoundError``."""
+
+    @abstractmethod
+    def topic_id(self, name: str) -> str:
+        """Tells a topic from all that had this name before and will have it; raises ``TopicNotFoundError``.
+
+        It is empty for topics that were made before topics had ids, or by hand.
+        """
 
     @abstractmethod
     def start_offsets(self, topic: str) -> list[int]:
@@ -153,6 +167,7 @@ class Log(ABC):
         Raises:
             OffsetOutOfRangeError: ``start`` lies before the first record that is still there.
             CorruptDataError: a file is missing, torn or damaged.
+            TopicNotFoundError: the topic does not exist, or was removed while it was read.
         """
 
     @abstractmethod
@@ -165,6 +180,17 @@ class Log(ABC):
 
         A producer that numbers its appends can repeat one safely: returns False, and does nothing, when an append with
         this or a later number of the same producer is there already.
+
+        Raises:
+            TopicNotFoundError: the topic does not exist, or is not the one any more that the segments were written for.
+        """
+
+    @abstractmethod
+    def trim(self, topic: str, starts: dict[int, int]) -> None:
+        """Remove the records of partitions before these offsets; whole segments only give their space back.
+
+        Raises:
+            OffsetOutOfRangeError: the partition does not exist or ends before the offset.
         """
 
     def exists(self, topic: str) -> bool:
@@ -203,6 +229,35 @@ def check_topic(info: TopicInfo) -> None:
     check_topic_name(info.name)
     if info.partitions < 1:
         raise ConfigError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
+
+
+def check_start(topic: str, partition: int, start: int, first: int) -> None:
+    """Raise ``OffsetOutOfRangeError`` for reading from before the first record that is still there."""
+    if start < first:
+        raise OffsetOutOfRangeError(
+            f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "
+            f"the first one still there is {first}"
+        )
+
+
+def check_trim(topic: str, starts: dict[int, int], ends: Sequence[int]) -> None:
+    """Raise ``OffsetOutOfRangeError`` for removing what a topic with these ends does not have."""
+    for partition, start in starts.items():
+        if not 0 <= partition < len(ends):
+            raise OffsetOutOfRangeError(f"topic {topic!r} has no partition {partition} to remove records from")
+        if start > ends[partition]:
+            raise OffsetOutOfRangeError(
+                f"topic {topic!r}, partition {partition}: cannot remove the records before offset {start}; "
+                f"the partition ends at offset {ends[partition]}"
+            )
+
+
+def removed_meanwhile(topic: str) -> TopicNotFoundError:
+    """The error for records that were written for a topic that is gone, or is another one of the same name by now."""
+    return TopicNotFoundError(
+        f"topic {topic!r} was removed while records were written into it; they are in no topic, also if one of this "
+        "name has been made since: write them again"
+    )
 
 
 def to_record_batch(records: Records) -> Any:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from penstock.arrays import Binary, IntArray
 from penstock.errors import TopicExistsError, TopicNotFoundError
-from penstock.log.base import Log, Records, Segment, SegmentWriter, TopicInfo, check_topic
+from penstock.log.base import (
+    Log,
+    Records,
+    Segment,
+    SegmentWriter,
+    TopicInfo,
+    check_start,
+    check_topic,
+    check_trim,
+    removed_meanwhile,
+)
 from penstock.storage import FileRef
 
 
@@ -27,10 +38,7 @@ class MemoryLog(Log):
     """
 
     def __init__(self) -> None:
-        self._infos: dict[str, TopicInfo] = {}
-        self._records: dict[str, list[list[Records]]] = {}
-        self._written: dict[str, Records] = {}
-        self._producers: dict[tuple[str, str], int] = {}
+        self._topics: dict[str, _Topic] = {}
         self.arrived = 0
         """How many records have arrived in all topics."""
 
@@ -39,56 +47,88 @@ class MemoryLog(Log):
         return "memory:"
 
     def topics(self) -> list[str]:
-        return sorted(self._infos)
+        return sorted(self._topics)
 
     def create_topic(self, info: TopicInfo) -> None:
         check_topic(info)
-        if info.name in self._infos:
+        if info.name in self._topics:
             raise TopicExistsError(f"topic {info.name!r} exists already")
-        self._infos[info.name] = info
-        self._records[info.name] = [[] for _ in range(info.partitions)]
+        self._topics[info.name] = _Topic(info)
+
+    def delete_topic(self, name: str) -> None:
+        self._topic(name)
+        del self._topics[name]
 
     def topic(self, name: str) -> TopicInfo:
-        if name not in self._infos:
-            raise TopicNotFoundError(f"topic {name!r} does not exist; the topics are {self.topics()}")
-        return self._infos[name]
+        return self._topic(name).info
+
+    def topic_id(self, name: str) -> str:
+        return self._topic(name).id
 
     def start_offsets(self, topic: str) -> list[int]:
-        return [0] * self.topic(topic).partitions
+        return list(self._topic(topic).starts)
 
     def end_offsets(self, topic: str) -> list[int]:
-        self.topic(topic)
-        return [_end(pieces) for pieces in self._records[topic]]
+        return list(self._topic(topic).ends)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
-        self.topic(topic)
-        for records in self._records[topic][partition]:
+        found = self._topic(topic)
+        check_start(topic, partition, start, found.starts[partition])
+        for records in found.pieces[partition]:
             if records.offset < end and records.offset + len(records) > start:
                 yield records.slice(max(start - records.offset, 0), min(end - records.offset, len(records)))
 
     def writer(self, topic: str, name: str) -> _MemoryWriter:
-        self.topic(topic)
-        return _MemoryWriter(self._written, f"{topic}-{name}")
+        return _MemoryWriter(self._topic(topic).written, f"{topic}-{name}")
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
-        self.topic(topic)
-        if producer and self._producers.get((topic, producer), -1) >= sequence:
+        found = self._topic(topic)
+        if producer and found.producers.get(producer, -1) >= sequence:
             return False
-        self._producers[topic, producer] = sequence
+        if any(segment.file.name not in found.written for segment in segments):
+            raise removed_meanwhile(topic)
+        found.producers[producer] = sequence
         for segment in segments:
-            pieces = self._records[topic][segment.partition]
-            records = self._written.pop(segment.file.name)
+            records = found.written.pop(segment.file.name)
             arrival = np.arange(self.arrived, self.arrived + len(records))
             self.arrived += len(records)
-            pieces.append(replace(records, offset=_end(pieces), arrival=arrival))
+            end = found.ends[segment.partition]
+            found.pieces[segment.partition].append(replace(records, offset=end, arrival=arrival))
+            found.ends[segment.partition] += len(records)
         return True
 
+    def trim(self, topic: str, starts: dict[int, int]) -> None:
+        found = self._topic(topic)
+        check_trim(topic, starts, found.ends)
+        for partition, start in starts.items():
+            found.starts[partition] = max(start, found.starts[partition])
+            found.pieces[partition] = [r for r in found.pieces[partition] if r.offset + len(r) > start]
+
     def last_sequence(self, topic: str, producer: str) -> int:
-        return self._producers.get((topic, producer), -1)
+        return self._topic(topic).producers.get(producer, -1)
+
+    def _topic(self, name: str) -> _Topic:
+        if name not in self._topics:
+            raise TopicNotFoundError(f"topic {name!r} does not exist; the topics are {self.topics()}")
+        return self._topics[name]
 
 
-def _end(pieces: list[Records]) -> int:
-    return pieces[-1].offset + len(pieces[-1]) if pieces else 0
+@dataclass
+class _Topic:
+    """One topic, and what was written for it but not appended yet."""
+
+    info: TopicInfo
+    id: str = field(default_factory=lambda: os.urandom(8).hex())
+    starts: list[int] = field(init=False)
+    ends: list[int] = field(init=False)
+    pieces: list[list[Records]] = field(init=False)
+    written: dict[str, Records] = field(default_factory=dict)
+    producers: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.starts = [0] * self.info.partitions
+        self.ends = [0] * self.info.partitions
+        self.pieces = [[] for _ in range(self.info.partitions)]
 
 
 class _MemoryWriter(SegmentWriter):

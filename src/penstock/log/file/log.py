@@ -11,19 +11,26 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import (
-    CorruptDataError,
-    OffsetOutOfRangeError,
-    TopicExistsError,
-    TopicNotFoundError,
+from penstock.errors import CorruptDataError, StoreError, TopicExistsError, TopicNotFoundError
+from penstock.log.base import (
+    Log,
+    Records,
+    Segment,
+    TopicInfo,
+    check_start,
+    check_topic,
+    check_topic_name,
+    check_trim,
+    is_topic_name,
+    removed_meanwhile,
 )
-from penstock.log.base import Log, Records, Segment, TopicInfo, check_topic, is_topic_name
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import Entry, EntryFiles, TopicState
-from penstock.log.file.topic_file import create_topic_file, read_topic_file
+from penstock.log.file.topic_file import create_topic_file, file_identity, held, read_topic_file
 
 
 class TopicStats(NamedTuple):
@@ -57,24 +64,37 @@ class FileLog(Log):
         return str(self.root)
 
     def topics(self) -> list[str]:
-        names = (path.parent.name for path in self.root.glob("*/topic.json"))
-        return sorted(name for name in names if is_topic_name(name))
+        names = {path.parent.name for of in ("topic.json", "commits") for path in self.root.glob(f"*/{of}")}
+        return sorted(
+            name for name in names if is_topic_name(name) and (self._file(name).exists() or self._is_half(name))
+        )
 
     def create_topic(self, info: TopicInfo) -> None:
         check_topic(info)
-        if not create_topic_file(self.root / info.name / "topic.json", info):
+        if self._is_half(info.name):
+            raise self._half(info.name)
+        if not create_topic_file(self._file(info.name), info):
             raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}")
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records."""
-        self.topic(name)
-        (self.root / name).rename(self.root / f"~{os.urandom(8).hex()}")  # a name that no topic can bear
+        check_topic_name(name)
+        grave = self.root / f"~{os.urandom(8).hex()}"  # a name that no topic can bear
+        try:
+            with held(self._file(name), alone=True):
+                (self.root / name).rename(grave)
+        except FileNotFoundError:
+            if not self._is_half(name):
+                raise self._not_found(name) from None
+            (self.root / name).rename(grave)
         self._topics.pop(name, None)
-        for grave in self.root.glob("~*"):  # also those of programs that were killed here
-            shutil.rmtree(grave, ignore_errors=True)
+        for left in self.root.glob("~*"):  # also those of programs that were killed here
+            shutil.rmtree(left, ignore_errors=True)
 
     def topic(self, name: str) -> TopicInfo:
         return self._topic(name).info
+
+    def topic_id(self, name: str) -> str:
+        return self._topic(name).id
 
     def start_offsets(self, topic: str) -> list[int]:
         return list(self._topic(topic).fresh().starts)
@@ -85,14 +105,15 @@ class FileLog(Log):
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         found = self._topic(topic)
         state = found.state if found.state.ends[partition] >= end else found.fresh()
-        _check_start(state, topic, partition, start)
+        check_start(topic, partition, start, state.starts[partition])
         for segment in state.segments_from(partition, start):
             if segment.base >= end:
                 return
             try:
                 yield from found.segments.read(segment, start, end)
             except CorruptDataError as error:
-                _check_start(found.fresh(), topic, partition, start)  # retention may have removed the file
+                found.check_is_there()
+                check_start(topic, partition, start, found.fresh().starts[partition])  # retention may have removed it
                 place = f"partition {partition}, offsets {segment.base} to {segment.end - 1}"
                 raise CorruptDataError(f"topic {topic!r}, {place}: {error}") from None
 
@@ -103,37 +124,35 @@ class FileLog(Log):
         newest = max((segment.max_timestamp for segment in segments), default=None)
         return TopicStats(sum(state.ends) - sum(state.starts), sum(segment.nbytes for segment in segments), newest)
 
-    def writer(self, topic: str, name: str) -> FileSegmentWriter:
-        return FileSegmentWriter(self._topic(topic).folder / "data", name)
+    def writer(self, topic: str, name: str) -> AbstractContextManager[FileSegmentWriter]:
+        return self._topic(topic).writer(name)
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         found = self._topic(topic)
-        while True:
-            state = found.fresh()
-            if producer and state.producers.get(producer, -1) >= sequence:
-                return False
-            entry = Entry(state.place(list(segments)), producer, sequence, at=time.time_ns() // 1_000_000)
-            if found.entries.create(state, entry):
-                return True
+        with found.held():
+            while True:
+                state = found.fresh()
+                if producer and state.producers.get(producer, -1) >= sequence:
+                    return False
+                found.check_written(segments)
+                entry = Entry(state.place(list(segments)), producer, sequence, at=time.time_ns() // 1_000_000)
+                if found.entries.create(state, entry):
+                    return True
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)
 
     def trim(self, topic: str, starts: dict[int, int]) -> None:
-        """Remove the records of partitions before these offsets; whole segments only give their space back.
-
-        Raises:
-            OffsetOutOfRangeError: the partition does not exist or ends before the offset.
-        """
         found = self._topic(topic)
-        while True:
-            state = found.fresh()
-            _check_trim(state, topic, starts)
-            before = state.files()
-            if found.entries.create(state, Entry(starts=starts, at=time.time_ns() // 1_000_000)):
-                break
-        for name in before - state.files():
-            (found.folder / "data" / name).unlink(missing_ok=True)
+        with found.held():
+            while True:
+                state = found.fresh()
+                check_trim(topic, starts, state.ends)
+                before = state.files()
+                if found.entries.create(state, Entry(starts=starts, at=time.time_ns() // 1_000_000)):
+                    break
+            for name in before - state.files():
+                (found.folder / "data" / name).unlink(missing_ok=True)
 
     def apply_retention(self, topic: str, now_ms: int | None = None) -> dict[int, int]:
         """Remove what the topic's retention by time and by size lets go; the new starts of the partitions it moved."""
@@ -164,27 +183,46 @@ class FileLog(Log):
 
     def _topic(self, name: str) -> _Topic:
         topic = self._topics.get(name)
-        if topic is None or topic.identity != _identity(topic.path):
+        if topic is None or not topic.is_there:
             self._topics.pop(name, None)
-            topic = self._topics[name] = _Topic(self.root, name, self.topics())
+            try:
+                topic = self._topics[name] = _Topic(self._file(name))
+            except FileNotFoundError:
+                raise self._half(name) if self._is_half(name) else self._not_found(name) from None
         return topic
+
+    def _file(self, name: str) -> Path:
+        return self.root / name / "topic.json"
+
+    def _is_half(self, name: str) -> bool:
+        """Whether there are entries of a topic that has no description."""
+        return not self._file(name).exists() and any((self.root / name / "commits").glob("*"))
+
+    def _half(self, name: str) -> CorruptDataError:
+        return CorruptDataError(
+            f"{self._file(name)} is missing though the topic's records are there; restore it from a backup, or remove "
+            f"what is left of the topic with `penstock topics rm {name}`"
+        )
+
+    def _not_found(self, name: str) -> TopicNotFoundError:
+        others = self.topics()
+        there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
+        return TopicNotFoundError(
+            f"topic {name!r} does not exist in {self.root}: {there}; make it with "
+            f"`penstock topics create {name}` or by producing into it"
+        )
 
 
 class _Topic:
     """One topic as this process knows it."""
 
-    def __init__(self, root: Path, name: str, others: list[str]):
-        self.folder = root / name
-        self.path = self.folder / "topic.json"
-        self.identity = _identity(self.path)
-        try:
-            self.info = read_topic_file(self.path)
-        except FileNotFoundError:
-            there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
-            raise TopicNotFoundError(
-                f"topic {name!r} does not exist in {root}: {there}; make it with "
-                f"`penstock topics create {name}` or by producing into it"
-            ) from None
+    def __init__(self, path: Path):
+        self.folder = path.parent
+        self._path = path
+        self._identity = file_identity(path)
+        stored = read_topic_file(path)
+        self.info = stored.info()
+        self.id = stored.id
         self.entries = EntryFiles(self.folder / "commits")
         self.segments = SegmentFiles(self.folder / "data")
         self.state: TopicState = self.entries.load(self.info.partitions)
@@ -194,30 +232,41 @@ class _Topic:
         self.state = self.entries.refresh(self.state)
         return self.state
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not been removed."""
+        return self._identity == file_identity(self._path)
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from one that was later made in its place; None when there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+    def check_is_there(self) -> None:
+        """Raise ``TopicNotFoundError`` when it has been removed."""
+        if not self.is_there:
+            raise TopicNotFoundError(f"topic {self.folder.name!r} was removed while it was used")
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep it from being removed; raises ``TopicNotFoundError`` when it has been."""
+        try:
+            with held(self._path) as identity:
+                if identity != self._identity:
+                    raise removed_meanwhile(self.folder.name)
+                yield
+        except FileNotFoundError:
+            if self.is_there:
+                raise
+            raise removed_meanwhile(self.folder.name) from None
 
-def _check_start(state: TopicState, topic: str, partition: int, start: int) -> None:
-    if start < state.starts[partition]:
-        raise OffsetOutOfRangeError(
-            f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "
-            f"the first one still there is {state.starts[partition]}"
-        )
+    @contextmanager
+    def writer(self, name: str) -> Iterator[FileSegmentWriter]:
+        """A writer of segments; it fails with ``TopicNotFoundError`` when the topic is removed meanwhile."""
+        try:
+            with FileSegmentWriter(self.folder / "data", name) as writer:
+                yield writer
+        except (StoreError, FileNotFoundError):
+            if self.is_there:
+                raise
+            raise removed_meanwhile(self.folder.name) from None
 
-
-def _check_trim(state: TopicState, topic: str, starts: dict[int, int]) -> None:
-    for partition, start in starts.items():
-        if not 0 <= partition < len(state.ends):
-            raise OffsetOutOfRangeError(f"topic {topic!r} has no partition {partition} to remove records from")
-        if start > state.ends[partition]:
-            raise OffsetOutOfRangeError(
-                f"topic {topic!r}, partition {partition}: cannot remove the records before offset {start}; "
-                f"the partition ends at offset {state.ends[partition]}"
-            )
+    def check_written(self, segments: Sequence[Segment]) -> None:
+        """Raise ``TopicNotFoundError`` for segments whose files are not there: they were for another topic."""
+        if not all((self.folder / "data" / name).exists() for name in {segment.file.name for segment in segments}):
+            raise removed_meanwhile(self.folder.name)

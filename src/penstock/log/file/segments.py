@@ -60,14 +60,15 @@ class _SegmentFile:
     def __init__(self, path: Path, has_headers: bool):
         self._path = path
         self.has_headers = has_headers
-        self._context = durable_file(path)
+        self._context = durable_file(path, parents=False)  # the folder of a topic that was removed is not made again
         self._writer = ipc.new_file(self._context.__enter__(), SCHEMA_WITH_HEADERS if has_headers else SCHEMA)
         self._batches = 0
         self._contents: dict[int, Segment] = {}
+        self._ref = FileRef("", 0, 0)
 
     def write(self, partition: int, records: Records) -> None:
         self._writer.write_batch(to_record_batch(records))
-        before = self._contents.get(partition, Segment(partition, FileRef("", 0, 0), [], 0, 0, -1, True))
+        before = self._contents.get(partition, Segment(partition, self._ref, [], 0, 0, -1, True))
         self._contents[partition] = Segment(
             partition,
             before.file,
@@ -83,11 +84,12 @@ class _SegmentFile:
         if error[0] is None:
             self._writer.close()
         self._context.__exit__(*error)
+        if error[0] is None:
+            data = map_file(self._path)
+            self._ref = FileRef(self._path.name, len(data), checksum(data))
 
     def segments(self) -> list[Segment]:
-        data = map_file(self._path)
-        ref = FileRef(self._path.name, len(data), checksum(data))
-        return [msgspec.structs.replace(self._contents[p], file=ref) for p in sorted(self._contents)]
+        return [msgspec.structs.replace(self._contents[p], file=self._ref) for p in sorted(self._contents)]
 
 
 class SegmentFiles:
