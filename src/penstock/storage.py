@@ -19,6 +19,8 @@ import pyarrow as pa
 import xxhash
 
 from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.masking import masked
+from penstock.untrusted import inner_path
 
 
 class FileRef(msgspec.Struct, frozen=True, array_like=True):
@@ -27,6 +29,10 @@ class FileRef(msgspec.Struct, frozen=True, array_like=True):
     name: str
     size: int
     checksum: int
+
+    def __post_init__(self) -> None:
+        if self.name:  # a file not finished yet has no name
+            inner_path(self.name)
 
     def verify(self, data: Any, where: str) -> None:
         """Raise ``CorruptDataError`` unless the bytes are the ones that were written."""
@@ -75,6 +81,11 @@ class Storage(ABC):
     def url(self) -> str:
         """How to open the same storage elsewhere with ``open_storage``."""
 
+    @property
+    def shown(self) -> str:
+        """Where the files are, for people to read: without keys or passwords."""
+        return masked(self.url)
+
     def ref(self, name: str) -> FileRef:
         """The reference of a file just written."""
         data = self.read(name)
@@ -86,9 +97,9 @@ class Storage(ABC):
             data = self.read(ref.name)
         except FileNotFoundError:
             raise CorruptDataError(
-                f"{self.url}/{ref.name} is missing: {ref.size} bytes were committed; restore the file from a backup"
+                f"{self.shown}/{ref.name} is missing: {ref.size} bytes were committed; restore the file from a backup"
             ) from None
-        ref.verify(data, self.url)
+        ref.verify(data, self.shown)
         return data
 
 
@@ -115,7 +126,7 @@ class LocalStorage(Storage):
         return map_file(self._path(name))
 
     def list(self, prefix: str) -> list[str]:
-        folder = self._path(prefix)
+        folder = self._path(prefix) if prefix else self.root
         if not folder.is_dir():
             return []
         files = (Path(where) / file for where, _, files in os.walk(folder) for file in files)
@@ -125,7 +136,7 @@ class LocalStorage(Storage):
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self.root / name
+        return self.root / _inside(name)
 
 
 class ObjectStorage(Storage):
@@ -156,8 +167,9 @@ class ObjectStorage(Storage):
 
     def create(self, name: str, data: bytes) -> bool:
         try:
-            self._obstore.put(self._store, name, data, mode="create")
-        except self._obstore.exceptions.AlreadyExistsError:
+            with self._told(name, "write"):
+                self._obstore.put(self._store, _inside(name), data, mode="create")
+        except FileExistsError:
             return False
         return True
 
@@ -167,23 +179,45 @@ class ObjectStorage(Storage):
             path = Path(folder) / "file"
             with pa.OSFile(str(path), "wb") as file:
                 yield file
-            self._obstore.put(self._store, name, path)
+            with self._told(name, "write"):
+                self._obstore.put(self._store, _inside(name), path)
 
     def read(self, name: str) -> Any:
-        try:
-            return pa.py_buffer(bytes(self._obstore.get(self._store, name).bytes()))
-        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
-            raise FileNotFoundError(name) from None
+        with self._told(name, "read"):
+            return pa.py_buffer(bytes(self._obstore.get(self._store, _inside(name)).bytes()))
 
     def list(self, prefix: str) -> list[str]:
-        pages = self._obstore.list(self._store, prefix)
-        return sorted(item["path"] for page in pages for item in page)
+        with self._told(prefix, "list"):
+            pages = self._obstore.list(self._store, _inside(prefix) if prefix else None)
+            return sorted(item["path"] for page in pages for item in page)
 
     def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError), self._told(name, "remove"):
+            self._obstore.delete(self._store, _inside(name))
+
+    @contextmanager
+    def _told(self, name: str, action: str) -> Iterator[None]:
+        """What the store says, as an error that has no keys in it: not even in what it was raised from."""
+        known = self._obstore.exceptions
         try:
-            self._obstore.delete(self._store, name)
-        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
-            pass
+            yield
+        except (FileNotFoundError, known.NotFoundError):
+            raise FileNotFoundError(name) from None
+        except (FileExistsError, known.AlreadyExistsError):
+            raise FileExistsError(name) from None
+        except known.BaseError as error:
+            raise StoreError(
+                f"cannot {action} {self.shown}/{name}: {masked(str(error))}; everything committed before is safe. "
+                "Start again when the store can be reached"
+            ) from None
+
+
+def _inside(name: str) -> str:
+    """The name of a file or folder in a storage; raises ``CorruptDataError`` for one that leads out of it."""
+    try:
+        return inner_path(name)
+    except ValueError as error:
+        raise CorruptDataError(f"{error}; nothing was read, written or removed there") from None
 
 
 def open_storage(url: str) -> Storage:

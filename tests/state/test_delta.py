@@ -14,7 +14,7 @@ from support.rows import as_tuples, keys_of, values_of
 def round_trip(*changes: tuple[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
     file = io.BytesIO()
     write_delta(file, changes)
-    return list(read_delta(pa.py_buffer(file.getvalue())))
+    return list(read_delta(pa.py_buffer(file.getvalue()), "delta"))
 
 
 def test_changes_of_key_value_and_window_stores_come_back_in_order():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -192,3 +193,49 @@ def test_a_sealed_structure_comes_back_and_no_changed_byte_goes_unseen(content: 
 def test_what_was_never_sealed_is_damaged(data: bytes):
     with pytest.raises(CorruptDataError, match=r"^file\.json is damaged: "):
         unseal(data, dict, "file.json")
+
+
+# --- names and keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "..", "a//b"])
+def test_a_name_that_leads_out_of_the_storage_is_refused_whatever_is_to_be_done(
+    storage: Storage, tmp_path: Path, name: str
+):
+    (tmp_path / "x").write_text("precious")
+    for use in (storage.read, storage.delete, storage.list, lambda name: storage.create(name, b"")):
+        with pytest.raises(CorruptDataError, match="leads out of its folder; nothing was read, written or removed"):
+            use(name)
+    with pytest.raises(CorruptDataError, match="leads out of its folder"), storage.write(name) as file:
+        file.write(b"")
+    assert (tmp_path / "x").read_text() == "precious"
+
+
+URL = "s3://AKIA:wJalr@bucket/app?secret_access_key=K7MDENG&region=eu&sig=bPxR"
+
+
+def test_keys_in_a_url_are_in_no_message(monkeypatch: pytest.MonkeyPatch):
+    storage = open_storage(URL)
+    assert isinstance(storage, ObjectStorage)
+    assert storage.shown == "s3://****@bucket/app?secret_access_key=****&region=eu&sig=****"
+
+    class Broken:
+        exceptions = storage._obstore.exceptions
+
+        def __getattr__(self, name: str) -> object:
+            def fail(*_: object, **__: object) -> None:
+                raise self.exceptions.GenericError(f"no answer from {URL} today")
+
+            return fail
+
+    monkeypatch.setattr(storage, "_obstore", Broken())
+    for use in (storage.read, storage.delete, storage.list, lambda name: storage.create(name, b"")):
+        with pytest.raises(StoreError, match=r"cannot .* s3://\*\*\*\*@bucket") as error:
+            use("a/b")
+        shown = "".join(traceback.format_exception(error.value))
+        assert not any(key in str(error.value) for key in ("wJalr", "K7MDENG", "bPxR"))
+        assert "During handling" not in shown
+    ref = FileRef("a", 1, 1)
+    monkeypatch.setattr(storage, "read", lambda name: (_ for _ in ()).throw(FileNotFoundError(name)))
+    with pytest.raises(CorruptDataError, match=r"^s3://\*\*\*\*@bucket/app\?[^ ]*/a is missing"):
+        storage.read_verified(ref)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,8 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.terminal import print_json, print_table
+from penstock.masking import MASK, SECRET_NAME, masked
 from penstock.settings import Settings
-
-_SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|access_key|account_key|sig", re.IGNORECASE)
-_USER = re.compile(r"(?<=://)[^/@]+(?=@)")
-_PARAMETER = re.compile(r"([?&;]([^=&;]+)=)([^&;]+)")
-_MASK = "****"
 
 
 @click.command(cls=Command)
@@ -53,18 +48,11 @@ def _row(settings: Settings, name: str) -> dict[str, Any]:
         value = str(value)
     if origin == "environment":
         origin = f"PENSTOCK_{name.upper()}"
-    return {"name": name, "value": masked(name, value), "origin": "command line" if origin == "keyword" else origin}
+    return {"name": name, "value": _shown(name, value), "origin": "command line" if origin == "keyword" else origin}
 
 
-def masked(name: str, value: Any) -> Any:
-    """A setting's value without the secrets in it.
-
-    >>> masked("checkpoint", "s3://key:secret@bucket/app?region=eu&secret_access_key=abc")
-    's3://****@bucket/app?region=eu&secret_access_key=****'
-    """
+def _shown(name: str, value: Any) -> Any:
+    """A setting's value without the secrets in it."""
     if not isinstance(value, str):
         return value
-    if _SECRET_NAME.search(name):
-        return _MASK
-    value = _USER.sub(_MASK, value)
-    return _PARAMETER.sub(lambda part: part[1] + (_MASK if _SECRET_NAME.search(part[2]) else part[3]), value)
+    return MASK if SECRET_NAME.search(name) else masked(value)

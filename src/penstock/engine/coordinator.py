@@ -115,9 +115,9 @@ class Coordinator:
             published = self.log.last_sequence(topic, self._producer)
             if published > newest.commit:
                 raise CorruptDataError(
-                    f"the newest manifest in {self.storage.url} is of commit {newest.commit}, but topic {topic!r} has "
-                    f"the output of commit {published} of application {self.application_id!r}: manifests are missing. "
-                    "Restore the checkpoint from a backup"
+                    f"{self.manifests.place(published)} is missing: topic {topic!r} has the output of commit "
+                    f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
+                    f"{newest.commit}; manifests are missing. Restore the checkpoint from a backup"
                 )
         self._publish(newest, repeated=True)
         return newest

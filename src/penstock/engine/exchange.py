@@ -19,8 +19,10 @@ import pyarrow.ipc as ipc
 from penstock.arrays import nulls
 from penstock.batch import HEADERS, Batch
 from penstock.columns import Column
+from penstock.errors import CorruptDataError
 from penstock.log.base import Records
 from penstock.storage import FileRef, Storage
+from penstock.untrusted import ArrowFile
 
 _SCHEMA = pa.schema(
     [
@@ -42,6 +44,10 @@ class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
     batches: list[int]
     records: int
     skip: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.skip <= self.records:
+            raise ValueError(f"{self.skip} of {self.records} records are done")
 
 
 class ExchangeWriter:
@@ -92,15 +98,21 @@ class ExchangeWriter:
 def read_exchange(storage: Storage, refs: list[ExchangeRef], start: int = 0) -> Iterator[Records]:
     """The records behind some references, in order, with offsets that go on from ``start``."""
     for ref in refs:
-        reader = ipc.open_file(storage.read_verified(ref.file))
+        where = f"{storage.shown}/{ref.file.name}"
+        file = ArrowFile(storage.read_verified(ref.file), (_SCHEMA,), ("timestamp", "position"), where)
         start -= ref.skip
         end = start
         for number in ref.batches:
-            batch = reader.get_batch(number)
+            batch = file.batch(number)
             begin, end = end, end + batch.num_rows
             skipped = max(start + ref.skip - begin, 0)
             if skipped < batch.num_rows:
                 yield _records(batch, begin).slice(skipped, batch.num_rows)
+        if end - start != ref.records:
+            raise CorruptDataError(
+                f"{where} has {end - start} records for partition {ref.partition} and not {ref.records} as the "
+                "manifest says; restore both from a backup"
+            )
         start = end
 
 

@@ -28,7 +28,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 def application_of(storage: Storage) -> str:
     """The identity that a checkpoint has."""
-    return unseal(storage.read(_NAME), Identity, f"{storage.url}/{_NAME}").id
+    return unseal(storage.read(_NAME), Identity, f"{storage.shown}/{_NAME}").id
 
 
 def identity(storage: Storage, application_id: str, topology: Topology, layout: Layout) -> str:
@@ -42,10 +42,10 @@ def identity(storage: Storage, application_id: str, topology: Topology, layout: 
     new = Identity(os.urandom(6).hex(), application_id, tasks, stores)
     if storage.create(_NAME, seal(new)):
         return new.id
-    old = unseal(storage.read(_NAME), Identity, f"{storage.url}/{_NAME}")
+    old = unseal(storage.read(_NAME), Identity, f"{storage.shown}/{_NAME}")
     if old.application_id != application_id:
         raise ConfigError(
-            f"the checkpoint {storage.url} belongs to application {old.application_id!r}, not to {application_id!r}; "
+            f"the checkpoint {storage.shown} belongs to application {old.application_id!r}, not to {application_id!r}; "
             "give each application a checkpoint of its own"
         )
     for topics, count in old.tasks.items():
@@ -59,6 +59,6 @@ def identity(storage: Storage, application_id: str, topology: Topology, layout: 
     if changed:
         raise ConfigError(
             f"the kind of the stores {', '.join(sorted(changed))} has changed since application {application_id!r} "
-            f"first started (in {storage.url}); give changed stores new names, or start under another application id"
+            f"first started (in {storage.shown}); give changed stores new names, or start under another application id"
         )
     return old.id

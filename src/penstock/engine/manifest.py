@@ -65,14 +65,17 @@ class Manifests:
 
     def read(self, commit: int) -> Manifest:
         """One manifest; raises ``CorruptDataError`` when it is missing or damaged."""
-        name = _name(commit)
-        where = f"{self.storage.url}/{name}"
+        name, where = _name(commit), self.place(commit)
         try:
             return unseal(self.storage.read(name), Manifest, where)
         except FileNotFoundError:
             raise CorruptDataError(
                 f"the manifest {where} is missing though later ones need it; restore it from a backup"
             ) from None
+
+    def place(self, commit: int) -> str:
+        """What the manifest of a commit is called in messages."""
+        return f"{self.storage.shown}/{_name(commit)}"
 
     def create(self, manifest: Manifest) -> bool:
         """Commit; False when another program has made this commit already."""

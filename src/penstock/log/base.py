@@ -54,6 +54,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     base: int = -1
     """The offset of the first record; set when the segment is appended."""
 
+    def __post_init__(self) -> None:
+        if self.partition < 0 or self.records < 0 or self.base < -1:
+            raise ValueError(f"no segment can have {self.records} records at {self.base} of partition {self.partition}")
+
     @property
     def end(self) -> int:
         return self.base + self.records

@@ -34,7 +34,7 @@ class Checkpoint:
         manifest = manifests.newest()
         if manifest is None:
             raise ConfigError(
-                f"there is no commit in {storage.url}: the application has not processed anything yet, or its state is "
-                "in another folder"
+                f"there is no commit in {storage.shown}: the application has not processed anything yet, or its state "
+                "is in another folder"
             )
         return cls(topology, settings, storage, application_of(storage), manifests, manifest)

@@ -10,6 +10,7 @@ import pyarrow.ipc as ipc
 
 from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
+from penstock.untrusted import ArrowFile
 
 _AT_ONCE = 65_536  # rows: what is compressed or not compressed any more lies in memory besides
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")
@@ -27,11 +28,14 @@ def write_delta(file: Any, changes: Iterable[tuple[str, ChangeSet]]) -> None:
                 writer.write_batch(rows.slice(first, _AT_ONCE), custom_metadata={"store": store})
 
 
-def read_delta(data: Any) -> Iterator[tuple[str, ChangeSet]]:
-    """The change sets that a delta file holds, in pieces."""
-    reader = ipc.open_file(data)
-    for i in range(reader.num_record_batches):
-        batch, metadata = reader.get_batch_with_custom_metadata(i)
+def read_delta(data: Any, where: str) -> Iterator[tuple[str, ChangeSet]]:
+    """The change sets that a delta file holds, in pieces; ``where`` is what it is called in errors."""
+    file = ArrowFile(data, (_SCHEMA,), ("key", "timestamp"), where)
+    for i in range(len(file)):
+        batch, metadata = file.batch_and_metadata(i)
         key, time, value, timestamp = batch.columns
         times = None if time.null_count else time.to_numpy()
-        yield metadata[b"store"].decode(), ChangeSet(Keys(key, times), Values(value, timestamp.to_numpy()))
+        yield (
+            (metadata or {}).get(b"store", b"").decode(),
+            ChangeSet(Keys(key, times), Values(value, timestamp.to_numpy())),
+        )

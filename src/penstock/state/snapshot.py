@@ -15,6 +15,7 @@ from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
+from penstock.untrusted import file_name
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -22,6 +23,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     commit: int
     files: dict[str, FileRef]
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            file_name(name)
 
 
 def write_snapshot(database: Database, storage: Storage, task: str, commit: int, referred: int = -1) -> None:
@@ -62,9 +67,9 @@ def read_snapshot(storage: Storage, task: str, commit: int, path: Path) -> None:
 
 def _read(storage: Storage, index: str) -> Snapshot:
     try:
-        return unseal(storage.read(index), Snapshot, f"{storage.url}/{index}")
+        return unseal(storage.read(index), Snapshot, f"{storage.shown}/{index}")
     except FileNotFoundError:
-        raise CorruptDataError(f"the snapshot {storage.url}/{index} is missing; restore it from a backup") from None
+        raise CorruptDataError(f"the snapshot {storage.shown}/{index} is missing; restore it from a backup") from None
 
 
 def _newest(storage: Storage, task: str) -> Snapshot:

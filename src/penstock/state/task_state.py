@@ -111,7 +111,8 @@ class TaskState:
         """Take over a commit whose changes are not in memory: read them from its delta file."""
         if step.delta is not None:
             assert self._storage is not None
-            for name, changes in read_delta(self._storage.read_verified(step.delta)):
+            data, where = self._storage.read_verified(step.delta), f"{self._storage.shown}/{step.delta.name}"
+            for name, changes in read_delta(data, where):
                 if name in self.stores:  # the topology may have lost a store since
                     self.stores[name].apply(changes)
         self._restore_numbers(step.numbers)

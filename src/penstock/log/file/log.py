@@ -182,6 +182,7 @@ class FileLog(Log):
                 path.unlink(missing_ok=True)
 
     def _topic(self, name: str) -> _Topic:
+        check_topic_name(name)
         topic = self._topics.get(name)
         if topic is None or not topic.is_there:
             self._topics.pop(name, None)
@@ -223,6 +224,8 @@ class _Topic:
         stored = read_topic_file(path)
         self.info = stored.info()
         self.id = stored.id
+        if self.info.name != self.folder.name:
+            raise CorruptDataError(f"{path} is of topic {self.info.name!r}; restore it from a backup")
         self.entries = EntryFiles(self.folder / "commits")
         self.segments = SegmentFiles(self.folder / "data")
         self.state: TopicState = self.entries.load(self.info.partitions)

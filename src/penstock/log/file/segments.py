@@ -22,6 +22,7 @@ from penstock.log.base import (
     to_record_batch,
 )
 from penstock.storage import FileRef, checksum, durable_file, map_file
+from penstock.untrusted import ArrowFile
 
 _OPEN_FILES = 64
 
@@ -97,7 +98,7 @@ class SegmentFiles:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._open: OrderedDict[str, Any] = OrderedDict()
+        self._open: OrderedDict[str, ArrowFile] = OrderedDict()
 
     def read(self, segment: Segment, start: int, end: int) -> Iterator[Records]:
         """The records of a segment with ``start <= offset < end``."""
@@ -106,13 +107,18 @@ class SegmentFiles:
         for number in segment.batches:
             if offset >= end:
                 return
-            batch = reader.get_batch(number)
+            batch = reader.batch(number)
             if offset + batch.num_rows > start:
                 records = from_record_batch(batch, offset, segment.placed)
                 yield records.slice(max(start - offset, 0), min(end - offset, batch.num_rows))
             offset += batch.num_rows
+        if offset != segment.end:
+            raise CorruptDataError(
+                f"{self.folder / segment.file.name} has {offset - segment.base} records of partition "
+                f"{segment.partition} and not {segment.records} as its entry says; restore both from a backup"
+            )
 
-    def _reader(self, ref: FileRef) -> Any:
+    def _reader(self, ref: FileRef) -> ArrowFile:
         reader = self._open.get(ref.name)
         if reader is None:
             path = self.folder / ref.name
@@ -123,7 +129,7 @@ class SegmentFiles:
                     f"{path} is missing: {ref.size} bytes were written; restore it from a backup"
                 ) from None
             ref.verify(data, str(self.folder))
-            reader = self._open[ref.name] = ipc.open_file(data)
+            reader = self._open[ref.name] = ArrowFile(data, (SCHEMA, SCHEMA_WITH_HEADERS), ("timestamp",), str(path))
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)
         self._open.move_to_end(ref.name)

@@ -46,7 +46,23 @@ class TopicState(msgspec.Struct):
     def empty(cls, partitions: int) -> TopicState:
         return cls(0, [0] * partitions, [0] * partitions, [[] for _ in range(partitions)], {})
 
+    def check(self, partitions: int) -> None:
+        """Raise ``ValueError`` unless this is the state of a topic with so many partitions."""
+        lengths = {len(self.starts), len(self.ends), len(self.segments)}
+        if lengths != {partitions}:
+            raise ValueError(f"it sums up {len(self.ends)} partitions and not {partitions}")
+        for partition, segments in enumerate(self.segments):
+            base = segments[0].base if segments else self.ends[partition]
+            for segment in segments:
+                if segment.partition != partition or segment.base != base:
+                    raise ValueError(f"its segments of partition {partition} do not follow one another")
+                base = segment.end
+            if base != self.ends[partition]:
+                raise ValueError(f"its segments of partition {partition} do not reach offset {self.ends[partition]}")
+
     def apply(self, entry: Entry) -> None:
+        """Add what an entry says; raises ``ValueError``, and adds nothing, when it does not fit what is there."""
+        self._check(entry)
         for segment in entry.segments:
             self.segments[segment.partition].append(segment)
             self.ends[segment.partition] = segment.end
@@ -57,6 +73,16 @@ class TopicState(msgspec.Struct):
         if entry.producer:
             self.producers[entry.producer] = entry.sequence
         self.next += 1
+
+    def _check(self, entry: Entry) -> None:
+        ends = list(self.ends)
+        for segment in entry.segments:
+            if segment.partition >= len(ends) or segment.base != ends[segment.partition]:
+                raise ValueError(f"its segment at offset {segment.base} of partition {segment.partition} has no place")
+            ends[segment.partition] = segment.end
+        for partition, start in entry.starts.items():
+            if not (0 <= partition < len(ends) and start <= ends[partition]):
+                raise ValueError(f"it removes the records before offset {start} of partition {partition}")
 
     def place(self, segments: list[Segment]) -> list[Segment]:
         """The segments with the offsets they get when they are appended next."""
@@ -109,7 +135,7 @@ class EntryFiles:
                 entry = self._read(_entry(state.next), Entry)
                 if not self._is_near(state):  # then this may be what ``create`` is about to take back
                     break
-                state.apply(entry)
+                self._apply(state, entry)
         except FileNotFoundError:
             pass
         return state if self._is_near(state) else self.load(len(state.ends))
@@ -158,17 +184,36 @@ class EntryFiles:
         return max((path.name for path in self.folder.glob("*.checkpoint")), default=None)
 
     def _load_from(self, checkpoint: str | None, partitions: int) -> TopicState:
-        state = TopicState.empty(partitions) if checkpoint is None else self._read(checkpoint, TopicState)
+        state = TopicState.empty(partitions) if checkpoint is None else self._read_checkpoint(checkpoint, partitions)
         newest = max((path.name for path in self.folder.glob("*.json")), default="")
         while _entry(state.next) <= newest:
-            state.apply(self._read(_entry(state.next), Entry))
+            self._apply(state, self._read(_entry(state.next), Entry))
         if state.next:
             self._read(_entry(state.next - 1), Entry)  # it must be there: see _is_near
         return state
 
+    def _read_checkpoint(self, name: str, partitions: int) -> TopicState:
+        state = self._read(name, TopicState)
+        try:
+            state.check(partitions)
+        except ValueError as error:
+            raise does_not_fit(self.folder / name, error) from None
+        return state
+
+    def _apply(self, state: TopicState, entry: Entry) -> None:
+        try:
+            state.apply(entry)
+        except ValueError as error:
+            raise does_not_fit(self.folder / _entry(state.next), error) from None
+
     def _read(self, name: str, type_: type[T]) -> T:
         path = self.folder / name
         return unseal(path.read_bytes(), type_, str(path))
+
+
+def does_not_fit(path: Path, reason: ValueError) -> CorruptDataError:
+    """The error for a file that is whole and contradicts the others."""
+    return CorruptDataError(f"{path} does not fit the topic: {reason}; restore the topic from a backup")
 
 
 def _entry(number: int) -> str:
