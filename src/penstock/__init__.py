@@ -23,6 +23,7 @@ from penstock.log.produce import produce, produce_columns
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
 from penstock.record import Record, SessionKey, Windowed
+from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 
 __all__ = [
     "BufferConfig",
@@ -54,3 +55,5 @@ __all__ = [
     "produce_columns",
     "write",
 ]
+
+_let_spark_find_this_python()

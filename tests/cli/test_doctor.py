@@ -35,8 +35,11 @@ def test_everything_is_there(penstock, folder, monkeypatch):
     assert (ran.code, ran.err) == (0, [])
     assert [line.split(":")[0] for line in ran.out] == [
         f"ok       {name}"
-        for name in ("Python", "Java", "pyspark", "pyarrow", "rocksdict", "the log's folder", "the folder of state")
-    ]
+        for name in (
+            "Python", "Java", "pyspark", "pyarrow", "rocksdict", "Spark's Python", "the log's folder",
+            "the folder of state",
+        )
+    ]  # fmt: skip
     assert ran.out[1] == "ok       Java: Java 21.0.4 (jdk/bin/java, by JAVA_HOME)"
     assert not (folder / ".penstock").exists()
 
@@ -97,3 +100,19 @@ def test_a_package_that_does_not_import(penstock, folder, monkeypatch):
         "cannot be imported: ImportError: no wheel for this machine",
         f"install it again: {sys.executable} -m pip install --force-reinstall rocksdict",
     )
+
+
+def test_a_python_of_sparks_that_has_no_penstock(penstock, folder, monkeypatch):
+    python = folder / "python3"
+    python.write_text("#!/bin/sh\necho has no penstock and no pyspark; exit 1\n")
+    python.chmod(0o755)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    ran = penstock("doctor", "--json")
+    assert ran.code == 1
+    remedy = f"set PYSPARK_DRIVER_PYTHON and PYSPARK_PYTHON to {sys.executable}, or unset them"
+    assert checks(ran)["Spark's Python"] == (False, f"{python} has no penstock and no pyspark", remedy)
+    monkeypatch.setenv("PYSPARK_PYTHON", "nowhere/python3")
+    assert checks(penstock("doctor", "--json"))["Spark's Python"] == (
+        False, "nowhere/python3: No such file or directory", remedy,
+    )  # fmt: skip

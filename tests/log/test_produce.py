@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +273,19 @@ def test_what_cannot_be_consumed_is_named(tmp_path: Path) -> None:
     log.trim("t", {0: 1})
     with pytest.raises(OffsetOutOfRangeError, match=r"offset 0 was removed by retention; the first .* is 1"):
         list(consume("t", start=0, log=log))
+
+
+def test_times_may_be_datetimes_and_text(tmp_path: Path) -> None:
+    five = 1_357_016_400_000
+    oslo = timezone(timedelta(hours=1))
+    times = [
+        datetime(2013, 1, 1, 5),
+        datetime(2013, 1, 1, 6, tzinfo=oslo),
+        "2013-01-01 05:00",
+        "2013-01-01T06:00+01:00",
+    ]
+    produce([(None, number, time) for number, time in enumerate(times)], "rows", log=tmp_path)
+    produce_columns({"n": [0, 1], "at": times[2:]}, "text", value="n", timestamp="at", log=tmp_path)
+    produce_columns({"n": [0, 1], "at": times[:1] * 2}, "datetimes", value="n", timestamp="at", log=tmp_path)
+    for topic, count in [("rows", 4), ("text", 2), ("datetimes", 2)]:
+        assert [record.timestamp for record in consume(topic, log=tmp_path)] == [five] * count

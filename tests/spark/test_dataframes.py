@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.log.consume import consume
+from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 
 pytestmark = pytest.mark.slow
@@ -60,3 +62,67 @@ def test_a_topic_that_does_not_exist_is_named(spark: Any, tmp_path: Path):
     with pytest.raises(Exception, match="nowhere") as error:
         read(spark, tmp_path, "nowhere").load().collect()
     assert "TopicNotFoundError" in str(error.value) or isinstance(error.value, PenstockError)
+
+
+FIVE = 1_357_016_400_000
+"""2013-01-01, 05:00 UTC, in milliseconds."""
+
+
+def columns(spark: Any) -> Any:
+    rows = [("a", 1, "2013-01-01T06:00:00+01:00", datetime(2013, 1, 1, 5), date(2013, 1, 1), {"x": 1}, b"z", 1.5)]
+    return spark.createDataFrame(
+        rows, "k string, n int, at string, seen timestamp_ntz, day date, m map<string, int>, b binary, `a.b` double"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "types", "record"),
+    [
+        ({"key": "n", "value": "k", "timestamp": "at"}, ("int", "str"), (1, "a", FIVE)),
+        ({"key": "k", "value": "n", "timestamp": "seen"}, ("str", "int"), ("a", 1, FIVE)),
+        ({"key": "b", "value": "a.b", "timestamp": "day"}, ("bytes", "float"), (b"z", 1.5, FIVE - 5 * 3_600_000)),
+        ({"value": "m", "timestamp": "n"}, ("bytes", "json"), (None, {"x": 1}, 1)),
+    ],
+)
+def test_the_types_of_a_topic_are_those_of_the_columns(spark: Any, tmp_path: Path, chosen, types, record):
+    penstock.write(columns(spark), "t", log=tmp_path, **chosen)
+    info = FileLog(tmp_path).topic("t")
+    assert ((info.key, info.value), [one[:3] for one in consume("t", log=tmp_path)]) == (types, [record])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"key": "airport"}, "write: there is no column 'airport'; the columns are k, n, at, seen, day, m, b, a.b"),
+        (
+            {"timestamp": "m"},
+            "write: the column 'm' with the times must hold timestamps or whole milliseconds; it holds map<",
+        ),
+        (
+            {"timestamp": "k"},
+            "write: the column 'k' with the times must hold timestamps or whole milliseconds; it holds 'a', which is "
+            "no time in ISO 8601",
+        ),
+    ],
+)
+def test_a_write_that_fails_says_why_in_a_line_and_leaves_no_topic_behind(spark: Any, tmp_path: Path, chosen, message):
+    with pytest.raises(ConfigError) as error:
+        penstock.write(columns(spark), "t", log=tmp_path, **chosen)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert FileLog(tmp_path).topics() == []
+
+
+def test_a_write_that_fails_late_leaves_no_topic_behind(spark: Any, tmp_path: Path):
+    """One task has made the topic when another one fails."""
+    frame = spark.range(0, 40_000, numPartitions=2).selectExpr("id", "if(id = 39999, 'never', '2013-01-01') as at")
+    with pytest.raises(ConfigError, match="it holds 'never', which is no time in ISO 8601"):
+        penstock.write(frame, "t", value="id", timestamp="at", log=tmp_path)
+    assert FileLog(tmp_path).topics() == []
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_other_types_than_the_topics_are_refused_as_produce_columns_refuses_them(spark: Any, tmp_path: Path):
+    produce([("a", 1)], "t", value=int, log=tmp_path)
+    with pytest.raises(ConfigError, match="topic 't' holds values of type int, not str; convert the values or write "):
+        penstock.write(columns(spark), "t", key="k", value="at", log=tmp_path)

@@ -20,6 +20,7 @@ from penstock.cli.command import Command
 from penstock.cli.options import json_option, log_option
 from penstock.cli.terminal import print_json, stdout
 from penstock.settings import Settings
+from penstock.spark_python import DRIVER, WORKERS, lookup_python
 
 _PYTHON = (3, 11)
 _JAVA = 17
@@ -81,6 +82,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield java()
     for name in _PACKAGES:
         yield package(name)
+    yield sparks_python()
     yield folder("the log's folder", settings.log_dir, "--log-dir")
     yield folder("the folder of state", settings.state_dir or Path(".penstock"), "--state-dir")
 
@@ -118,6 +120,28 @@ def package(name: str) -> Check:
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
     return Check(name, version(name))
+
+
+def sparks_python() -> Check:
+    """Whether the Python with which Spark looks for ``format("penstock")`` has Penstock."""
+    python = lookup_python()
+    name, remedy = "Spark's Python", f"set {DRIVER} and {WORKERS} to {sys.executable}, or unset them"
+    try:
+        ran = subprocess.run([python, "-c", _HAS_PENSTOCK], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return Check(name, f"{python}: {error.strerror}", remedy)
+    if ran.returncode == 0:
+        return Check(name, f"{python} has Penstock")
+    lacks = ran.stdout.strip() or "does not run"
+    return Check(name, f"{python} {lacks}", remedy)
+
+
+_HAS_PENSTOCK = """
+import importlib.util, sys
+missing = [name for name in ("penstock", "pyspark") if importlib.util.find_spec(name) is None]
+print("has no " + " and no ".join(missing))
+sys.exit(bool(missing))
+"""
 
 
 def folder(name: str, path: Path, option: str) -> Check:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from penstock.errors import ConfigError, SerdeError, TopicExistsError
 from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
 from penstock.log.open import open_log
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, from_name, of
+from penstock.times import parsed, to_timestamp
 
 BATCH_ROWS = 32_768
 
@@ -44,7 +45,7 @@ def produce(
 
     Args:
         rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, None for now; headers are pairs of a name and bytes.
+            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes.
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
@@ -82,7 +83,8 @@ def produce_columns(
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
-    Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``, anything else JSON.
+    Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``, anything else JSON. A topic
+    that is made gets these types.
 
     Args:
         columns: a dict of numpy or Arrow arrays, an Arrow table, or any object that Arrow can read (a DataFrame of
@@ -90,7 +92,8 @@ def produce_columns(
         topic: the topic; it is made when it does not exist.
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
-        timestamp: the column with the times (timestamps, or whole milliseconds); now by default.
+        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
+            zone is given); now by default.
         log: the log, or its folder; by default the setting ``log_dir``.
         partitions: how many partitions a new topic gets.
 
@@ -108,15 +111,11 @@ def produce_columns(
     """
     log = open_log(log)
     reader = _reader(columns)
-    for name in (key, value, timestamp):
-        if name is not None and name not in reader.schema.names:
-            known = ", ".join(reader.schema.names)
-            raise ConfigError(f"produce_columns: there is no column {name!r}; the columns are {known}")
-    keys = BYTES if key is None else _serde_of(reader.schema.field(key).type)
-    values = JSON if value is None else _serde_of(reader.schema.field(value).type)
+    chosen = Chosen("produce_columns", key, value, timestamp)
+    keys, values = chosen.types(reader.schema)
     topic_types(log, topic, keys, values)
     pieces = (batch.slice(start, BATCH_ROWS) for batch in reader for start in range(0, batch.num_rows, BATCH_ROWS))
-    batches = (_encode_batch(piece, key, value, timestamp) for piece in pieces)
+    batches = (chosen.encode(piece) for piece in pieces)
     return append(log, TopicInfo(topic, partitions, keys.name, values.name), batches)
 
 
@@ -149,18 +148,19 @@ def append(log: Log, new: TopicInfo, batches: Iterable[Records]) -> int:
     """
     batches = iter(batches)
     first = list(islice(batches, 1))  # what is wrong with records mostly shows here, before the topic is made
-    info = _existing_or_new(log, new)
+    info = existing_or_new(log, new)
     total, turn = 0, sum(log.end_offsets(info.name))
     with log.writer(info.name, f"produce-{os.urandom(8).hex()}") as writer:
         for batch in chain(first, batches):
-            turn += _write(writer, info, batch, turn)
+            turn += write_batch(writer, info, batch, turn)
             total += len(batch)
     if total:
         log.append(info.name, writer.segments())
     return total
 
 
-def _existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
+def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
+    """What a topic is, made as ``new`` says when it does not exist."""
     if not log.exists(new.name):
         try:
             log.create_topic(new)
@@ -169,7 +169,7 @@ def _existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
     return log.topic(new.name)
 
 
-def _write(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: int) -> int:
+def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: int) -> int:
     """Write a batch, those without a key from partition ``turn`` on; how many those were."""
     without_key = null_mask(batch.key)
     in_turn = turn if without_key is None else turn + np.cumsum(without_key) - 1
@@ -218,12 +218,15 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
 
 
 def row_times(times: list[Any], what: str, first: int) -> IntArray:
-    """Timestamps in milliseconds, now where there is None."""
+    """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
+    if all(type(time_) is int and time_ >= 0 for time_ in times):
+        return np.array(times, np.int64)
     now = _now()
-    for number, time_ in enumerate(times, first):
-        if time_ is not None and (not isinstance(time_, int | np.integer) or time_ < 0):
-            raise ConfigError(f"{what} {number}: a timestamp is a number of milliseconds since 1970; got {time_!r}")
-    return np.array([now if time_ is None else time_ for time_ in times], np.int64)
+    numbered = enumerate(times, first)
+    found = [
+        now if time_ is None else to_timestamp(time_, f"{what} {number}: a timestamp") for number, time_ in numbered
+    ]
+    return np.array(found, np.int64)
 
 
 def row_headers(headers: list[Any], what: str, first: int) -> Any:
@@ -263,45 +266,105 @@ def _serde_of(kind: Any) -> Serde:
         return INT
     if pa.types.is_floating(kind):
         return FLOAT
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if _is_text(kind):
         return STR
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
     return BYTES if is_bytes else JSON
 
 
-def _encode_batch(batch: Any, key: str | None, value: str | None, timestamp: str | None) -> Records:
-    keys = nulls(batch.num_rows) if key is None else _encode_column(batch, key)
-    values = JSON.encode_all(batch.to_pylist()) if value is None else _encode_column(batch, value)
-    return Records(-1, keys, values, _column_times(batch, timestamp))
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _encode_column(batch: Any, name: str) -> Binary:
-    values = batch.column(name)
-    serde = _serde_of(values.type)
-    if serde is JSON:
-        return JSON.encode_all(values.to_pylist())
-    try:
-        return from_arrow(values.cast(_ARROW_TYPES[serde.name]), serde).encoded()
-    except pa.ArrowInvalid as error:
-        raise ConfigError(f"produce_columns: column {name!r} does not fit the type {serde.name}: {error}") from None
+class Chosen(NamedTuple):
+    """Which columns of a table are the keys, the values and the times of records, and who asks."""
 
+    method: str
+    key: str | None
+    value: str | None
+    timestamp: str | None
 
-def _column_times(batch: Any, name: str | None) -> IntArray:
-    """Timestamps in milliseconds, now where there is none."""
-    if name is None:
-        return np.full(batch.num_rows, _now())
-    times = batch.column(name)
-    if pa.types.is_timestamp(times.type):
-        times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False).cast(pa.int64())
-    if not pa.types.is_integer(times.type):
-        raise ConfigError(
-            f"produce_columns: the column {name!r} with the times must hold timestamps or whole milliseconds; "
-            f"it holds {times.type}"
+    def types(self, schema: Any) -> tuple[Serde, Serde]:
+        """The types of the keys and of the values.
+
+        Raises:
+            ConfigError: a column does not exist, or the one with the times holds none.
+        """
+        for name in (self.key, self.value, self.timestamp):
+            if name is not None and name not in schema.names:
+                known = ", ".join(schema.names)
+                raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}")
+        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type):
+            raise ConfigError(f"{self._times_must_be()} {kind}")
+        return (
+            BYTES if self.key is None else _serde_of(schema.field(self.key).type),
+            JSON if self.value is None else _serde_of(schema.field(self.value).type),
         )
-    result: IntArray = times.fill_null(_now()).to_numpy(zero_copy_only=False).astype(np.int64)
-    if result.size and result.min() < 0:
-        raise ConfigError(f"produce_columns: column {name!r} holds {result.min()}; a timestamp is not before 1970")
-    return result
+
+    def encode(self, batch: Any) -> Records:
+        """A record batch of the table as records."""
+        keys = nulls(batch.num_rows) if self.key is None else self._column(batch, self.key)
+        values = (
+            JSON.encode_all(_plain_values(batch, batch.schema))
+            if self.value is None
+            else self._column(batch, self.value)
+        )
+        return Records(-1, keys, values, self._times(batch))
+
+    def _column(self, batch: Any, name: str) -> Binary:
+        values = batch.column(name)
+        serde = _serde_of(values.type)
+        if serde is JSON:
+            return JSON.encode_all(_plain_values(values, values.type))
+        try:
+            return from_arrow(values.cast(_ARROW_TYPES[serde.name]), serde).encoded()
+        except pa.ArrowInvalid as error:
+            raise ConfigError(f"{self.method}: column {name!r} does not fit the type {serde.name}: {error}") from None
+
+    def _times(self, batch: Any) -> IntArray:
+        """Timestamps in milliseconds, now where there is none."""
+        if self.timestamp is None:
+            return np.full(batch.num_rows, _now())
+        times = batch.column(self.timestamp)
+        times = self._parsed(times.to_pylist()) if _is_text(times.type) else _as_milliseconds(times)
+        result: IntArray = times.fill_null(_now()).to_numpy(zero_copy_only=False).astype(np.int64)
+        if result.size and result.min() < 0:
+            raise ConfigError(
+                f"{self.method}: column {self.timestamp!r} holds {result.min()}; a timestamp is not before 1970"
+            )
+        return result
+
+    def _parsed(self, texts: list[str | None]) -> Any:
+        times = [None if text is None else parsed(text) for text in texts]
+        for text, time_ in zip(texts, times, strict=True):
+            if text is not None and time_ is None:
+                raise ConfigError(f"{self._times_must_be()} {text!r}, which is no time in ISO 8601")
+        return pa.array(times, pa.int64())
+
+    def _times_must_be(self) -> str:
+        return (
+            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or whole milliseconds; "
+            "it holds"
+        )
+
+
+def _plain_values(data: Any, kind: Any) -> list[Any]:
+    """Values of Arrow as Python's, maps as dicts."""
+    values: list[Any] = data.to_pylist(maps_as_pydicts="lossy") if "map<" in str(kind) else data.to_pylist()
+    return values
+
+
+def _holds_times(kind: Any) -> bool:
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind) or _is_text(kind)
+
+
+def _as_milliseconds(times: Any) -> Any:
+    """Times that are no text as an Arrow array of whole milliseconds; what says no zone is UTC."""
+    if pa.types.is_date(times.type):
+        times = times.cast(pa.timestamp("ms"))
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False)
+    return times.cast(pa.int64(), safe=False)
 
 
 def _now() -> int:

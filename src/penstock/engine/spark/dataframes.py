@@ -6,9 +6,9 @@ The columns are those of Spark's Kafka source: key, value, topic, partition, off
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,36 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.arrays import partitions
+from penstock.engine.spark.session import work_with_this_python
 from penstock.engine.spark.source import Offsets, OffsetsReader
 from penstock.errors import ConfigError
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
+from penstock.serdes import JSON
 
 FORMAT = "penstock"
+IS_JSON = "penstock.json"
+"""Marks a column of text as one of JSON."""
 _SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+
+
+def make_known(spark: Any) -> None:
+    """Have a session find ``format("penstock")``, whichever Python it looks for data sources with."""
+    if not hasattr(spark, "_jvm") or spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT):
+        return
+    work_with_this_python(spark.sparkContext)
+    spark.dataSource.register(PenstockSource)
+
+
+def arrow_schema(schema: Any) -> Any:
+    """The types of a DataFrame's columns as Arrow has them."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.2 times were UTC without being told
+        return to_arrow_schema(schema)
 
 
 class PenstockSource(DataSource):
@@ -71,8 +92,13 @@ class PenstockSource(DataSource):
                 f"a topic is written from the columns key (optional), value and timestamp (optional); got {names}. "
                 "penstock.write(df, topic, key=...) brings any DataFrame into that form"
             )
+        chosen = Chosen("write", *(name if name in names else None for name in ("key", "value", "timestamp")))
+        keys, values = chosen.types(arrow_schema(schema))
+        values = JSON if schema["value"].metadata.get(IS_JSON) else values
+        topic_types(FileLog(log), topic, keys, values)
+        new = TopicInfo(topic, int(self.options.get("partitions", 1)), keys.name, values.name)
         producer = self.options.get("producer", f"spark:{os.urandom(6).hex()}")
-        return _Target(log, topic, int(self.options.get("partitions", 1)), producer)
+        return _Target(log, new, chosen, producer, FileLog(log).exists(topic))
 
 
 class _Range(InputPartition):
@@ -128,39 +154,36 @@ class _Target:
     """The topic that is written."""
 
     log: str
-    topic: str
-    partitions: int
+    new: TopicInfo
+    """What the topic is made as, when it does not exist."""
+    chosen: Chosen
     producer: str
+    was_there: bool
+    """Whether the topic existed before."""
 
     def write(self, batches: Iterator[Any]) -> _Written:
         """Write record batches into segments that nobody sees yet."""
         log = FileLog(self.log)
-        if not log.exists(self.topic):
-            self._create(log)
-        count = log.topic(self.topic).partitions
-        with log.writer(self.topic, f"spark-{os.urandom(8).hex()}") as writer:
-            for batch in batches:
-                key, value, timestamp = _columns(batch)
-                placed = partitions(key, count, 0)
-                for partition in np.flatnonzero(np.bincount(placed, minlength=count)).tolist():
-                    rows = np.flatnonzero(placed == partition)
-                    some = pa.array(rows)
-                    writer.write(partition, key.take(some), value.take(some), timestamp[rows], placed=True)
+        encoded = (self.chosen.encode(batch) for batch in batches)
+        first = list(islice(encoded, 1))  # what is wrong with records mostly shows here, before the topic is made
+        info = existing_or_new(log, self.new)
+        turn = 0
+        with log.writer(info.name, f"spark-{os.urandom(8).hex()}") as writer:
+            for records in chain(first, encoded):
+                turn += write_batch(writer, info, records, turn)
         return _Written(writer.segments())
-
-    def _create(self, log: FileLog) -> None:
-        from penstock.errors import TopicExistsError
-
-        try:
-            log.create_topic(TopicInfo(self.topic, self.partitions))
-        except TopicExistsError:  # another task of the same write was faster
-            pass
 
     def append(self, messages: list[Any], sequence: int) -> None:
         """Make what all tasks wrote visible, at once."""
         segments = [segment for message in messages if message is not None for segment in message.segments]
         if segments:
-            FileLog(self.log).append(self.topic, segments, self.producer, sequence)
+            FileLog(self.log).append(self.new.name, segments, self.producer, sequence)
+
+    def forget(self) -> None:
+        """Leave no topic behind that was made for a write that failed."""
+        log = FileLog(self.log)
+        if not self.was_there and log.exists(self.new.name) and not any(log.end_offsets(self.new.name)):
+            log.delete_topic(self.new.name)
 
 
 @dataclass
@@ -178,6 +201,9 @@ class _BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         self._target.append(messages, 0)
 
+    def abort(self, messages: list[Any]) -> None:
+        self._target.forget()
+
 
 class _StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, target: _Target):
@@ -189,16 +215,5 @@ class _StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         self._target.append(messages, batchId)
 
-
-def _columns(batch: Any) -> tuple[Any, Any, np.ndarray[Any, Any]]:
-    """Key, value and timestamp (now, where there is none) of a record batch."""
-    count = batch.num_rows
-    names = batch.schema.names
-    key = batch["key"].cast(pa.binary()) if "key" in names else pa.nulls(count, pa.binary())
-    now = time.time_ns() // 1_000_000
-    if "timestamp" not in names:
-        return key, batch["value"].cast(pa.binary()), np.full(count, now)
-    timestamp = batch["timestamp"]
-    if pa.types.is_timestamp(timestamp.type):
-        timestamp = timestamp.cast(pa.timestamp("ms", tz=timestamp.type.tz), safe=False).cast(pa.int64())
-    return key, batch["value"].cast(pa.binary()), timestamp.fill_null(now).to_numpy(zero_copy_only=False)
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        self._target.forget()

@@ -45,12 +45,12 @@ def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
                 "Penstock does not run on a Spark Connect session: it places its work on executors, which Connect "
                 "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
             )
-        _work_with_this_python(active.sparkContext)
+        work_with_this_python(active.sparkContext)
         return active, False
     return _new_session(name, log_file), True
 
 
-def _work_with_this_python(context: Any) -> None:
+def work_with_this_python(context: Any) -> None:
     """Spark's own choice is the first ``python3`` on the path, which may have no Penstock."""
     if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable

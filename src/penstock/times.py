@@ -1,0 +1,52 @@
+"""Points in time as people write them: milliseconds since 1970, ``datetime``, text in ISO 8601."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import ConfigError
+
+Time = int | datetime
+"""Milliseconds since 1970, or a ``datetime``; one that says no zone is UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def to_timestamp(time: Any, what: str = "a timestamp") -> int:
+    """Milliseconds since 1970 of a point in time; what says no zone is UTC.
+
+    Args:
+        time: whole milliseconds, a ``datetime``, or text in ISO 8601.
+        what: what the time is of, for the error message.
+
+    Raises:
+        ConfigError: it is no time, or one before 1970.
+
+    >>> to_timestamp(1000), to_timestamp(datetime(2013, 1, 1, 5)), to_timestamp("2013-01-01T06:00:00.250+01:00")
+    (1000, 1357016400000, 1357016400250)
+    """
+    ms = parsed(time)
+    if ms is None or not 0 <= ms < 2**63:
+        raise ConfigError(
+            f"{what} is a number of milliseconds since 1970; got {time!r}, which is no datetime and no text in "
+            "ISO 8601 from then on either"
+        )
+    return ms
+
+
+def parsed(time: Any) -> int | None:
+    """The same, also before 1970; None for what is no time."""
+    if isinstance(time, int | np.integer) and not isinstance(time, bool):
+        return int(time)
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time.strip())
+        except ValueError:
+            return None
+    if not isinstance(time, datetime):
+        return None
+    return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
