@@ -6,6 +6,7 @@ of a hundred thousand keys is a few dozen numpy calls and no Python per key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,12 @@ HashArray = NDArray[np.uint64]
 Binary = Any  # pa.BinaryArray: pyarrow ships no types
 
 EMPTY_INTS: IntArray = np.zeros(0, np.int64)
+
+MOST_BYTES = 2**31 - 2
+"""How many bytes a binary array can have: its offsets are of 32 bits."""
+
+_TOO_LARGE = ("offset overflow", "overflowed binary array capacity", "input array too large")
+"""What Arrow says in errors that have no type of their own."""
 
 
 class Spans(NamedTuple):
@@ -53,10 +60,38 @@ def fixed_binary(rows: NDArray[Any], valid: BoolArray | None = None) -> Binary:
     """
     count = len(rows)
     width = rows.nbytes // count if count else 0
+    if rows.nbytes > MOST_BYTES:
+        raise too_large(rows.nbytes)
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     validity = None if valid is None else pa.array(valid).buffers()[1]
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows))]
     return pa.BinaryArray.from_buffers(pa.binary(), count, buffers)
+
+
+def binary(values: Sequence[bytes | None]) -> Binary:
+    """A binary array of some values; raises ``ArrowCapacityError`` when they do not fit into one.
+
+    >>> binary([b"a", None]).to_pylist()
+    [b'a', None]
+    """
+    array = pa.array(values, pa.binary())
+    if array.nbytes > MOST_BYTES:  # Arrow makes several arrays of what has more bytes than its offsets can count
+        raise too_large(array.nbytes)
+    return array
+
+
+def too_large(nbytes: int) -> pa.ArrowCapacityError:
+    return pa.ArrowCapacityError(f"array cannot contain more than {MOST_BYTES} bytes, have {nbytes}")
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether an error says that more bytes were to go into one binary array than its offsets can count.
+
+    Whoever works on a chunk lets these errors through; the task begins anew with smaller chunks.
+    """
+    if isinstance(error, pa.ArrowCapacityError):
+        return True
+    return isinstance(error, pa.ArrowInvalid) and any(words in str(error) for words in _TOO_LARGE)
 
 
 def nulls(count: int) -> Binary:
@@ -142,12 +177,16 @@ def slices(data: NDArray[np.uint8], start: IntArray, length: IntArray, valid: Bo
     [b'three', b'one']
     """
     offsets = offsets_of(length)
+    if offsets[-1] > MOST_BYTES:
+        raise too_large(int(offsets[-1]))
     taken = data[np.repeat(start - offsets[:-1], length) + np.arange(int(offsets[-1]))]
     return cut(taken, offsets, valid)
 
 
 def cut(data: NDArray[np.uint8], offsets: IntArray, valid: BoolArray | None = None) -> Binary:
     """Bytes cut into a binary array at these offsets; null where not ``valid``."""
+    if offsets[-1] > MOST_BYTES:
+        raise too_large(int(offsets[-1]))
     validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
     buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
@@ -213,6 +252,8 @@ _BEYOND = 2**31 - 1
 
 def concat(arrays: list[Binary]) -> Binary:
     """One binary array of all of them."""
+    if len(arrays) > 1 and (nbytes := sum(array.nbytes for array in arrays)) > MOST_BYTES:
+        raise too_large(nbytes)
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 

@@ -23,6 +23,8 @@ _AT_LEAST_1 = (
     "block_cache_bytes",
 )  # fmt: skip
 
+_AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
+
 _KINDS = {
     "int": "a whole number",
     "str": "text",
@@ -126,6 +128,11 @@ class Settings:
     @property
     def state(self) -> StateSettings:
         return StateSettings(**{item.name: getattr(self, item.name) for item in fields(StateSettings)})
+
+    def in_parts(self, parts: int) -> Settings:
+        """The same with one part of so many of what is worked on at once and taken in one commit."""
+        limits = {name: max(getattr(self, name) // parts, 1) for name in _AT_ONCE}
+        return self if parts == 1 else replace(self, **limits)
 
     def resolved(self) -> Settings:
         """The same with absolute paths, which mean the same in every process."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Records
-from penstock.log.produce import BATCH_ROWS, row_headers, row_times
+from penstock.log.produce import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
 
 Encode = Callable[[bytes], bytes | None]
@@ -114,6 +114,7 @@ class LineParser:
     def batches(self, lines: Iterable[bytes], on_bad: OnBadLine) -> Iterator[Records]:
         """The records of all lines; ``on_bad`` is told of lines that cannot be read, and may raise."""
         some: list[Line] = []
+        nbytes = 0
         for number, line in enumerate(lines, 1):
             try:
                 found = self.parse(line)
@@ -122,9 +123,10 @@ class LineParser:
                 continue
             if found is not None:
                 some.append(found)
-            if len(some) == BATCH_ROWS:
+                nbytes += len(found.value or b"")
+            if len(some) == BATCH_ROWS or nbytes > BATCH_BYTES:
                 yield _records(some)
-                some = []
+                some, nbytes = [], 0
         if some:
             yield _records(some)
 

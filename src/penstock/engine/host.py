@@ -10,17 +10,28 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
+from penstock.arrays import is_too_large
 from penstock.engine.layout import Layout, TaskId
 from penstock.engine.manifest import Manifests
 from penstock.engine.reader import Reader
 from penstock.engine.task import Task
 from penstock.engine.work import StageWork, TaskDone, TaskWork
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ProcessingError
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.storage import Storage
+
+_SMALLER = 16
+"""Into how many parts chunks and commits are cut when the results of one do not fit into an Arrow array."""
+
+_TOO_LARGE = (
+    "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
+    "at once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold them"
+)
 
 
 class TaskHost:
@@ -50,6 +61,8 @@ class TaskHost:
         self._folder = folder
         self._reader = reader
         self._tasks: dict[str, Task] = {}
+        self._shares: dict[str, int] = {}
+        """By tasks whose results were too large at once, into how many parts their chunks and commits are cut."""
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
 
@@ -62,7 +75,7 @@ class TaskHost:
         done = []
         for work in stage.tasks:
             try:
-                done.append(self._task(work, stage.application).run(work, stage.commit, stage.attempt))
+                done.append(self._run(work, stage))
             except PenstockError as error:
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__))
@@ -70,6 +83,20 @@ class TaskHost:
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
         return done
+
+    def _run(self, work: TaskWork, stage: StageWork) -> TaskDone:
+        """Run one task; with smaller chunks and commits when something does not fit into one Arrow array."""
+        while True:
+            try:
+                return self._task(work, stage.application).run(work, stage.commit, stage.attempt)
+            except pa.ArrowException as error:
+                if not is_too_large(error):
+                    raise
+                self._drop(work.task)
+                share = self._shares.get(work.task, 1)
+                if share > self._settings.chunk_records:
+                    raise ProcessingError(_TOO_LARGE) from error
+                self._shares[work.task] = share * _SMALLER
 
     def close(self) -> None:
         """Let go of all tasks; what is committed is flushed."""
@@ -106,7 +133,8 @@ class TaskHost:
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)
         folder = None if self._folder is None else self._folder / name
-        task = Task(id_, self._topology, self._layout, self._settings, self._log, self._storage, folder, self._reader)
+        surroundings = self._topology, self._layout, self._settings, self._log, self._storage
+        task = Task(id_, *surroundings, folder, self._reader, self._shares.get(name, 1))
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task

@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import partitions
+from penstock.arrays import binary, partitions
 from penstock.batch import HEADERS, Batch, Changes, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
@@ -106,8 +106,8 @@ class Outlets:
         if not letters:
             return
         topic = self._places.dead_letter_topic
-        key = pa.array([letter.origin.key for letter in letters], pa.binary())
-        value = pa.array([letter.origin.value for letter in letters], pa.binary())
+        key = binary([letter.origin.key for letter in letters])
+        value = binary([letter.origin.value for letter in letters])
         timestamp = np.array([letter.origin.timestamp for letter in letters], np.int64)
         reasons = [[{"key": k, "value": v.encode()} for k, v in letter.reason.items()] for letter in letters]
         partition = self._places.task.partition % self._places.partitions[topic]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, concat
-from penstock.batch import HEADERS, Batch, Changes, Placement, merge
+from penstock.batch import Batch, Changes, Placement, merge
 from penstock.columns import BytesColumn
-from penstock.log.base import Records
+from penstock.log.base import Records, join_headers
 from penstock.ops.context import Origin
 from penstock.serdes import Serde
 
@@ -257,15 +255,9 @@ def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Ba
     key = BytesColumn(concat([piece.key for piece in pieces]), one.key)
     value = BytesColumn(concat([piece.value for piece in pieces]), one.value)
     timestamp = pieces[0].timestamp if len(pieces) == 1 else np.concatenate([piece.timestamp for piece in pieces])
-    headers = _headers(pieces)
+    headers = join_headers(pieces)
     placed = Placement(one.partition, one.partitions) if all(piece.placed for piece in pieces) else None
     if not one.changes:
         return Batch(key, value, timestamp, order, headers, placed)
     old = BytesColumn(concat([piece.old for piece in pieces]), one.value)
     return Changes(key, value, timestamp, order, headers, placed, old)
-
-
-def _headers(pieces: list[Records]) -> Any:
-    if all(piece.headers is None for piece in pieces):
-        return None
-    return concat([pa.nulls(len(p), HEADERS) if p.headers is None else p.headers for p in pieces])

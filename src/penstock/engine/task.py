@@ -29,7 +29,11 @@ from penstock.storage import FileRef, Storage
 
 
 class Task:
-    """One task of an application, with its state open."""
+    """One task of an application, with its state open.
+
+    Args:
+        share: how much it works on at once and takes in one commit: one part of so many of what the settings say.
+    """
 
     def __init__(
         self,
@@ -41,7 +45,9 @@ class Task:
         storage: Storage,
         folder: Path | None,
         reader: type[Reader] = Reader,
+        share: int = 1,
     ):
+        settings = settings.in_parts(share)
         self.id = id_
         self.sub = topology.sub_topologies[id_.sub]
         self.pending: tuple[int, str] | None = None

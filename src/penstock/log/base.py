@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, spans
+from penstock.arrays import Binary, IntArray, concat, spans
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.storage import FileRef
@@ -106,6 +106,28 @@ class Records:
             None if self.arrival is None else self.arrival[start:stop],
             None if self.old is None else self.old.slice(start, length),
         )
+
+
+def join_records(pieces: Sequence[Records]) -> Records:
+    """Records that follow each other, as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first = pieces[0]
+    return Records(
+        first.offset,
+        concat([piece.key for piece in pieces]),
+        concat([piece.value for piece in pieces]),
+        np.concatenate([piece.timestamp for piece in pieces]),
+        join_headers(pieces),
+        all(piece.placed for piece in pieces),
+    )
+
+
+def join_headers(pieces: Sequence[Records]) -> Any:
+    """The headers of pieces of records, one after the other; None when there are none."""
+    if all(piece.headers is None for piece in pieces):
+        return None
+    return concat([pa.nulls(len(piece), HEADERS) if piece.headers is None else piece.headers for piece in pieces])
 
 
 class SegmentWriter(ABC):

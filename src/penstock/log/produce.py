@@ -20,12 +20,18 @@ from penstock.arrays import partitions as partitions_of
 from penstock.batch import HEADERS
 from penstock.columns import from_arrow
 from penstock.errors import ConfigError, SerdeError, TopicExistsError
-from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
+from penstock.log.base import Log, Records, SegmentWriter, TopicInfo, join_records
 from penstock.log.open import open_log
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, from_name, of
 from penstock.times import parsed, to_timestamp
 
 BATCH_ROWS = 32_768
+BATCH_BYTES = 32 << 20
+"""How many records, and how many bytes of them, are written at once."""
+
+_FEW_ROWS, _MANY_ROWS = 64, 2_048
+_SMALL_BYTES = 1 << 18
+"""So many rows are encoded at once, few where those before had that many bytes or more."""
 
 Row = tuple[Any, ...]
 """``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
@@ -69,7 +75,8 @@ def produce(
     """
     log = open_log(log)
     keys, values = topic_types(log, topic, key, value)
-    return append(log, TopicInfo(topic, partitions, keys.name, values.name), _encode_rows(rows, topic, keys, values))
+    records = _gathered(_encode_rows(rows, topic, keys, values))
+    return append(log, TopicInfo(topic, partitions, keys.name, values.name), records)
 
 
 def produce_columns(
@@ -114,8 +121,7 @@ def produce_columns(
     chosen = Chosen("produce_columns", key, value, timestamp)
     keys, values = chosen.types(reader.schema)
     topic_types(log, topic, keys, values)
-    pieces = (batch.slice(start, BATCH_ROWS) for batch in reader for start in range(0, batch.num_rows, BATCH_ROWS))
-    batches = (chosen.encode(piece) for piece in pieces)
+    batches = (chosen.encode(piece) for batch in reader for piece in _small(batch))
     return append(log, TopicInfo(topic, partitions, keys.name, values.name), batches)
 
 
@@ -187,21 +193,50 @@ def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: in
 
 
 def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+    """The records of some rows; how many are encoded at once depends on how large they are."""
     rows = iter(rows)
-    first = 1
-    while some := list(islice(rows, BATCH_ROWS)):
-        for number, row in enumerate(some, first):
-            if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
-                raise ConfigError(
-                    f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
-                    f"(key, value, timestamp, headers) or a Record; got {row!r}"
-                )
-        keys = encode_column(key, [row[0] for row in some], f"topic {topic!r}, key of row", first)
-        values = encode_column(value, [row[1] for row in some], f"topic {topic!r}, value of row", first)
-        times = row_times([row[2] if len(row) > 2 else None for row in some], f"topic {topic!r}, row", first)
-        headers = row_headers([row[3] if len(row) > 3 else () for row in some], f"topic {topic!r}, row", first)
-        yield Records(-1, keys, values, times, headers)
+    first, count = 1, _FEW_ROWS
+    while some := list(islice(rows, count)):
+        records = _encode_some(some, topic, key, value, first)
+        yield from records
         first += len(some)
+        count = _MANY_ROWS if sum(one.nbytes for one in records) < _SMALL_BYTES else _FEW_ROWS
+
+
+def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
+    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
+    for number, row in enumerate(rows, first):
+        if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+            raise ConfigError(
+                f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
+                f"(key, value, timestamp, headers) or a Record; got {row!r}"
+            )
+    try:
+        keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
+        values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
+    except pa.ArrowCapacityError as error:
+        if len(rows) == 1:
+            raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
+        half = len(rows) // 2
+        before = _encode_some(rows[:half], topic, key, value, first)
+        return before + _encode_some(rows[half:], topic, key, value, first + half)
+    times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first)
+    headers = row_headers([row[3] if len(row) > 3 else () for row in rows], f"topic {topic!r}, row", first)
+    return [Records(-1, keys, values, times, headers)]
+
+
+def _gathered(pieces: Iterable[Records]) -> Iterator[Records]:
+    """The same records with small pieces put together and large ones cut, up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
+    some: list[Records] = []
+    rows = nbytes = 0
+    for piece in (small for piece in pieces for small in _halves(piece)):
+        if some and (rows + len(piece) > BATCH_ROWS or nbytes + piece.nbytes > BATCH_BYTES):
+            yield join_records(some)
+            some, rows, nbytes = [], 0, 0
+        some.append(piece)
+        rows, nbytes = rows + len(piece), nbytes + piece.nbytes
+    if some:
+        yield join_records(some)
 
 
 def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:
@@ -239,6 +274,15 @@ def row_headers(headers: list[Any], what: str, first: int) -> Any:
     return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
 
 
+def _halves(records: Records) -> Iterator[Records]:
+    if len(records) > 1 and records.nbytes > BATCH_BYTES:
+        half = len(records) // 2
+        yield from _halves(records.slice(0, half))
+        yield from _halves(records.slice(half, len(records)))
+    else:
+        yield records
+
+
 # --- columns ------------------------------------------------------------------------------------------------------
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
@@ -256,6 +300,16 @@ def _reader(columns: Any) -> Any:
             f"got {type(columns).__name__}"
         )
     return pa.RecordBatchReader.from_stream(columns)
+
+
+def _small(batch: Any) -> Iterator[Any]:
+    """A record batch in pieces of at most ``BATCH_ROWS`` rows and about ``BATCH_BYTES``."""
+    if batch.num_rows > BATCH_ROWS or (batch.num_rows > 1 and batch.nbytes > BATCH_BYTES):
+        half = min(batch.num_rows // 2, BATCH_ROWS)
+        yield from _small(batch.slice(0, half))
+        yield from _small(batch.slice(half))
+    else:
+        yield batch
 
 
 def _serde_of(kind: Any) -> Serde:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, concat, nulls
+from penstock.arrays import Binary, IntArray, binary, concat, nulls
 from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.aggregate import WindowAggregate
@@ -90,7 +90,7 @@ class FirstOfSession(SessionFold):
         return data.to_pylist()  # type: ignore[no-any-return]
 
     def column(self, results: list[Any]) -> Column:
-        return BytesColumn(pa.array(results, pa.binary()), BYTES)
+        return BytesColumn(binary(results), BYTES)
 
 
 class SessionDistinct(SessionAggregate):

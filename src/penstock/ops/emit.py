@@ -7,7 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.batch import Batch, Changes, merge
+from penstock.columns import NumberColumn
 from penstock.ops.groups import Groups, group_keys
+
+_GARBAGE = 32 << 20
+"""How many bytes of updates may be held that are not the last ones of their keys."""
 
 
 class EmitCache:
@@ -20,14 +24,23 @@ class EmitCache:
     def __init__(self, sends_old: bool) -> None:
         self._sends_old = sends_old
         self._held: list[Changes] = []
+        self.held_bytes = 0
+        """How many bytes the updates have that are held, numbers not counted."""
+        self._needed = 0
 
     def add(self, changes: Changes) -> None:
-        """Take updates with their old values."""
-        if len(changes):
-            self._held.append(changes)
+        """Take updates with their old values; what is not the last of its key any more is thrown away at times."""
+        if not len(changes):
+            return
+        self._held.append(changes)
+        self.held_bytes += _size(changes)
+        if self.held_bytes > 2 * self._needed + _GARBAGE:
+            self._held = [_last_of_each_key(self._held)]
+            self.held_bytes = self._needed = _size(self._held[0])
 
     def flush(self) -> Changes | None:
         held, self._held = self._held, []
+        self.held_bytes = self._needed = 0
         if not held:
             return None
         last = _last_of_each_key(held)
@@ -36,6 +49,12 @@ class EmitCache:
         if gone is not None and absent is not None:
             last = last.keep(~(gone & absent))
         return last if self._sends_old else replace(last, old=None)
+
+
+def _size(changes: Changes) -> int:
+    """How many bytes the values of updates have; numbers are worth no look."""
+    columns = [column for column in (changes.value, changes.old) if not isinstance(column, NumberColumn | None)]
+    return sum(column.encoded().nbytes for column in columns)
 
 
 def _last_of_each_key(held: list[Changes]) -> Changes:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.arrays import Binary, BoolArray, IntArray, binary
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
 from penstock.errors import SerdeError
@@ -265,7 +264,7 @@ class Keeper:
 
     def column(self, results: list[Any]) -> Column:
         if self._keeps_bytes:
-            return BytesColumn(pa.array(results, pa.binary()), self._serde)
+            return BytesColumn(binary(results), self._serde)
         return ValuesColumn(results, self._serde)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
 from penstock.columns import Column, ValuesColumn, from_arrow
 from penstock.errors import ProcessingError
@@ -58,6 +58,8 @@ class Caller:
         try:
             return self.function.call(*arguments)
         except Exception as error:
+            if is_too_large(error):
+                raise
             raise ProcessingError(
                 f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
                 f"chunk of {len(batch)} records: {type(error).__name__}: {error}\n"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, binary
 from penstock.batch import Batch, Changes
 from penstock.columns import Column
 from penstock.ops.context import Context
@@ -92,7 +92,7 @@ class VersionedAggregateStore:
         """First the first row of each key, then the second, and so on."""
         times = rows.timestamps
         now = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
-        puts = VersionedPuts(self._store, keys, codes[:0], times[:0], pa.array([], pa.binary()))
+        puts = VersionedPuts(self._store, keys, codes[:0], times[:0], binary([]))
         distinct = np.unique(codes[chosen])
         needed = np.concatenate([times[chosen], np.maximum(puts.latest.timestamps[distinct], 0)])
         timelines = puts.timelines(distinct, np.concatenate([codes[chosen], distinct]), needed)
@@ -148,6 +148,6 @@ def _take(rows: Rows, chosen: IntArray) -> Rows:
 
 def _latest(timelines: list[Timeline]) -> Values:
     latest = [timeline.latest for timeline in timelines]
-    data = pa.array([None if version is None else version.value for version in latest], pa.binary())
+    data = binary([None if version is None else version.value for version in latest])
     times = [-1 if version is None else version.valid_from for version in latest]
     return Values(data, np.array(times, np.int64))

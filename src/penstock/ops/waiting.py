@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary
+from penstock.arrays import Binary, BoolArray, IntArray, binary, fixed_binary
 from penstock.state.kinds.join_window import NEVER, WaitingStore
 from penstock.state.rows import Keys
 
@@ -59,7 +59,7 @@ class Waits(NamedTuple):
     @classmethod
     def none(cls, count: int) -> Self:
         """Nothing waits."""
-        empty, nothing = np.zeros(0, np.int64), pa.array([], pa.binary())
+        empty, nothing = np.zeros(0, np.int64), binary([])
         return cls(np.zeros(count, np.bool_), empty, np.zeros(0, np.bool_), empty, empty, nothing, nothing)
 
 
@@ -225,8 +225,8 @@ class Waiting:
             np.array([one.key[8] == 1 for one, _ in gone], np.bool_),
             np.array([int.from_bytes(one.key[:8], "big") for one, _ in gone], np.int64),
             first + np.arange(len(gone)),
-            pa.array([one.key[9:] for one, _ in gone], pa.binary()),
-            pa.array([value for _, value in gone], pa.binary()),
+            binary([one.key[9:] for one, _ in gone]),
+            binary([value for _, value in gone]),
         )
 
 

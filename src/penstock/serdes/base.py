@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.arrays import Binary
+from penstock.arrays import Binary, binary
 from penstock.errors import SerdeError
 
 
@@ -61,7 +61,7 @@ class Serde(ABC):
     def encode_all(self, values: list[Any]) -> Binary:
         """The bytes of a column of values; null where the value is None."""
         encode = self.encode
-        return pa.array([None if value is None else encode(value) for value in values], pa.binary())
+        return binary([None if value is None else encode(value) for value in values])
 
     def decode_all(self, data: Binary) -> list[Any]:
         """The values of a column of bytes; None where it is null."""

@@ -8,9 +8,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
-import pyarrow as pa
 
-from penstock.arrays import Binary
+from penstock.arrays import Binary, binary
 from penstock.errors import SerdeError
 from penstock.serdes.base import Serde
 
@@ -62,7 +61,7 @@ class JsonSerde(Serde):
     def encode_all(self, values: list[Any]) -> Binary:
         encode = self._encode
         try:
-            return pa.array([None if value is None else encode(value) for value in values], pa.binary())
+            return binary([None if value is None else encode(value) for value in values])
         except (TypeError, ValueError, OverflowError):
             return super().encode_all(values)
 

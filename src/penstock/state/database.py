@@ -29,6 +29,9 @@ from rocksdict import (
 from penstock.errors import StoreError
 
 OFFSETS = "offsets"
+
+BLOCK_BYTES = 32 << 20
+_READ_AT_ONCE = 128  # rows: after so many a block looks at its bytes
 _META = b"meta"
 
 
@@ -135,14 +138,21 @@ class Family:
                     yield key, value
 
     def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The same rows in order, so many at a time: their keys and their values."""
+        """The same rows in order, at most so many or ``BLOCK_BYTES`` at a time: their keys and their values."""
         bound = ReadOptions()
         if high is not None:
             bound.set_iterate_upper_bound(high)
         rows = self._db.items(from_key=low, read_opt=bound)
-        while block := list(islice(rows, count)):
-            keys, values = zip(*block, strict=True)
-            yield list(keys), list(values)
+        block: list[tuple[bytes, bytes]] = []
+        nbytes = 0
+        while some := list(islice(rows, min(count - len(block), _READ_AT_ONCE))):
+            block += some
+            nbytes += sum(len(value) for _, value in some)
+            if len(block) >= count or nbytes >= BLOCK_BYTES:
+                yield _columns(block)
+                block, nbytes = [], 0
+        if block:
+            yield _columns(block)
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
         """The first key in each range ``low <= key < high`` that is as long as these two; None where there is none."""
@@ -164,6 +174,10 @@ class Family:
     def let_go(self) -> None:
         """Let go of a family that was dropped."""
         self._db = self.handle = None
+
+
+def _columns(rows: list[tuple[bytes, bytes]]) -> tuple[list[bytes], list[bytes]]:
+    return [key for key, _ in rows], [value for _, value in rows]
 
 
 def _options(cache_bytes: int) -> Options:

@@ -19,6 +19,9 @@ from penstock.state.index import HashIndex
 ABSENT = -1
 """The entry number of a row whose key has no value."""
 
+_GARBAGE = 32 << 20
+"""How many bytes of replaced values may lie about, beyond those of the live ones."""
+
 
 class Keys:
     """Distinct keys to look up, with their hashes worked out once.
@@ -195,19 +198,40 @@ class RowTable:
         """The hashes of the keys of all rows."""
         return self._index.hashes()
 
+    def sizes(self, rows: IntArray) -> IntArray:
+        """How many bytes the values of rows have."""
+        entries = self._entries[rows]
+        sizes = np.zeros(len(rows), np.int64)
+        sizes[entries >= 0] = self._values.lengths(entries[entries >= 0])
+        return sizes
+
     def compact(self) -> None:
         """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more."""
         live = np.flatnonzero(self.present())
-        if len(self._values) > 2 * live.size + 1024:
+        if len(self._values) > 2 * live.size + 1024 or self._garbage(live) > _GARBAGE:
             self._values.keep(self._entries[live])
             self._entries[live] = np.arange(live.size)
 
+    def _garbage(self, live: IntArray) -> int:
+        """How many bytes of replaced values there are beyond those of the live ones."""
+        used = self._values.used_nbytes
+        return used if used <= _GARBAGE else used - 2 * int(self.sizes(live).sum())
+
     def keep(self, rows: IntArray) -> None:
         """Throw away all rows but these, which are numbered anew from 0 in the order given."""
-        keys, values = self.keys(rows), self.values(rows)
-        self._clear()
-        if rows.size:
-            self.assign(self.add(keys), *values)
+        if not rows.size:
+            self._clear()
+            return
+        hashes, entries = self._index.hashes()[rows], self._entries[rows]
+        live = np.flatnonzero(entries >= 0)
+        self._keys.keep(rows)
+        self._values.keep(entries[live])
+        self._entries = np.full(len(rows), ABSENT, np.int64)
+        self._entries[live] = np.arange(live.size)
+        self._timestamps = self._timestamps[rows]
+        self._times = self._times[rows] if len(self._times) else self._times
+        self._index = HashIndex()
+        self._index.add(hashes)
 
 
 def _grown(array: IntArray, room: int) -> IntArray:

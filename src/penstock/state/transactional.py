@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, items_at, spans, without_first
+from penstock.arrays import Binary, BoolArray, IntArray, binary, distinct, fixed_binary, items_at, spans, without_first
+from penstock.state.database import BLOCK_BYTES
 from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
@@ -165,7 +166,7 @@ class TransactionalKeyValueStore:
         """Rows for keys that are not in memory, with what the disk has for them."""
         rows = self._add(keys)
         if self.base is not None and not self.is_all_here:
-            found = pa.array(self.base.get_many(self._physical(rows)), pa.binary())
+            found = binary(self.base.get_many(self._physical(rows)))
             if found.null_count < len(found):
                 self._table.assign(rows, *unpack_all(found))
         return rows
@@ -174,7 +175,7 @@ class TransactionalKeyValueStore:
         """Rows for those keys that the disk knows, -1 for the others; none of them is in memory."""
         assert self.base is not None
         rows = np.full(len(keys), -1, np.int64)
-        found = pa.array(self.base.get_many(self._layout(keys).to_pylist()), pa.binary())
+        found = binary(self.base.get_many(self._layout(keys).to_pylist()))
         known = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
         if known.size:
             rows[known] = self._add(keys.take(known))
@@ -214,7 +215,7 @@ class TransactionalKeyValueStore:
         """Bring all rows of the disk into memory."""
         if self.base is not None and not self.is_all_here:
             for keys, packed in self.base.blocks(None, None, READ_AT_ONCE):
-                self._take_in(self._logical(pa.array(keys, pa.binary())), pa.array(packed, pa.binary()))
+                self._take_in(self._logical(binary(keys)), binary(packed))
             self.is_all_here = True
 
     def _logical(self, keys: Binary) -> Keys:
@@ -275,8 +276,7 @@ class TransactionalKeyValueStore:
         assert not self._undo, "only committed rows go to disk"
         rows = np.flatnonzero(self._dirty[: len(self._table)])
         rows = rows[pc.array_sort_indices(self._layout(self._table.keys(rows))).to_numpy()]
-        for first in range(0, len(rows), _FLUSHED_AT_ONCE):
-            some = rows[first : first + _FLUSHED_AT_ONCE]
+        for some in _in_pieces(rows, self._table.sizes(rows)):
             yield from zip(self._physical(some), pack_all(self._table.values(some)).to_pylist(), strict=True)
 
     def flushed(self) -> None:
@@ -335,6 +335,16 @@ def _distinct(rows: IntArray, size: int) -> IntArray:
     changed = np.zeros(size, np.bool_)
     changed[rows] = True
     return np.flatnonzero(changed)
+
+
+def _in_pieces(rows: IntArray, sizes: IntArray) -> Iterator[IntArray]:
+    """Rows in pieces that are neither too many nor, by the sizes of their values, too large to be Python objects."""
+    first, ends = 0, np.cumsum(sizes)
+    while first < len(rows):
+        before = int(ends[first - 1]) if first else 0
+        end = min(int(np.searchsorted(ends, before + BLOCK_BYTES, "right")), first + _FLUSHED_AT_ONCE)
+        yield rows[first : max(end, first + 1)]
+        first = max(end, first + 1)
 
 
 def _grown(flags: BoolArray, used: int, size: int) -> BoolArray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
 from penstock.state.kinds.versioned import Found, VersionedStore
 from penstock.state.rows import Keys, Values
 from penstock.state.sorted_index import FOREVER
@@ -171,14 +171,14 @@ class VersionedPuts:
                 np.full(len(ends), code),
                 np.array(ends, np.int64),
                 np.array([version.valid_from for version in versions], np.int64),
-                pa.array([version.value for version in versions], pa.binary()),
+                binary([version.value for version in versions]),
             )
             newest = timeline.latest or Version(None, -1)
             self._newest.add(
                 np.array([code]),
                 np.array([FOREVER]),
                 np.array([newest.valid_from]),
-                pa.array([newest.value], pa.binary()),
+                binary([newest.value]),
             )
 
     def timelines(self, distinct: IntArray, codes: IntArray, times: IntArray) -> dict[int, Timeline]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
 from penstock.state.kinds.versioned import VersionedStore
 from penstock.state.rows import Keys
 from penstock.state.versioned_puts import VersionedPuts
@@ -164,4 +164,4 @@ def _by_timelines(puts: VersionedPuts, turns: IntArray, asked: Questions, earlie
         elif time >= oldest[event] or (timeline.latest is not None and timeline.latest.valid_from <= time):
             version = timeline.get(time)
             answers[event - len(rows)] = None if version is None else version.value
-    return pa.array(answers, pa.binary())
+    return binary(answers)

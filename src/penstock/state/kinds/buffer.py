@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, first_numbers, fixed_binary, nulls, without_first
+from penstock.arrays import Binary, IntArray, binary, concat, first_numbers, fixed_binary, nulls, without_first
 from penstock.durations import MAX_MS
-from penstock.state.database import Database
+from penstock.state.database import BLOCK_BYTES, Database
 from penstock.state.kinds.segments import TransactionalSegment, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.rows import Keys, Values
@@ -76,20 +76,22 @@ class BufferSegment(TransactionalSegment):
         if self.base is None or self.is_all_here:
             return
         for keys, packed in self.base.blocks(_bound(earliest), _bound(latest + 1), count):
-            found = self._logical(pa.array(keys, pa.binary()))
+            found = self._logical(binary(keys))
             assert found.times is not None
             unknown = np.flatnonzero(self._table.find(found) < 0)
-            values = unpack_all(pa.array(packed, pa.binary()))
+            values = unpack_all(binary(packed))
             yield Entries(found.data, found.times, values).take(unknown), keys[-1]
 
     def has_more(self, earliest: int, latest: int, count: int) -> bool:
-        """Whether a range of time has more than so many entries, some of them on disk alone."""
+        """Whether a range of time has more than so many entries or ``BLOCK_BYTES``, some of them on disk alone."""
         if self.base is None or self.is_all_here:
             return False
-        left = count - len(self._rows(earliest, latest))
+        rows = self._rows(earliest, latest)
+        left, room = count - len(rows), BLOCK_BYTES - int(self._table.sizes(rows).sum())
         for entries, _ in self._blocks(earliest, latest, max(left, 1)):
             left -= len(entries.times)
-            if left < 0:
+            room -= entries.values.data.nbytes
+            if left < 0 or room < 0:
                 return True
         return left < 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, concat
+from penstock.arrays import Binary, IntArray, binary, concat
 from penstock.state.database import Database
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.segments import SegmentedStore
@@ -80,7 +80,7 @@ class JoinWindowStore(SegmentedStore):
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
         """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
-        entries = self.load(Keys(pa.array([key], pa.binary())), np.array([earliest]), np.array([latest]))
+        entries = self.load(Keys(binary([key])), np.array([earliest]), np.array([latest]))
         first = max(earliest, self.earliest_visible)
         rows = zip(entries.first.tolist(), entries.data.to_pylist(), strict=True)
         found = [(time, value, time) for time, value in rows if first <= time <= latest]
@@ -143,16 +143,16 @@ class WaitingStore(KeyValueStore):
         """Write the values that wait under some keys; None for those that do not wait any more."""
         if not changed:
             return
-        keys = Keys(pa.array(list(changed), pa.binary()))
+        keys = Keys(binary(list(changed)))
         rows = [index for index, values in enumerate(changed.values()) for _ in values or ()]
         every = [value for values in changed.values() for value in values or ()]
         numbers = np.array(rows, np.int64)
-        entries = Entries(numbers, np.zeros_like(numbers), np.zeros_like(numbers), pa.array(every, pa.binary()))
+        entries = Entries(numbers, np.zeros_like(numbers), np.zeros_like(numbers), binary(every))
         self.put(self.locate(keys), Values(pack(entries, len(keys)), np.zeros(len(keys), np.int64)))
 
     def values_of(self, keys: list[bytes]) -> list[list[bytes]]:
         """The values that wait under distinct keys, in the order in which they came."""
-        packed = self.get(Keys(pa.array(keys, pa.binary()))).data.to_pylist()
+        packed = self.get(Keys(binary(keys))).data.to_pylist()
         return [[] if value is None else [data for _, _, data in unpack_one(value)] for value in packed]
 
     def open(self, database: Database | None) -> None:

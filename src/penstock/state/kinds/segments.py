@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, distinct, last_numbers, nulls, without_last
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, distinct, last_numbers, nulls, without_last
 from penstock.state.database import Database
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
@@ -24,10 +24,10 @@ class TransactionalSegment(TransactionalKeyValueStore):
         """The rows of a range of times, ends included."""
         if self.base is not None and not self.is_all_here:
             for some, packed in self.base.blocks(None, None, READ_AT_ONCE):
-                keys = pa.array(some, pa.binary())
+                keys = binary(some)
                 times = last_numbers(keys)
                 inside = pa.array(np.flatnonzero((times >= earliest) & (times <= latest)))
-                self._take_in(self._logical(keys.take(inside)), pa.array(packed, pa.binary()).take(inside))
+                self._take_in(self._logical(keys.take(inside)), binary(packed).take(inside))
         return self._between(earliest, latest)
 
 

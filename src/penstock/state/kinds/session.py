@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers, nulls, without_last
+from penstock.arrays import Binary, IntArray, binary, fixed_binary, last_numbers, nulls, without_last
 from penstock.record import SessionKey
 from penstock.state.kinds.packed import Loaded, PackedStore
 from penstock.state.packed import Entries, unpack, unpack_one
@@ -100,7 +99,7 @@ class SessionStore(PackedStore):
         same = (entries.first == session.end) & (entries.second == session.start)
         count = 0 if value is None else 1
         row, first, second = (np.full(count, number, np.int64) for number in (0, session.end, session.start))
-        self.write(loaded, same, Entries(row, first, second, pa.array([value] * count, pa.binary())))
+        self.write(loaded, same, Entries(row, first, second, binary([value] * count)))
         return True
 
     def remove(self, session: SessionKey) -> None:
@@ -143,4 +142,4 @@ class SessionStore(PackedStore):
         return sorted(rows, key=lambda row: (row[0].key, row[0].end, row[0].start), reverse=reverse)
 
     def _load_one(self, key: bytes, earliest_end: int) -> Loaded:
-        return self.load(Keys(pa.array([key], pa.binary())), np.array([earliest_end]))
+        return self.load(Keys(binary([key])), np.array([earliest_end]))

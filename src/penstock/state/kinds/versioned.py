@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
 from penstock.state.database import Database
 from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
 from penstock.state.rows import Keys, Values
@@ -222,7 +222,7 @@ class VersionedStore(SegmentedStore):
             count += len(rows)
         deleted = (valid_from < 0) & (valid_to < FOREVER)
         valid_from = np.where(deleted, ~valid_from, valid_from)
-        data = concat(found) if found else pa.array([], pa.binary())
+        data = concat(found) if found else binary([])
         return Found(valid_to, valid_from, data.take(pa.array(entries, mask=(entries < 0) | deleted)))
 
     def put_older(self, keys: Keys, valid_from: IntArray, data: Binary) -> None:
@@ -238,7 +238,7 @@ class VersionedStore(SegmentedStore):
         if timestamp < self.observed_stream_time - self.retention:
             return NOT_PUT
         self.advance(timestamp)
-        keys = Keys(pa.array([key], pa.binary()))
+        keys = Keys(binary([key]))
         located = self.latest(keys)
         timeline = Timeline(_version(located.get(), 0), self.remembers_deletions)
         self.load(timeline, keys, 0, np.array([timestamp - 1, timestamp]))
@@ -247,11 +247,11 @@ class VersionedStore(SegmentedStore):
         ends = sorted(timeline.changed)
         versions = [timeline.older[end] for end in ends]
         begins = np.array([version.valid_from for version in versions], np.int64)
-        data = pa.array([version.value for version in versions], pa.binary())
+        data = binary([version.value for version in versions])
         self.put_older(keys.at(np.zeros(len(ends), np.int64), np.array(ends, np.int64)), begins, data)
         if timeline.latest != before:
             latest = timeline.latest or Version(None, -1)
-            located.put(Values(pa.array([latest.value], pa.binary()), np.array([latest.valid_from])))
+            located.put(Values(binary([latest.value]), np.array([latest.valid_from])))
         return valid_to
 
     def load(self, timeline: Timeline, keys: Keys, code: int, times: IntArray) -> None:
@@ -271,7 +271,7 @@ class VersionedStore(SegmentedStore):
 
     def get_one(self, key: bytes, as_of: int | None = None) -> VersionRow | None:
         """The latest version of a key, or the one that was valid at a time; None when there is none."""
-        keys = Keys(pa.array([key], pa.binary()))
+        keys = Keys(binary([key]))
         latest = _version(self.latest(keys).get(), 0)
         if latest is not None and (as_of is None or latest.valid_from <= as_of):
             assert latest.value is not None
@@ -292,7 +292,7 @@ class VersionedStore(SegmentedStore):
         As in Kafka Streams the segments up to that of the range's end are searched, and the latest version: one that
         ended in a later segment is not found.
         """
-        keys = Keys(pa.array([key], pa.binary()))
+        keys = Keys(binary([key]))
         newest = _version(self.latest(keys).get(), 0)
         rows = []
         if latest >= self.observed_stream_time - self.retention:
