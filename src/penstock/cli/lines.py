@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Records
-from penstock.log.produce import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
+from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
 
 Encode = Callable[[bytes], bytes | None]

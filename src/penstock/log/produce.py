@@ -6,7 +6,6 @@ All records of one call become visible at once, or none of them when one does no
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -17,24 +16,13 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, null_mask, nulls
 from penstock.arrays import partitions as partitions_of
-from penstock.batch import HEADERS
 from penstock.columns import from_arrow
-from penstock.errors import ConfigError, SerdeError, TopicExistsError
-from penstock.log.base import Log, Records, SegmentWriter, TopicInfo, join_records
+from penstock.errors import ConfigError, TopicExistsError
+from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
 from penstock.log.open import open_log
+from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, Row, now, records_of
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, from_name, of
-from penstock.times import parsed, to_timestamp
-
-BATCH_ROWS = 32_768
-BATCH_BYTES = 32 << 20
-"""How many records, and how many bytes of them, are written at once."""
-
-_FEW_ROWS, _MANY_ROWS = 64, 2_048
-_SMALL_BYTES = 1 << 18
-"""So many rows are encoded at once, few where those before had that many bytes or more."""
-
-Row = tuple[Any, ...]
-"""``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
+from penstock.times import parsed
 
 
 def produce(
@@ -75,7 +63,7 @@ def produce(
     """
     log = open_log(log)
     keys, values = topic_types(log, topic, key, value)
-    records = _gathered(_encode_rows(rows, topic, keys, values))
+    records = records_of(rows, topic, keys, values)
     return append(log, TopicInfo(topic, partitions, keys.name, values.name), records)
 
 
@@ -189,100 +177,6 @@ def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: in
     return 0 if without_key is None else int(without_key.sum())
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------
-
-
-def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
-    """The records of some rows; how many are encoded at once depends on how large they are."""
-    rows = iter(rows)
-    first, count = 1, _FEW_ROWS
-    while some := list(islice(rows, count)):
-        records = _encode_some(some, topic, key, value, first)
-        yield from records
-        first += len(some)
-        count = _MANY_ROWS if sum(one.nbytes for one in records) < _SMALL_BYTES else _FEW_ROWS
-
-
-def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
-    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
-    for number, row in enumerate(rows, first):
-        if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
-            raise ConfigError(
-                f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
-                f"(key, value, timestamp, headers) or a Record; got {row!r}"
-            )
-    try:
-        keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
-        values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
-    except pa.ArrowCapacityError as error:
-        if len(rows) == 1:
-            raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
-        half = len(rows) // 2
-        before = _encode_some(rows[:half], topic, key, value, first)
-        return before + _encode_some(rows[half:], topic, key, value, first + half)
-    times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first)
-    headers = row_headers([row[3] if len(row) > 3 else () for row in rows], f"topic {topic!r}, row", first)
-    return [Records(-1, keys, values, times, headers)]
-
-
-def _gathered(pieces: Iterable[Records]) -> Iterator[Records]:
-    """The same records with small pieces put together and large ones cut, up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
-    some: list[Records] = []
-    rows = nbytes = 0
-    for piece in (small for piece in pieces for small in _halves(piece)):
-        if some and (rows + len(piece) > BATCH_ROWS or nbytes + piece.nbytes > BATCH_BYTES):
-            yield join_records(some)
-            some, rows, nbytes = [], 0, 0
-        some.append(piece)
-        rows, nbytes = rows + len(piece), nbytes + piece.nbytes
-    if some:
-        yield join_records(some)
-
-
-def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:
-    """The bytes of some values; an error says ``what`` and the number of the row, which begin with ``first``."""
-    try:
-        return serde.encode_all(values)
-    except SerdeError:
-        for number, value in enumerate(values, first):
-            try:
-                serde.encode_all([value])
-            except SerdeError as error:
-                raise SerdeError(f"{what} {number}: {error}") from None
-        raise
-
-
-def row_times(times: list[Any], what: str, first: int) -> IntArray:
-    """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
-    if all(type(time_) is int and time_ >= 0 for time_ in times):
-        return np.array(times, np.int64)
-    now = _now()
-    numbered = enumerate(times, first)
-    found = [
-        now if time_ is None else to_timestamp(time_, f"{what} {number}: a timestamp") for number, time_ in numbered
-    ]
-    return np.array(found, np.int64)
-
-
-def row_headers(headers: list[Any], what: str, first: int) -> Any:
-    """The headers of some records as an Arrow array; None when no record has any."""
-    if not any(headers):
-        return None
-    for number, pairs in enumerate(headers, first):
-        if not all(isinstance(pair, tuple) and [type(part) for part in pair] == [str, bytes] for pair in pairs or ()):
-            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes; got {pairs!r}")
-    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
-
-
-def _halves(records: Records) -> Iterator[Records]:
-    if len(records) > 1 and records.nbytes > BATCH_BYTES:
-        half = len(records) // 2
-        yield from _halves(records.slice(0, half))
-        yield from _halves(records.slice(half, len(records)))
-    else:
-        yield records
-
-
 # --- columns ------------------------------------------------------------------------------------------------------
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
@@ -378,10 +272,10 @@ class Chosen(NamedTuple):
     def _times(self, batch: Any) -> IntArray:
         """Timestamps in milliseconds, now where there is none."""
         if self.timestamp is None:
-            return np.full(batch.num_rows, _now())
+            return np.full(batch.num_rows, now())
         times = batch.column(self.timestamp)
         times = self._parsed(times.to_pylist()) if _is_text(times.type) else _as_milliseconds(times)
-        result: IntArray = times.fill_null(_now()).to_numpy(zero_copy_only=False).astype(np.int64)
+        result: IntArray = times.fill_null(now()).to_numpy(zero_copy_only=False).astype(np.int64)
         if result.size and result.min() < 0:
             raise ConfigError(
                 f"{self.method}: column {self.timestamp!r} holds {result.min()}; a timestamp is not before 1970"
@@ -419,7 +313,3 @@ def _as_milliseconds(times: Any) -> Any:
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False)
     return times.cast(pa.int64(), safe=False)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,0 +1,130 @@
+"""Rows of Python values as records: what ``produce`` and the command line take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray
+from penstock.batch import HEADERS
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.base import Records, join_records
+from penstock.serdes import Serde
+from penstock.times import to_timestamp
+
+BATCH_ROWS = 32_768
+BATCH_BYTES = 32 << 20
+"""How many records, and how many bytes of them, are written at once."""
+
+_FEW_ROWS, _MANY_ROWS = 64, 2_048
+_SMALL_BYTES = 1 << 18
+"""So many rows are encoded at once, few where those before had that many bytes or more."""
+
+Row = tuple[Any, ...]
+"""``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
+
+
+def records_of(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+    """The records of rows, for a topic of these types, many at a time but no more than ``BATCH_BYTES``."""
+    return _gathered(_encode_rows(rows, topic, key, value))
+
+
+def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+    """The records of some rows; how many are encoded at once depends on how large they are."""
+    rows = iter(rows)
+    first, count = 1, _FEW_ROWS
+    while some := list(islice(rows, count)):
+        records = _encode_some(some, topic, key, value, first)
+        yield from records
+        first += len(some)
+        count = _MANY_ROWS if sum(one.nbytes for one in records) < _SMALL_BYTES else _FEW_ROWS
+
+
+def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
+    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
+    for number, row in enumerate(rows, first):
+        if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+            raise ConfigError(
+                f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
+                f"(key, value, timestamp, headers) or a Record; got {row!r}"
+            )
+    try:
+        keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
+        values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
+    except pa.ArrowCapacityError as error:
+        if len(rows) == 1:
+            raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
+        half = len(rows) // 2
+        before = _encode_some(rows[:half], topic, key, value, first)
+        return before + _encode_some(rows[half:], topic, key, value, first + half)
+    times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first)
+    headers = row_headers([row[3] if len(row) > 3 else () for row in rows], f"topic {topic!r}, row", first)
+    return [Records(-1, keys, values, times, headers)]
+
+
+def _gathered(pieces: Iterable[Records]) -> Iterator[Records]:
+    """The same records with small pieces put together and large ones cut, up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
+    some: list[Records] = []
+    rows = nbytes = 0
+    for piece in (half for large in pieces for half in _halves(large)):
+        if some and (rows + len(piece) > BATCH_ROWS or nbytes + piece.nbytes > BATCH_BYTES):
+            yield join_records(some)
+            some, rows, nbytes = [], 0, 0
+        some.append(piece)
+        rows, nbytes = rows + len(piece), nbytes + piece.nbytes
+    if some:
+        yield join_records(some)
+
+
+def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:
+    """The bytes of some values; an error says ``what`` and the number of the row, which begin with ``first``."""
+    try:
+        return serde.encode_all(values)
+    except SerdeError:
+        for number, value in enumerate(values, first):
+            try:
+                serde.encode_all([value])
+            except SerdeError as error:
+                raise SerdeError(f"{what} {number}: {error}") from None
+        raise
+
+
+def row_times(times: list[Any], what: str, first: int) -> IntArray:
+    """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
+    if all(type(time_) is int and time_ >= 0 for time_ in times):
+        return np.array(times, np.int64)
+    present = now()
+    numbered = enumerate(times, first)
+    found = [
+        present if time_ is None else to_timestamp(time_, f"{what} {number}: a timestamp") for number, time_ in numbered
+    ]
+    return np.array(found, np.int64)
+
+
+def row_headers(headers: list[Any], what: str, first: int) -> Any:
+    """The headers of some records as an Arrow array; None when no record has any."""
+    if not any(headers):
+        return None
+    for number, pairs in enumerate(headers, first):
+        if not all(isinstance(pair, tuple) and [type(part) for part in pair] == [str, bytes] for pair in pairs or ()):
+            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes; got {pairs!r}")
+    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
+
+
+def _halves(records: Records) -> Iterator[Records]:
+    if len(records) > 1 and records.nbytes > BATCH_BYTES:
+        half = len(records) // 2
+        yield from _halves(records.slice(0, half))
+        yield from _halves(records.slice(half, len(records)))
+    else:
+        yield records
+
+
+def now() -> int:
+    """Wall-clock time in milliseconds."""
+    return time.time_ns() // 1_000_000
