@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -32,7 +32,9 @@ class Batch:
     """Some records of a stream.
 
     ``position`` (the first column of ``order``) says which input record caused each one; it never decreases.
-    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any.
+    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any. ``topic_bytes`` says
+    how long the name of each record's topic is where that is not the topic of the record that caused it, as behind a
+    suppression, which sends on what came before; it is -1 for others, and None when there are only others.
     """
 
     key: Column
@@ -41,6 +43,7 @@ class Batch:
     order: Order
     headers: Any = None
     placed: Placement | None = None
+    topic_bytes: IntArray | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -62,6 +65,7 @@ class Batch:
             timestamp=self.timestamp[rows],
             order=take_order(self.order, rows),
             headers=None if self.headers is None else self.headers.take(pa.array(rows)),
+            topic_bytes=None if self.topic_bytes is None else self.topic_bytes[rows],
         )
 
     def keep(self, mask: BoolArray) -> Self:
@@ -80,7 +84,8 @@ class Batch:
 
     def as_changes(self, value: Column, timestamp: IntArray, old: Column | None) -> Changes:
         """The same records as changes of a table."""
-        return Changes(self.key, value, timestamp, self.order, self.headers, self.placed, old)
+        parts = (self.key, value, timestamp, self.order, self.headers, self.placed, old)
+        return Changes(*parts, topic_bytes=self.topic_bytes)
 
     def on_branch(self, branch: int) -> Self:
         """The same records as they go down one of several branches."""
@@ -111,7 +116,8 @@ class Changes(Batch):
 
     def as_stream(self) -> Batch:
         """The new values as records of a stream."""
-        return Batch(self.key, self.value, self.timestamp, self.order, self.headers, self.placed)
+        parts = (self.key, self.value, self.timestamp, self.order, self.headers, self.placed)
+        return Batch(*parts, topic_bytes=self.topic_bytes)
 
 
 def take_order(order: Order, rows: IntArray) -> Order:
@@ -148,6 +154,7 @@ def join(batches: list[AnyBatch]) -> AnyBatch:
         "order": tuple(np.concatenate(parts) for parts in zip(*columns, strict=True)),
         "headers": merge_headers(batches),
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
+        "topic_bytes": merge_topic_bytes(batches),
     }
     if isinstance(first, Changes):
         if first.old is not None:
@@ -170,3 +177,10 @@ def merge_headers(batches: Sequence[Batch]) -> Any:
     if all(batch.headers is None for batch in batches):
         return None
     return concat([pa.nulls(len(b), HEADERS) if b.headers is None else b.headers for b in batches])
+
+
+def merge_topic_bytes(batches: Sequence[Batch]) -> IntArray | None:
+    """The lengths of the topics' names of all records, one batch after the other, as in ``Batch``."""
+    if all(batch.topic_bytes is None for batch in batches):
+        return None
+    return np.concatenate([np.full(len(b), -1) if b.topic_bytes is None else b.topic_bytes for b in batches])

@@ -23,13 +23,14 @@ ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES, st.none() | st.lists(HEADER, m
 def test_packed_updates_are_unpacked_as_they_were(rows: list[tuple[Any, ...]], first: int):
     new, old, prior = (pa.array([row[part] for row in rows], pa.binary())[first:] for part in range(3))
     headers = pa.array([row[3] for row in rows], HEADERS)[first:]
-    sizes, seen = np.arange(len(new)), np.arange(len(new)) + 2**40
+    sizes, seen, topics = np.arange(len(new)), np.arange(len(new)) + 2**40, np.arange(len(new)) + 7
     if not len(new):
         return
-    found = unpack(Updates(new, old, prior, headers, sizes, seen).pack())
+    found = unpack(Updates(new, old, prior, headers, sizes, seen, topics).pack())
     assert [found.new.to_pylist(), found.old.to_pylist()] == [new.to_pylist(), old.to_pylist()]
     assert found.prior.to_pylist() == prior.to_pylist()
-    assert [found.sizes.tolist(), found.seen.tolist()] == [sizes.tolist(), seen.tolist()]
+    numbers = [part.tolist() for part in (found.sizes, found.seen, found.topic_bytes)]
+    assert numbers == [sizes.tolist(), seen.tolist(), topics.tolist()]
     if headers.null_count == len(headers):
         assert found.headers is None
     else:

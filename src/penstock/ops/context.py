@@ -95,6 +95,16 @@ class Context:
         self._on_error = on_error
         self._origin = origin
 
+    def topic_bytes_of(self, batch: Batch) -> IntArray:
+        """How long the name of the topic is that each record came from."""
+        if batch.topic_bytes is None:
+            return self.topic_bytes(batch.position)
+        unknown = np.flatnonzero(batch.topic_bytes < 0)
+        sizes = batch.topic_bytes.copy()
+        if unknown.size:
+            sizes[unknown] = self.topic_bytes(batch.position[unknown])
+        return sizes
+
     def uncounted(self) -> Context:
         """The same surroundings, for work that another task counts."""
         kind = self._on_error if self._on_error == "fail" else "skip"

@@ -24,13 +24,14 @@ from penstock.arrays import (
 from penstock.batch import HEADERS
 
 _NULL = -1
-_HEAD = 28
+_HEAD = 32
 _COUNT, _LENGTHS = 4, 8
 
 
 class Updates(NamedTuple):
     """Some updates: new and old values, the value before the first of those that were held back (``prior``), record
-    headers, how many bytes each one counts as, and the stream time when it came (``seen``)."""
+    headers, how many bytes each one counts as, the stream time when it came (``seen``), and how long the name of the
+    topic is that it came from."""
 
     new: Binary
     old: Binary
@@ -38,12 +39,13 @@ class Updates(NamedTuple):
     headers: Any
     sizes: IntArray
     seen: IntArray
+    topic_bytes: IntArray
 
     def take(self, rows: IntArray) -> Updates:
         chosen = pa.array(rows)
         headers = None if self.headers is None else self.headers.take(chosen)
         new, old, prior = (part.take(chosen) for part in (self.new, self.old, self.prior))
-        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows])
+        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows], self.topic_bytes[rows])
 
     def join(self, other: Updates) -> Updates:
         """These, then the others."""
@@ -59,14 +61,17 @@ class Updates(NamedTuple):
             headers,
             np.concatenate([self.sizes, other.sizes]),
             np.concatenate([self.seen, other.seen]),
+            np.concatenate([self.topic_bytes, other.topic_bytes]),
         )
 
     def pack(self) -> Binary:
-        """All of it in one value each: the size and the lengths of the parts in 4 bytes, the time in 8, the parts."""
+        """All of it in one value each: the size, the lengths of the parts and of the topic's name in 4 bytes, the time
+        in 8, the parts."""
         parts = [self.new, self.old, self.prior, _pack_headers(self.headers, len(self.sizes))]
-        head = np.empty((len(self.sizes), 7), "<i4")
+        head = np.empty((len(self.sizes), 8), "<i4")
         head[:, 0] = self.sizes
-        head[:, 5:] = self.seen.astype("<i8").view("<i4").reshape(-1, 2)
+        head[:, 5] = self.topic_bytes
+        head[:, 6:] = self.seen.astype("<i8").view("<i4").reshape(-1, 2)
         for column, part in enumerate(parts, 1):
             missing = null_mask(part)
             length = spans(part).length
@@ -80,8 +85,8 @@ class Updates(NamedTuple):
 def unpack(packed: Binary) -> Updates:
     """The reverse of ``pack``; no value may be null."""
     where = spans(packed)
-    head = items_at(where.data, where.start, ("<i4", 7))
-    seen = np.ascontiguousarray(head[:, 5:]).view("<i8").ravel().astype(np.int64)
+    head = items_at(where.data, where.start, ("<i4", 8))
+    seen = np.ascontiguousarray(head[:, 6:]).view("<i8").ravel().astype(np.int64)
     head = head.astype(np.int64)
     start, parts = where.start + _HEAD, []
     for column in range(1, 5):
@@ -90,11 +95,12 @@ def unpack(packed: Binary) -> Updates:
         parts.append(slices(where.data, start, length, valid) if valid.any() else nulls(len(packed)))
         start = start + length
     new, old, prior, headers = parts
-    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen)
+    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen, head[:, 5])
 
 
 def no_updates() -> Updates:
-    return Updates(nulls(0), nulls(0), nulls(0), None, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    nothing, none = nulls(0), np.zeros(0, np.int64)
+    return Updates(nothing, nothing, nothing, None, none, none, none)
 
 
 def _pack_headers(headers: Any, count: int) -> Binary:

@@ -28,7 +28,7 @@ from penstock.ops.groups import Groups, group_keys
 from penstock.ops.session_fold import SessionFold
 from penstock.ops.sliding_fold import Folded, fold_plan
 from penstock.ops.sliding_loop import KeyWindows, Processing, Updates
-from penstock.ops.sliding_plan import Plan, Records, Rules, fits, plan_of
+from penstock.ops.sliding_plan import UPDATE, Plan, Records, Rules, fits, plan_of
 from penstock.ops.written import written_windows
 from penstock.serdes import TimeWindowedSerde
 from penstock.state.kinds.packed import Loaded
@@ -153,7 +153,7 @@ class SlidingAggregate(Operator):
                 self._note(loaded, changes, time_before)
         if self._closing is None:
             return self._emit(changes)
-        return self._close(self._closing, batch, closed_at)
+        return self._close(self._closing, batch, closed_at, rows)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
@@ -229,21 +229,25 @@ class SlidingAggregate(Operator):
         """All updates, old values with them."""
         rows, start, timestamp = _ints(updates.row), _ints(updates.start), _ints(updates.timestamp)
         new, old = self._fold.column(updates.new), self._fold.column(updates.old)
+        is_there = np.array(updates.is_there, np.bool_)
         if at_once is not None:
             plan = at_once.plan
             rows = np.concatenate([at_once.rows, rows])
             start = np.concatenate([plan.windows.start[plan.window], start])
             timestamp = np.concatenate([plan.timestamp, timestamp])
             new, old = at_once.folded.new.join([new]), at_once.folded.old.join([old])
+            is_there = np.concatenate([plan.kind == UPDATE, is_there])
             if len(updates.row):
                 order = np.argsort(rows, kind="stable")
                 rows, start, timestamp = rows[order], start[order], timestamp[order]
-                new, old = new.take(order), old.take(order)
+                new, old, is_there = new.take(order), old.take(order), is_there[order]
         if not len(rows):
             return None
         wide = batch.take(rows)
         key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
         wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(rows))))
+        if self._cache is not None:  # it tells what the store had, and not what a window began with
+            old = old.where(is_there)
         return wide.as_changes(new, timestamp, old)
 
     def _emit(self, changes: Changes | None) -> Changes | None:
@@ -262,10 +266,15 @@ class SlidingAggregate(Operator):
         written = written_windows(there, Values(old.data, old.second), changes, times, by_start=True)
         self._context.written[self._store.name] = written
 
-    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:
-        """The results of the windows that the records close; those cannot change any more, so the store has them."""
-        if not closing.is_due():
+    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
+        """The results of the windows that the records close; those cannot change any more, so the store has them.
+
+        As in Kafka Streams, records that are too late, or earlier than the difference, do not look for such windows.
+        """
+        looking = in_time[batch.timestamp[in_time] >= self._difference]
+        if not looking.size or not closing.is_due():
             return None
+        closed_at = closed_at[looking]
         earliest = max(closing.closed_before - self._difference, 0)
         closing.done(closed_at)
         found = self._store.of_times(earliest, int(closed_at[-1]) - self._difference - 1)
@@ -273,7 +282,7 @@ class SlidingAggregate(Operator):
             return None
         keys, entries = found
         ends = entries.first + self._difference
-        row = closing.closed_by(closed_at, ends)
+        row = looking[closing.closed_by(closed_at, ends)]
         data = keys.take(entries.row).data
         return closing.results(batch, row, data, entries.first, ends, entries.data, entries.second)
 

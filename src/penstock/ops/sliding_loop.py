@@ -45,6 +45,8 @@ class Updates:
     start: list[int] = field(default_factory=list)
     new: list[Any] = field(default_factory=list)
     old: list[Any] = field(default_factory=list)
+    is_there: list[bool] = field(default_factory=list)
+    """Whether the window was there before."""
     timestamp: list[int] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
     """Rows of records for closed windows, once for each window."""
@@ -107,6 +109,7 @@ class Processing:
         updates.late += [row] * one.closed
         for start, window, old in one.puts:
             self.stream_time = max(self.stream_time, start)
+            updates.is_there.append(start in windows.windows)
             expired = start < self.stream_time - self._retention + 1
             if expired and start < self._refused_before(np.array([self.stream_time]))[0]:
                 updates.not_stored.append(row)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat
-from penstock.batch import Batch, merge_headers, order_columns
+from penstock.batch import Batch, merge_headers, merge_topic_bytes, order_columns
 from penstock.columns import BytesColumn, Column
 from penstock.ops.base import TwoSided
 from penstock.ops.context import Context, Looks
@@ -56,6 +56,7 @@ class _Rows(NamedTuple):
     data: Binary
     has_value: BoolArray
     headers: object
+    topic_bytes: IntArray | None
 
     @property
     def is_live(self) -> BoolArray:
@@ -138,7 +139,8 @@ class StreamJoin(TwoSided):
         data = concat([batch.value.encoded() for batch, _ in batches]).take(chosen)
         times = np.concatenate([batch.timestamp for batch, _ in batches])[rows]
         is_left = np.concatenate([np.full(len(batch), is_left) for batch, is_left in batches])[rows]
-        headers = merge_headers([batch for batch, _ in batches])
+        both = [batch for batch, _ in batches]
+        headers, topics = merge_headers(both), merge_topic_bytes(both)
         keys, codes = _codes(key)
         return _Rows(
             [column[rows] for column in order],
@@ -150,6 +152,7 @@ class StreamJoin(TwoSided):
             data,
             data.is_valid().to_numpy(zero_copy_only=False),
             None if headers is None else headers.take(chosen),
+            None if topics is None else topics[rows],
         )
 
     # --- stores --------------------------------------------------------------------------------------------------
@@ -271,7 +274,8 @@ class StreamJoin(TwoSided):
         right = values.column(np.where(is_left, other, own), self._sides[False].value)
         columns = (*(column[row] for column in rows.order), phase[order], np.arange(len(row)))
         headers = None if rows.headers is None else rows.headers.take(pa.array(row))  # type: ignore[attr-defined]
-        batch = Batch(BytesColumn(keys, self._key), left, times, columns, headers)
+        topics = None if rows.topic_bytes is None else rows.topic_bytes[row]
+        batch = Batch(BytesColumn(keys, self._key), left, times, columns, headers, topic_bytes=topics)
         batch, result = self._joiner.join(batch, left, right)
         return batch.with_value(result)
 

@@ -144,7 +144,8 @@ class BufferedStreamTableJoin(StreamTableJoin):
         keys = pc.binary_join_element_wise(batch.key.encoded(), numbers, b"")
         nothing = nulls(len(batch))
         none = np.zeros(len(batch), np.int64)
-        packed = Updates(batch.value.encoded(), nothing, nothing, batch.headers, none, none).pack()
+        topics = self._context.topic_bytes_of(batch)
+        packed = Updates(batch.value.encoded(), nothing, nothing, batch.headers, none, none, topics).pack()
         return Entries(keys, batch.timestamp, Values(packed, batch.timestamp))
 
     def _as_batch(self, batch: Batch, entries: Entries, triggers: IntArray) -> Batch:
@@ -155,6 +156,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
             entries.times,
             (*take_order(batch.order, triggers), np.arange(len(triggers))),
             updates.headers,
+            topic_bytes=updates.topic_bytes,
         )
 
 

@@ -142,7 +142,8 @@ class Suppress(Operator):
         order = (*take_order(batch.order, np.zeros(count, np.int64)), np.arange(first, first + count))
         old = BytesColumn(gone.old, batch.value.serde) if self._sends_old else None
         key, value = BytesColumn(entries.keys, batch.key.serde), BytesColumn(gone.new, batch.value.serde)
-        return Changes(key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
+        parts = (key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
+        return Changes(*parts, topic_bytes=gone.topic_bytes)
 
     def go_on(self) -> Changes | None:
         """Let go of what is due by a time that went on without a record."""
@@ -163,7 +164,8 @@ class Suppress(Operator):
         order = np.full(len(sent), NO_RECORD), np.arange(len(sent))
         old = BytesColumn(gone.old, self._value) if self._sends_old else None
         keys, values = BytesColumn(due.keys, self._key), BytesColumn(gone.new, self._value)
-        return Changes(keys, values, due.values.timestamps, order, gone.headers, None, old)
+        parts = (keys, values, due.values.timestamps, order, gone.headers, None, old)
+        return Changes(*parts, topic_bytes=gone.topic_bytes)
 
     def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
         """Count what was sent on, and how long after the last update of each that was due it was so."""
@@ -180,22 +182,13 @@ class Suppress(Operator):
         chunk = Chunk(keys.data, groups, times, expiry, held)
         old = nulls(len(batch)) if batch.old is None else batch.old.encoded()
         new = batch.value.encoded()
-        sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + self._context_bytes(batch)
+        topics = self._context.topic_bytes_of(batch)
+        sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + topics + _context_bytes(batch)
         seen = expiry + self._buffer.retention
-        return _Work(batch, keys, codes, chunk, new, old, sizes, seen, _unpack_present(values.data))
+        return _Work(batch, keys, codes, chunk, new, old, sizes, seen, topics, _unpack_present(values.data))
 
     def _times(self, batch: Changes) -> IntArray:
         return windows_of(batch.key)[1] if self._until_close else batch.timestamp
-
-    def _context_bytes(self, batch: Changes) -> IntArray:
-        sizes = self._context.topic_bytes(batch.position) + _CONTEXT_BYTES
-        if batch.headers is not None:
-            every = pc.list_flatten(batch.headers)
-            values = pc.binary_length(pc.struct_field(every, "value")).fill_null(0).to_numpy()
-            lengths = pc.utf8_length(pc.struct_field(every, "key")).to_numpy() + values
-            owner = pc.list_parent_indices(batch.headers).to_numpy()
-            sizes = sizes + np.bincount(owner, lengths, len(batch)).astype(np.int64)
-        return sizes
 
     def _with_room(self, work: _Work, due: Entries) -> _Done:
         """What happens if there is room for all."""
@@ -311,7 +304,8 @@ class Suppress(Operator):
         order = (*take_order(batch.order, at), np.arange(len(at)))
         old = BytesColumn(sent.old, serde) if self._sends_old else None
         key, value = BytesColumn(keys, batch.key.serde), BytesColumn(sent.new, serde)
-        return Changes(key, value, stamps, order, sent.headers, batch.placed, old)
+        parts = (key, value, stamps, order, sent.headers, batch.placed, old)
+        return Changes(*parts, topic_bytes=sent.topic_bytes)
 
 
 class _Work(NamedTuple):
@@ -327,6 +321,7 @@ class _Work(NamedTuple):
     """Of each update, without what was before its episode."""
     seen: IntArray
     """The stream time at each update."""
+    topic_bytes: IntArray
     held: Updates
     """For each key; of size 0 where nothing was held."""
 
@@ -339,7 +334,7 @@ class _Work(NamedTuple):
             prior = concat([self.old, self.held.prior]).take(pa.array(source))
             same = pc.equal(prior, self.old).fill_null(False).to_numpy(zero_copy_only=False)
             sizes = sizes + np.where(same, 0, _lengths(prior))
-        return Updates(self.new, self.old, prior, self.batch.headers, sizes, self.seen)
+        return Updates(self.new, self.old, prior, self.batch.headers, sizes, self.seen, self.topic_bytes)
 
     def all_sizes(self, others: IntArray) -> Sizes:
         """The sizes of all updates, and of other entries from before."""
@@ -385,10 +380,22 @@ def _unpack_present(packed: Binary) -> Updates:
     places = np.full(len(packed), -1, np.int64)
     places[present] = np.arange(present.size)
     chosen = pa.array(places, mask=places < 0)
-    sizes, seen = np.zeros(len(packed), np.int64), np.zeros(len(packed), np.int64)
-    sizes[present], seen[present] = found.sizes, found.seen
     headers = None if found.headers is None else found.headers.take(chosen)
-    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, sizes, seen)
+    numbers = np.zeros((3, len(packed)), np.int64)
+    numbers[:, present] = found.sizes, found.seen, found.topic_bytes
+    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, *numbers)
+
+
+def _context_bytes(batch: Changes) -> IntArray:
+    """What updates count besides their data and their topic."""
+    sizes = np.full(len(batch), _CONTEXT_BYTES)
+    if batch.headers is None:
+        return sizes
+    every = pc.list_flatten(batch.headers)
+    values = pc.binary_length(pc.struct_field(every, "value")).fill_null(0).to_numpy()
+    lengths = pc.utf8_length(pc.struct_field(every, "key")).to_numpy() + values
+    owner = pc.list_parent_indices(batch.headers).to_numpy()
+    return sizes + np.bincount(owner, lengths, len(batch)).astype(np.int64)
 
 
 def _lengths(data: Binary) -> IntArray:
