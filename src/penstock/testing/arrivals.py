@@ -9,15 +9,44 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.engine.reader import Input, Reader
+from penstock.plan.physical import Part, SubTopology
+from penstock.plan.topology import Topology
 from penstock.record import Record
 from penstock.testing.queues import TopicQueues
+
+
+def arrival_reader(topology: Topology) -> type[Reader]:
+    """The reader of one topology's tasks."""
+    return type("ArrivalReader", (ArrivalReader,), {"written": _written(topology)})
+
+
+def _written(topology: Topology) -> dict[str, int]:
+    """The topics of all sinks, numbered depth first, as a record goes through each sub-topology."""
+    topics: list[str] = []
+
+    def visit(part: Part, sub: SubTopology) -> None:
+        if part.kind == "sink":
+            topics.extend(part.topics)
+        for below in sub.parts:
+            if part.name in below.predecessors:
+                visit(below, sub)
+
+    for sub in topology.sub_topologies:
+        for part in sub.parts:
+            if part.kind == "source":
+                visit(part, sub)
+    return {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
 
 
 class ArrivalReader(Reader):
     """Takes all that one input record caused before what the next one caused, from a log that knows which is which.
 
-    Several records that one caused, in several topics, go through queues such as the test driver has.
+    Several records that one caused, in several topics, go through queues such as the test driver has, in the order in
+    which a record reaches these topics.
     """
+
+    written: dict[str, int] = {}
+    """The numbers of the topics that tasks write, in the order in which a record reaches them."""
 
     def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
         super().__init__(inputs, chunk_records, chunk_bytes)
@@ -36,7 +65,8 @@ class ArrivalReader(Reader):
         for one in self.inputs:
             one.fill(sys.maxsize)
         waiting: dict[int, list[tuple[int, int]]] = {}
-        for number, one in enumerate(self.inputs):
+        numbered = sorted(enumerate(self.inputs), key=lambda numbered: self.written.get(numbered[1].topic, -1))
+        for number, one in numbered:
             times = one.timestamps(one.waiting).tolist()
             for arrival, timestamp in zip(one.arrivals(one.waiting).tolist(), times, strict=True):
                 waiting.setdefault(arrival, []).append((number, timestamp))

@@ -29,7 +29,7 @@ from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
 from penstock.state.store import StateStore
 from penstock.storage import LocalStorage
-from penstock.testing.arrivals import ArrivalReader
+from penstock.testing.arrivals import arrival_reader
 
 _RARELY = [False, False, False, False, True]
 
@@ -228,7 +228,7 @@ class CutDriver:
             self._log,
             LocalStorage(folder / "checkpoint"),
             None if self._random is None else folder / "state",
-            reader=ArrivalReader,
+            reader=arrival_reader(self.topology),
         )
         application.host.on_new_task = _watch_drops
         application.coordinator.idle = IdleTasks(self.topology, lambda: self.wall_clock_ms / 1000)

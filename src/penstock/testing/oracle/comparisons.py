@@ -1,0 +1,333 @@
+"""How cases are compared in which Penstock deliberately does other than Kafka Streams: one comparison for each rule,
+and for each case that no rule covers, by the names that ``differences.json`` gives them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from penstock.errors import BufferFullError
+from penstock.testing.oracle.functions import Spec
+from penstock.testing.oracle.outcome import Outcome, Row, differences
+from penstock.testing.oracle.steps import (
+    default_retention,
+    gathering_steps,
+    has_sides,
+    is_sliding,
+    last_times,
+    steps_above,
+    times_of,
+    topics_below,
+    windows_above,
+)
+
+
+@dataclass(frozen=True)
+class WholeRule:
+    """A rule for cases as a whole."""
+
+    applies: Callable[[Spec], bool]
+    compare: Callable[[Spec, Outcome], list[str]]
+
+
+@dataclass(frozen=True)
+class TopicRule:
+    """A rule for some topics of a case; all else is compared plainly.
+
+    Attributes:
+        steps_of: the steps behind which it applies.
+        compare: the rows of a topic: ours, and those expected.
+        holds_for: whether rows that are as expected are as decided.
+    """
+
+    steps_of: Callable[[Spec], list[Spec]]
+    compare: Callable[[Spec, list[Row], list[Row]], list[str]]
+    holds_for: Callable[[Spec, list[Row]], bool] = lambda case, rows: True
+
+    def topics_of(self, case: Spec) -> set[str]:
+        return {topic for step in self.steps_of(case) for topic in topics_below(case, step)}
+
+
+def compare_topics(case: Spec, outcome: Outcome, rules: Mapping[str, TopicRule]) -> list[str]:
+    """Some topics by rules, everything else plainly; what is as expected everywhere has passed, if it is as decided."""
+    topics = {topic: _of_topic(outcome.output, topic) for topic in rules}
+    if all(rules[topic].holds_for(case, rows) for topic, rows in topics.items()) and not differences(case, outcome):
+        return []
+    expected = case["expected"]
+    if "output" not in expected:
+        return differences(case, outcome)
+    if _is_full_earlier(case, outcome):
+        return [f"unexpected {json.dumps(row)}" for row in outcome.output if row not in expected["output"]]
+    found = []
+    for topic, ours in sorted(topics.items()):
+        theirs = _of_topic(expected["output"], topic)
+        found += [f"output to {topic}: {difference}" for difference in rules[topic].compare(case, ours, theirs)]
+    stores = dict(expected.get("stores", {}))
+    kept_of_several = {name for rule in set(rules.values()) for name in _stores_made_of_several(case, rule)}
+    for name in kept_of_several & stores.keys() & outcome.stores.keys():
+        ours, theirs = [[{"key": row[0]} for row in rows] for rows in (outcome.stores[name], stores.pop(name))]
+        found += [f"store {name}: {difference}" for difference in _from_the_same_results(case, ours, theirs)]
+    metrics = {name: n for name, n in expected.get("metrics", {}).items() if not name.startswith("suppression-")}
+    plain_expected = {**expected, "output": _but(expected["output"], topics), "metrics": metrics, "stores": stores}
+    plain_case = {**case, "expected": plain_expected}
+    plain_outcome = Outcome(**{**vars(outcome), "output": _but(outcome.output, topics)})
+    return found + differences(plain_case, plain_outcome)
+
+
+def _of_topic(rows: list[Row], topic: str) -> list[Row]:
+    """The rows of a topic without the input entries that caused them: they may come later, or with others."""
+    return [{k: v for k, v in row.items() if k != "after"} for row in rows if row["topic"] == topic]
+
+
+def _but(rows: list[Row], topics: Mapping[str, object]) -> list[Row]:
+    return [row for row in rows if row["topic"] not in topics]
+
+
+def _is_made_of_several(case: Spec, rule: TopicRule, topic: str) -> bool:
+    """Whether a row of a topic is made of the results of several windows, and not each of one."""
+    gathering = [step for above in rule.steps_of(case) for step in gathering_steps(case, above)]
+    return any(topic == step.get("topic") or topic in topics_below(case, step) for step in gathering)
+
+
+def _stores_made_of_several(case: Spec, rule: TopicRule) -> set[str]:
+    """The stores of what is made of several results: these came at other times, and in another number."""
+    gathering = [step for above in rule.steps_of(case) for step in gathering_steps(case, above)]
+    return {str((step.get("materialized") or {}).get("store")) for step in gathering}
+
+
+# --- final results of sliding windows --------------------------------------------------------------------------------
+
+
+def _sliding_suppressions(case: Spec) -> list[Spec]:
+    """The suppressions of sliding windows until they close, if a record comes just when one closes in Kafka Streams: a
+    millisecond later all is the same."""
+    return [
+        step
+        for step in case["topology"]
+        if step["op"] == "suppress" and step["until"] == "window_closes" and is_sliding(windows_above(case, step))
+    ]
+
+
+def _each_window_once(case: Spec, ours: list[Row]) -> bool:
+    rule = BY_TOPIC[_SLIDING]
+    several = any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in ours})
+    return several or any(has_sides(case, step) for step in rule.steps_of(case)) or not _repeated(ours)
+
+
+def _last_of_each_window(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
+    """One result for each key and window: the last one expected. Those that close at the very end may be held."""
+    rule = BY_TOPIC[_SLIDING]
+    if not any(_may_close_early(case, step) for step in rule.steps_of(case)):
+        return _plainly(ours, theirs)
+    if any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in [*ours, *theirs]}):
+        return _from_the_same_results(case, ours, theirs)
+    held = _may_be_held(case, theirs)
+    if any(has_sides(case, step) for step in rule.steps_of(case)):
+        return _some_of_each_window(ours, theirs, held)
+    expected = {_key(row): row for row in theirs}
+    found = _repeated(ours)
+    found += [f"unexpected {json.dumps(row)}" for row in ours if expected.get(_key(row)) != row]
+    missing = expected.keys() - {_key(row) for row in ours} - held
+    return found + [f"missing {json.dumps(expected[key])}" for key in sorted(missing)]
+
+
+def _some_of_each_window(ours: list[Row], theirs: list[Row], held: set[str]) -> list[str]:
+    """Of each window some of the results that are expected, in order, the last one among them unless it may be held.
+
+    Each stream of a cogroup has a time of its own: one may change a window that another one's time has closed.
+    """
+    found = []
+    for key in sorted({_key(row) for row in [*ours, *theirs]}):
+        mine, other = [[row for row in rows if _key(row) == key] for rows in (ours, theirs)]
+        rest = iter(other)
+        found += [f"unexpected, or out of order: {json.dumps(row)}" for row in mine if row not in rest]
+        if mine[-1:] != other[-1:] and key not in held:
+            found.append(f"missing {json.dumps(other[-1:])}")
+    return found
+
+
+def _plainly(ours: list[Row], theirs: list[Row]) -> list[str]:
+    """The same rows in the same order."""
+    pairs = enumerate(zip_longest(ours, theirs))
+    return [f"row {n} is {json.dumps(one)}, expected {json.dumps(other)}" for n, (one, other) in pairs if one != other]
+
+
+def _from_the_same_results(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
+    """What is made of several results depends on when each of them came, and on those that came twice or are held yet;
+    the keys do not, but for those whose only results may be held, or were lost by Kafka Streams."""
+    came, expected = {_key(row) for row in ours}, {_key(row) for row in theirs}
+    found = [] if _lossy_closings(case) else [f"unexpected key {key}" for key in sorted(came - expected)]
+    held = any(_closes_last(case, step) for step in _sliding_suppressions(case))
+    return found if held else found + [f"missing key {key}" for key in sorted(expected - came)]
+
+
+def _may_close_early(case: Spec, step: Spec) -> bool:
+    windows = windows_above(case, step)
+    grace = windows.get("grace_ms", 0)
+    return bool(_window_ends(case, windows) & {time - grace for time in times_of(case)})
+
+
+def _closes_last(case: Spec, step: Spec) -> bool:
+    """Whether a window may close at the last time that the suppression sees: that of all topics, or of one."""
+    windows = windows_above(case, step)
+    return bool({time - windows.get("grace_ms", 0) for time in last_times(case)} & _window_ends(case, windows))
+
+
+def _window_ends(case: Spec, windows: Any) -> set[int]:
+    """Where windows may end: at records, right behind whose windows others begin, and at the end of the first one."""
+    difference = windows["time_difference_ms"]
+    return {end for time in times_of(case) for end in (time, time + 1 + difference)} | {difference}
+
+
+def _may_be_held(case: Spec, theirs: list[Row]) -> set[str]:
+    """The keys of the windows that Kafka Streams emitted last, if some record has the very time at which they close."""
+    last = max((_end(row["key"]) for row in theirs), default=0)
+    graces = {windows_above(case, step).get("grace_ms", 0) for step in _sliding_suppressions(case)}
+    if not {last + grace for grace in graces} & times_of(case):
+        return set()
+    return {_key(row) for row in theirs if _end(row["key"]) == last}
+
+
+def _end(key: Any) -> int:
+    """The end of a windowed key, or of its text."""
+    return int(key["end"] if isinstance(key, dict) else key[:-1].rpartition("/")[2])
+
+
+def _is_full_earlier(case: Spec, outcome: Outcome) -> bool:
+    """Whether a buffer that shuts down was full when Kafka's, which lets windows go a moment earlier, was not."""
+    buffers = [step.get("buffer_config") or {} for step in _sliding_suppressions(case)]
+    error = case["expected"].get("error", {"when": "run", "after": len(case["input"])})
+    is_earlier = outcome.error_after is None or outcome.error_after <= error.get("after", -1)
+    limited = any(buffer.get("when_full") == "shut_down" for buffer in buffers)
+    return limited and isinstance(outcome.error, BufferFullError) and error["when"] == "run" and is_earlier
+
+
+# --- emission on close from stores whose retention is too short ------------------------------------------------------
+
+
+def _lossy_closings(case: Spec) -> list[Spec]:
+    """The aggregations that emit on close and whose store does not keep all windows until the end of the input."""
+    found = []
+    for step in case["topology"]:
+        if step["op"] not in ("count", "reduce", "aggregate") or not _emits_on_close(case, step):
+            continue
+        windows = windows_above(case, step)
+        retention = (step.get("materialized") or {}).get("retention_ms")
+        if windows is not None and windows["type"] != "UnlimitedWindows":
+            kept = default_retention(windows)
+            if retention is None or retention <= max(kept, *times_of(case), 0):
+                found.append(step)
+    return found
+
+
+def _emits_on_close(case: Spec, step: Spec) -> bool:
+    return any(
+        above["op"] == "emit_strategy" and above["strategy"] == "on_window_close" for above in steps_above(case, step)
+    )
+
+
+def _nothing_lost(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
+    """What is expected, in order; other windows may come out in addition, each once. What is made of several results
+    is made of more then."""
+    rule = BY_TOPIC[_ON_CLOSE]
+    if any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in [*ours, *theirs]}):
+        return _from_the_same_results(case, ours, theirs)
+    rest = iter(ours)
+    missing = [row for row in theirs if row not in rest]
+    return [f"missing, or out of order: {json.dumps(row)}" for row in missing] + _repeated(ours)
+
+
+# --- what fails in Kafka Streams for no reason -----------------------------------------------------------------------
+
+
+def _fails(when: str, message: str) -> Callable[[Spec], bool]:
+    """Whether a case is expected to fail in a certain way."""
+
+    def does(case: Spec) -> bool:
+        error = case["expected"].get("error", {})
+        return error.get("when") == when and message in error.get("message", "")
+
+    return does
+
+
+def _suppresses_cogroup(case: Spec) -> bool:
+    """Whether what is suppressed is the table of a windowed cogroup."""
+    chains = [steps_above(case, step) for step in case["topology"] if step["op"] == "suppress"]
+    return any({"windowed_by", "cogroup"} <= {step["op"] for step in chain} for chain in chains)
+
+
+def _goes_on(case: Spec, outcome: Outcome) -> list[str]:
+    """Nothing fails, and what was expected up to the failure comes out."""
+    if outcome.error is not None:
+        return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
+    found = []
+    for topic in {row["topic"] for row in case["expected"].get("output", [])}:
+        ours, theirs = _of_topic(outcome.output, topic), _of_topic(case["expected"]["output"], topic)
+        found += _plainly(ours[: len(theirs)], theirs)
+    return found
+
+
+# --- single cases ----------------------------------------------------------------------------------------------------
+
+
+def _forwards_null_keys(case: Spec, outcome: Outcome) -> list[str]:
+    """A left join with a grace period does not fail on a record without a key: it goes out, joined with nothing."""
+    if outcome.error is not None:
+        return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
+    join = next(step for step in case["topology"] if step["op"] == "left_join")
+    stream = next(step for step in case["topology"] if step["id"] == join["of"])
+    given = [entry["timestamp"] for entry in case["input"] if entry.get("topic") == stream["topic"]]
+    without_key = [e["timestamp"] for e in case["input"] if e.get("topic") == stream["topic"] and e["key"] is None]
+    came = [row["timestamp"] for row in outcome.output]
+    came_without_key = [row["timestamp"] for row in outcome.output if row["key"] is None]
+    found = []
+    if sorted(came_without_key) != sorted(without_key):
+        found.append(f"without a key came out {came_without_key}, expected {without_key} (timestamps)")
+    if not set(came) <= set(given):
+        found.append(f"came out {came}, which is more than went in: {given} (timestamps)")
+    return found
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _key(row: Row) -> str:
+    return json.dumps(row["key"], sort_keys=True)
+
+
+def _repeated(rows: list[Row]) -> list[str]:
+    counted = Counter(map(_key, rows))
+    return [f"{count} results for {key}" for key, count in counted.items() if count > 1]
+
+
+_SLIDING = "SlidingWindows, then suppress until window_closes"
+_ON_CLOSE = "emit_strategy on_window_close with a store of default retention"
+
+BY_TOPIC = {
+    _SLIDING: TopicRule(_sliding_suppressions, _last_of_each_window, _each_window_once),
+    _ON_CLOSE: TopicRule(_lossy_closings, _nothing_lost),
+}
+"""The rules that compare some topics of a case otherwise."""
+
+WHOLE = {
+    "SlidingWindows of a time difference of 0": WholeRule(
+        _fails("run", "Window endMs must be greater than window startMs"), _goes_on
+    ),
+    "a join with the table of a windowed cogroup": WholeRule(
+        _fails("build", "KTable source state store must implement either"), _goes_on
+    ),
+    "a versioned table, to_stream, then a windowed cogroup and suppress": WholeRule(
+        lambda case: (
+            _fails("build", "suppress() is only supported for non-versioned")(case) and _suppresses_cogroup(case)
+        ),
+        _goes_on,
+    ),
+}
+"""The rules that compare a case otherwise as a whole."""
+
+CASES = {"stream-table-left-join-grace-null-key": _forwards_null_keys}
+"""The comparisons of single cases."""

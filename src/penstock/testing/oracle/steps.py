@@ -1,0 +1,94 @@
+"""Questions about the steps of a case's topology: what stands above and below one, and which windows it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.testing.oracle.functions import Spec
+
+_ONE_BY_ONE = ("to_stream", "to", "filter", "filter_not", "map_values", "peek", "suppress")
+"""What takes up one result of a window, and gives at most one of the same key."""
+
+
+def parents(step: Spec) -> set[str]:
+    """The steps that a step stands on directly, by their ids; a branch of a split counts as the split."""
+    named = [step.get("of"), step.get("with"), *(stream["of"] for stream in step.get("streams", []))]
+    return {str(name).partition(".")[0] for name in named if name is not None}
+
+
+def steps_above(case: Spec, step: Spec) -> list[Spec]:
+    """The steps that a step stands on, the nearest first: of those with two sides the left one."""
+    by_id = {other["id"]: other for other in case["topology"]}
+    above = []
+    while (parent := by_id.get(str(step.get("of")).partition(".")[0])) is not None:
+        above.append(parent)
+        step = parent
+    return above
+
+
+def steps_below(case: Spec, step: Spec) -> list[Spec]:
+    """The steps that what comes out of a step reaches, in the order of the topology."""
+    reached, below = {step["id"]}, []
+    for other in case["topology"]:  # a step only refers to earlier ones
+        if parents(other) & reached:
+            reached.add(other["id"])
+            below.append(other)
+    return below
+
+
+def topics_below(case: Spec, step: Spec) -> set[str]:
+    """The topics that what comes out of a step reaches, through other topics of the case too."""
+    topics: set[str] = set()
+    waiting = [step]
+    while waiting:
+        written = {other["topic"] for other in steps_below(case, waiting.pop()) if other["op"] == "to"} - topics
+        topics |= written
+        waiting += [source for source in case["topology"] if "of" not in source and source.get("topic") in written]
+    return topics
+
+
+def gathering_steps(case: Spec, step: Spec) -> list[Spec]:
+    """The steps below one that give results other keys, or make one of several, and all below these."""
+    found: list[Spec] = []
+    for other in steps_below(case, step):
+        if other["op"] not in _ONE_BY_ONE or parents(other) & {above["id"] for above in found}:
+            found.append(other)
+    return found
+
+
+def windows_above(case: Spec, step: Spec) -> Any:
+    """The windows of the nearest windowed aggregation that a step stands on; None if there is none."""
+    return next((above["windows"] for above in steps_above(case, step) if above["op"] == "windowed_by"), None)
+
+
+def is_sliding(windows: Any) -> bool:
+    return windows is not None and windows["type"] == "SlidingWindows"
+
+
+def has_sides(case: Spec, step: Spec) -> bool:
+    """Whether the nearest aggregation that a step stands on is of several streams, each with a time of its own."""
+    cogroup = next((above for above in steps_above(case, step) if above["op"] == "cogroup"), None)
+    return cogroup is not None and len(cogroup["streams"]) > 1
+
+
+def default_retention(windows: Any) -> int:
+    """For how long a window store keeps windows unless it is told, in milliseconds."""
+    kinds = {
+        "TimeWindows": ("size_ms", 1),
+        "SlidingWindows": ("time_difference_ms", 2),
+        "SessionWindows": ("inactivity_gap_ms", 1),
+    }
+    field, times = kinds[windows["type"]]
+    return int(windows[field] * times + windows.get("grace_ms", 0))
+
+
+def times_of(case: Spec) -> set[int]:
+    """The timestamps of the input."""
+    return {entry["timestamp"] for entry in case["input"] if "timestamp" in entry}
+
+
+def last_times(case: Spec) -> set[int]:
+    """The last time of all topics together, and of each; records without a key or a value do not reach windows."""
+    seen = [entry for entry in case["input"] if entry.get("key") is not None and entry.get("value") is not None]
+    topics = [{entry["topic"]} for entry in seen] + [{entry["topic"] for entry in seen}]
+    return {max(entry["timestamp"] for entry in seen if entry["topic"] in some) for some in topics}
