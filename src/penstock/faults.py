@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 POINTS = (
     "before-delta",
@@ -25,13 +26,21 @@ POINTS = (
     "during-snapshot",
     "after-snapshot",
 )
-"""All of them, in the order in which a commit comes to them."""
+"""All of a commit, in the order in which it comes to them."""
+
+START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
+"""Those of a start, in its order."""
+
+listener: Callable[[str], None] | None = None
+"""What tests inside this process have called at every point."""
 
 _seen: dict[str, int] = {}
 
 
 def crash_point(name: str) -> None:
     """Kill this process here if it was told to."""
+    if listener is not None:
+        listener(name)
     wanted = os.environ.get("PENSTOCK_CRASH_AT")
     if wanted is None:
         return

@@ -116,7 +116,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         [],
         [
             "starting Spark ...",
-            "commit 0: 3 records read",
+            "commit 1: 3 records read",
             "Done: 3 records processed. Started again, words goes on from here.",
             *where(folder, "said"),
         ],
@@ -149,7 +149,7 @@ def test_ctrl_c_stops_cleanly_and_a_later_start_goes_on_with_no_record_twice(fol
     running.ctrl_c()
     code, out, err = running.end()
     assert (code, out) == (0, [])
-    assert [line for line in told(err) if not line.startswith("commit 0: ")] == [
+    assert [line for line in told(err) if not line.startswith("commit 1: ")] == [
         "starting Spark ...",
         "stopping: the commit under way is finished first; Ctrl-C again ends at once ...",
         "Stopped: 3 records processed. Started again, chatter goes on from here.",

@@ -109,7 +109,7 @@ def test_spark_shows_the_commits_and_stages_under_readable_names(spark: Any, tmp
     jobs = store.jobsList(None)
     descriptions = {jobs.apply(i).description() for i in range(jobs.size())}
     names = {text.get() for text in descriptions if text.isDefined()}
-    assert {"penstock named: commit 0, stage 1 of 2", "penstock named: commit 0, stage 2 of 2"} <= names
+    assert {"penstock named: commit 1, stage 1 of 2", "penstock named: commit 1, stage 2 of 2"} <= names
 
 
 def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
@@ -143,7 +143,7 @@ def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: 
         streams.process_all_available()
         put(tmp_path, "a", "b", "c", "d")
         streams.process_all_available()
-        assert streams.last_progress.commit == 1
+        assert streams.last_progress.commit == 2
     processes = [process for _, process in output(tmp_path)]
     assert len(processes) == 8
     assert len(set(processes)) == 2

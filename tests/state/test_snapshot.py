@@ -65,7 +65,7 @@ def test_a_second_snapshot_uploads_only_new_table_files(storage, database):
 def test_the_last_two_snapshots_are_kept_and_older_ones_removed(tmp_path: Path, storage, database):
     for commit in range(1, 6):
         write(database, commit, rows=100)
-        write_snapshot(database, storage, "0_0", commit)
+        write_snapshot(database, storage, "0_0", commit, referred=commit - 1)
     assert [name for name in storage.list("snapshots/0_0") if name.endswith(".snapshot")] == [
         "snapshots/0_0/0000000000000004.snapshot",
         "snapshots/0_0/0000000000000005.snapshot",
@@ -87,6 +87,21 @@ def test_the_snapshot_that_the_newest_manifest_names_stays_though_crashes_left_n
         write(database, commit, rows=100)
         write_snapshot(database, storage, "0_0", commit, referred=1)
     assert restored(storage, 1, tmp_path / "one") == ({"commit": 1}, 100)
+
+
+@pytest.mark.kip("892-13")
+def test_a_program_that_was_taken_over_removes_no_snapshot_of_the_other_one(tmp_path: Path, storage, database):
+    write(database, 4, rows=100)
+    write_snapshot(database, storage, "0_0", 4, referred=2)
+    other = Database(tmp_path / "other machine")
+    for commit in (6, 8):
+        write(other, commit, rows=100)
+        write_snapshot(other, storage, "0_0", commit, referred=4)
+    other.close()
+    write(database, 5, rows=100)
+    write_snapshot(database, storage, "0_0", 5, referred=2)  # for all it knows, manifests name no later one
+    for commit, rows in ((4, 100), (6, 100), (8, 200)):
+        assert restored(storage, commit, tmp_path / f"at {commit}") == ({"commit": commit}, rows)
 
 
 def test_snapshots_of_tasks_do_not_touch_each_other(tmp_path: Path, storage, database):

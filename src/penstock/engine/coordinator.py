@@ -7,6 +7,9 @@
 
 A crash before 2 leaves files that nobody refers to. A crash after 2 is made good by repeating 3 at the next start.
 
+A start repeats 3 for the newest manifest, then makes an empty commit: whoever worked on the application until then
+finds the next number taken and stops. Only then are files removed that no manifest names.
+
 At least once, the manifest of 2 has outputs and state without offsets, and a second one after 3 records the offsets.
 After a crash in between, the state is ahead of the offsets, and what was read is read and put out again.
 """
@@ -22,11 +25,13 @@ from typing import Protocol
 import msgspec
 
 from penstock import errors
+from penstock.engine.claim import Claims, producer_of
 from penstock.engine.exchange import ExchangeRef
-from penstock.engine.identity import identity
+from penstock.engine.identity import application_of, check_identity, keep_identity, new_identity, read_identity
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, create_sink_topics, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.starts import Start, Starts, start_of
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import (
     CommitError,
@@ -99,8 +104,10 @@ class Coordinator:
         self.layout: Layout = layout_of(topology, log, application_id)
         for topic in self._extra_topics():
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
-        self.application = identity(storage, application_id, topology, self.layout)
-        self.manifest = self._recover()
+        self.starts = Starts(storage)
+        self.manifest = self.manifests.newest() or Manifest(-1, {})
+        self.application = self._identified()
+        self._check_outputs(self.manifest)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -108,24 +115,86 @@ class Coordinator:
         kind, _, topic = self.settings.on_error.partition(":")
         return [*self.topology.sink_topics, *([topic] if kind == "dead_letter" else [])]
 
-    def _recover(self) -> Manifest:
-        """Take up where the newest manifest is, and finish what it may have left undone."""
-        newest = self.manifests.newest() or Manifest(-1, {})
+    # --- starting ------------------------------------------------------------------------------------------------
+
+    def _identified(self) -> str:
+        """The identity of the checkpoint, which fits this application; made for a new one."""
+        old = read_identity(self.storage, self.manifest)
+        new = new_identity(self.application_id, self.topology, self.layout)
+        if old is not None:
+            check_identity(old, new, self.storage.shown)
+        claims = Claims(self.log)
+        claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
+        keep_identity(self.storage, old or new)
+        kept = application_of(self.storage, self.manifest)  # two first starts may have met here
+        claims.make(self.application_id, kept, self.storage)
+        return kept
+
+    def take_over(self) -> None:
+        """Go on from the newest commit, as the only one: whoever was there cannot make another.
+
+        Raises:
+            CorruptDataError: manifests are missing.
+        """
+        start = start_of(self.application, self.application_id)
+        while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
+            pass  # whoever was there made another commit meanwhile
+        crash_point("after-take-over")
+        self._sweep()
+        crash_point("after-sweep")
+
+    def _take_over_from(self, newest: Manifest, start: Start) -> bool:
+        """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
+        self._check_outputs(newest)
+        self._publish(newest, repeated=True)
+        crash_point("before-take-over")
+        number = newest.commit + 1
+        name = self.starts.write(number, start)
+        own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
+        taken = msgspec.structs.replace(newest, **own)
+        if not self.manifests.create(taken):
+            self.storage.delete(name)
+            return False
+        self.manifest = taken
+        return True
+
+    def _check_outputs(self, newest: Manifest) -> None:
+        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest."""
         for topic in self._extra_topics():
             published = self.log.last_sequence(topic, self._producer)
-            if published > newest.commit:
+            if published > max([newest.commit, *self.manifests.numbers()]):
                 raise CorruptDataError(
                     f"{self.manifests.place(published)} is missing: topic {topic!r} has the output of commit "
                     f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
                     f"{newest.commit}; manifests are missing. Restore the checkpoint from a backup"
                 )
-        self._publish(newest, repeated=True)
-        return newest
+
+    def _sweep(self) -> None:
+        """Remove files of attempts that were never committed and, since this start, never will be."""
+        stale = [name for name in self.storage.list("deltas") if _commit_of(name) >= self.manifest.commit]
+        for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
+            self.storage.delete(name)
+        sweep = getattr(self.log, "sweep", None)
+        if sweep is not None:
+            for topic in self._extra_topics():
+                sweep(topic, f"{self.application}-")
+
+    def _fenced(self) -> FencedError | None:
+        """The error of a program that another one has taken the application over from; None if that is not so."""
+        numbers = self.manifests.numbers()
+        if not numbers or numbers[-1] <= self.manifest.commit:
+            return None
+        newest = self.manifests.read(numbers[-1])
+        by = f" by {self.starts.read(newest.start)}" if newest.start else ""
+        return FencedError(
+            f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
+            f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"
+        )
 
     @property
     def _producer(self) -> str:
         """Under which name the application appends to topics."""
-        return f"streams:{self.application}"
+        return producer_of(self.application)
 
     # --- what there is to do -------------------------------------------------------------------------------------
 
@@ -163,8 +232,19 @@ class Coordinator:
         Args:
             advances: what goes on without records.
         """
+        try:
+            return self._step(ends, advances or {})
+        except FencedError:
+            raise
+        except Exception as error:  # it may be that of a program whose files a rival removed
+            fenced = self._fenced()
+            if fenced is not None:
+                raise fenced from error
+            raise
+
+    def _step(self, ends: Ends, advances: Advances) -> CommitDone | None:
         began = time.monotonic()
-        attempt = self._attempt(ends, advances or {})
+        attempt = self._attempt(ends, advances)
         if attempt is None:
             return None
         before = self.manifest
@@ -207,10 +287,7 @@ class Coordinator:
         """Make a manifest the newest, and its records visible."""
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
-            raise FencedError(
-                f"commit {manifest.commit} of application {self.application_id!r} was made by another program: this "
-                "one was taken over and stops. Its results up to the commit before are safe"
-            )
+            raise self._fenced() or FencedError(f"commit {manifest.commit} was made by another program")
         crash_point("after-manifest")
         self.manifest = manifest
         self._publish(manifest)
@@ -239,7 +316,7 @@ class Coordinator:
         for topic, segments in manifest.sinks.items():
             appended = self.log.append(topic, segments, self._producer, manifest.commit)
             if not appended and not repeated:
-                raise FencedError(
+                raise self._fenced() or FencedError(
                     f"topic {topic!r} already has commit {manifest.commit} of application {self.application_id!r}: "
                     "another program has taken over, and this one stops"
                 )
@@ -259,22 +336,12 @@ class Coordinator:
             self._forget_manifests()
 
     def _forget_manifests(self) -> None:
-        needed: set[int] = set()
+        needed = self.starts.reserved()
         for task, entry in self.manifest.tasks.items():
             needed.update(link.changed for link in self.manifests.chain(task, entry, entry.snapshot))
         for number in self.manifests.numbers():
             if number < self.manifest.commit - _KEEP_MANIFESTS and number not in needed:
                 self.manifests.delete(number)
-
-    def sweep(self) -> None:
-        """Remove files of attempts that were never committed."""
-        stale = [name for name in self.storage.list("deltas") if _commit_of(name) > self.manifest.commit]
-        for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
-            self.storage.delete(name)
-        sweep = getattr(self.log, "sweep", None)
-        if sweep is not None:
-            for topic in self._extra_topics():
-                sweep(topic, f"{self.application}-")
 
 
 class Attempt:
@@ -398,7 +465,9 @@ class Attempt:
             add_up(metrics, done.metrics)
         waiting = self._waiting()
         now = time.time_ns() // 1_000_000
-        return Manifest(commit, tasks, sinks, waiting, metrics, now)
+        return msgspec.structs.replace(
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=waiting, metrics=metrics, at=now
+        )
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
         """The same results and state, but nothing of what was read counts as read."""

@@ -7,7 +7,9 @@ import os
 import msgspec
 
 from penstock.engine.layout import Layout
-from penstock.errors import ConfigError
+from penstock.engine.manifest import Manifest
+from penstock.engine.starts import Starts
+from penstock.errors import ConfigError, CorruptDataError
 from penstock.plan.topology import Topology
 from penstock.storage import Storage, seal, unseal
 
@@ -26,39 +28,76 @@ class Identity(msgspec.Struct, frozen=True):
     """The kind of each store."""
 
 
-def application_of(storage: Storage) -> str:
-    """The identity that a checkpoint has."""
-    return unseal(storage.read(_NAME), Identity, f"{storage.shown}/{_NAME}").id
-
-
-def identity(storage: Storage, application_id: str, topology: Topology, layout: Layout) -> str:
-    """The identity of an application's checkpoint, made at its first start.
+def application_of(storage: Storage, newest: Manifest) -> str:
+    """The identity that a checkpoint has, as of its newest manifest.
 
     Raises:
-        ConfigError: the checkpoint belongs to another application, or the topology no longer fits its state.
+        CorruptDataError: ``application.json`` is lost and cannot be told from the manifests, or is not theirs.
     """
-    tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
-    stores = {spec.name: spec.kind for spec in topology.facts.stores.values()}
-    new = Identity(os.urandom(6).hex(), application_id, tasks, stores)
-    if storage.create(_NAME, seal(new)):
-        return new.id
-    old = unseal(storage.read(_NAME), Identity, f"{storage.shown}/{_NAME}")
+    found = read_identity(storage, newest)
+    assert found is not None
+    return found.id
+
+
+def read_identity(storage: Storage, newest: Manifest) -> Identity | None:
+    """What a checkpoint says of itself; None when it is new. A lost ``application.json`` is told from the manifests.
+
+    Raises:
+        CorruptDataError: it cannot be told, or ``application.json`` is that of another checkpoint.
+    """
+    where = f"{storage.shown}/{_NAME}"
+    try:
+        found = unseal(storage.read(_NAME), Identity, where)
+    except FileNotFoundError:
+        return _restored(storage, newest, where) if newest.commit >= 0 else None
+    if newest.application not in ("", found.id):
+        raise CorruptDataError(
+            f"{where} is that of another checkpoint ({found.id}): the manifests beside it are of {newest.application}. "
+            "Restore it from a backup, or remove it, and it is made anew from the manifests"
+        )
+    return found
+
+
+def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
+    if not newest.start:
+        raise CorruptDataError(
+            f"{where} is missing, though {newest.commit + 1} commits are there: without it the last of them would be "
+            "put out a second time; restore it from a backup"
+        )
+    start = Starts(storage).read(newest.start)
+    return Identity(start.application, start.application_id, {}, {})
+
+
+def keep_identity(storage: Storage, identity: Identity) -> None:
+    """Write down what a checkpoint says of itself, where that is not done yet."""
+    storage.create(_NAME, seal(identity))
+
+
+def check_identity(old: Identity, new: Identity, where: str) -> None:
+    """Raise ``ConfigError`` when a checkpoint belongs to another application, or no longer fits the topology."""
+    application_id = new.application_id
     if old.application_id != application_id:
         raise ConfigError(
-            f"the checkpoint {storage.shown} belongs to application {old.application_id!r}, not to {application_id!r}; "
+            f"the checkpoint {where} belongs to application {old.application_id!r}, not to {application_id!r}; "
             "give each application a checkpoint of its own"
         )
     for topics, count in old.tasks.items():
-        if topics in tasks and tasks[topics] != count:
+        if topics in new.tasks and new.tasks[topics] != count:
             raise ConfigError(
                 f"the topics {topics} had {count} partitions when application {application_id!r} first started and "
-                f"have {tasks[topics]} now; state is kept by partition and cannot follow. Start under another "
+                f"have {new.tasks[topics]} now; state is kept by partition and cannot follow. Start under another "
                 "application id to process the topics anew"
             )
-    changed = {name for name, kind in old.stores.items() if name in stores and stores[name] != kind}
+    changed = {name for name, kind in old.stores.items() if name in new.stores and new.stores[name] != kind}
     if changed:
         raise ConfigError(
             f"the kind of the stores {', '.join(sorted(changed))} has changed since application {application_id!r} "
-            f"first started (in {storage.shown}); give changed stores new names, or start under another application id"
+            f"first started (in {where}); give changed stores new names, or start under another application id"
         )
-    return old.id
+
+
+def new_identity(application_id: str, topology: Topology, layout: Layout) -> Identity:
+    """What a new checkpoint says of itself."""
+    tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
+    stores = {spec.name: spec.kind for spec in topology.facts.stores.values()}
+    return Identity(os.urandom(6).hex(), application_id, tasks, stores)

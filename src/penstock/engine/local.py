@@ -33,7 +33,7 @@ class LocalApplication:
         reader: type[Reader] = Reader,
     ):
         self.coordinator = Coordinator(topology, application_id, settings, log, storage)
-        self.coordinator.sweep()
+        self.coordinator.take_over()
         layout = self.coordinator.layout
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.coordinator.runner = self

@@ -47,6 +47,10 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """All figures since the application's first start, see ``penstock.metrics``."""
     at: int = 0
     """Wall-clock time in ms."""
+    application: str = ""
+    """The identity of the checkpoint."""
+    start: str = ""
+    """The file that tells of the start whose commit this is, see ``penstock.engine.starts``."""
 
 
 class Manifests:

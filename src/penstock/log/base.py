@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray, concat, spans
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
-from penstock.storage import FileRef
+from penstock.storage import FileRef, Storage
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
@@ -218,6 +218,11 @@ class Log(ABC):
         Raises:
             OffsetOutOfRangeError: the partition does not exist or ends before the offset.
         """
+
+    @property
+    def claims(self) -> Storage | None:
+        """Where the log keeps which checkpoint writes under which application id; None if only this process uses it."""
+        return None
 
     def exists(self, topic: str) -> bool:
         """Whether there is a topic of this name."""

@@ -37,4 +37,4 @@ class Checkpoint:
                 f"there is no commit in {storage.shown}: the application has not processed anything yet, or its state "
                 "is in another folder"
             )
-        return cls(topology, settings, storage, application_of(storage), manifests, manifest)
+        return cls(topology, settings, storage, application_of(storage, manifest), manifests, manifest)

@@ -1,11 +1,15 @@
 """Snapshots: a task's database as files in the checkpoint storage, for machines that have no copy of it.
 
-Table files never change once written, so a snapshot only uploads those that no earlier one has; they are named by
-their checksum.
+Table files never change once written, so a snapshot only uploads those that no earlier one has.
+
+A program that was taken over may still write a snapshot, of a commit that it made. It removes nothing that the other
+one may need: no snapshot since the one that its own newest manifest names, and no file brought here since.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -16,6 +20,9 @@ from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 from penstock.untrusted import file_name
+
+_SUFFIX = ".snapshot"
+_NAME = re.compile(r"(\d{16})(-[0-9a-f]{8}-.*|\.snapshot)$")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -33,19 +40,20 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
     """Publish the database as it is on disk, which is at this commit.
 
     Args:
-        referred: the snapshot that the newest manifest names, -1 for none. After a crash that is not always the
-            newest one, and it stays until a manifest names another.
+        referred: the snapshot that the newest manifest names, -1 for none. It stays, and so do all after it, until a
+            manifest names a later one.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)
     database.checkpoint(copy)
     try:
-        before = _newest(storage, task)
-        files = {path.name: _upload(path, storage, task, before) for path in sorted(copy.iterdir())}
+        kept = [_read(storage, index) for index in _indexes(storage, task) if _commit_of(index) >= referred]
+        there = {(ref.size, ref.checksum): ref for snapshot in kept for ref in snapshot.files.values()}
+        prefix = f"{_folder(task)}/{commit:016d}-{os.urandom(4).hex()}"
+        files = {path.name: _upload(path, storage, prefix, there) for path in sorted(copy.iterdir())}
         crash_point("during-snapshot")
         storage.create(_index(task, commit), seal(Snapshot(commit, files)))
-        named = before if referred in (-1, before.commit) else _read(storage, _index(task, referred))
-        _forget_all_but(storage, task, (Snapshot(commit, files), before, named))
+        _forget_before(referred, storage, task, [*kept, Snapshot(commit, files)])
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
@@ -72,28 +80,35 @@ def _read(storage: Storage, index: str) -> Snapshot:
         raise CorruptDataError(f"the snapshot {storage.shown}/{index} is missing; restore it from a backup") from None
 
 
-def _newest(storage: Storage, task: str) -> Snapshot:
-    indexes = [name for name in storage.list(_folder(task)) if name.endswith(".snapshot")]
-    return _read(storage, indexes[-1]) if indexes else Snapshot(-1, {})
+def _indexes(storage: Storage, task: str) -> list[str]:
+    return [name for name in storage.list(_folder(task)) if name.endswith(_SUFFIX)]
 
 
-def _upload(path: Path, storage: Storage, task: str, before: Snapshot) -> FileRef:
+def _upload(path: Path, storage: Storage, prefix: str, there: dict[tuple[int, int], FileRef]) -> FileRef:
     """Bring a file into the storage unless a finished snapshot has it: one that only lies there may be torn."""
     data = map_file(path)
-    ref = FileRef(f"{_folder(task)}/{checksum(data):016x}-{len(data)}{path.suffix}", len(data), checksum(data))
-    if ref not in before.files.values():
-        with storage.write(ref.name) as file:
-            file.write(data)
+    content = len(data), checksum(data)
+    if content in there:
+        return there[content]
+    ref = FileRef(f"{prefix}-{path.name}", *content)
+    with storage.write(ref.name) as file:
+        file.write(data)
     return ref
 
 
-def _forget_all_but(storage: Storage, task: str, snapshots: tuple[Snapshot, ...]) -> None:
-    """Remove what none of these snapshots needs."""
-    needed = {_index(task, snapshot.commit) for snapshot in snapshots}
-    needed |= {ref.name for snapshot in snapshots for ref in snapshot.files.values()}
+def _forget_before(referred: int, storage: Storage, task: str, kept: list[Snapshot]) -> None:
+    """Remove what was brought here for snapshots before one, and none of those that are kept needs."""
+    needed = {_index(task, snapshot.commit) for snapshot in kept}
+    needed |= {ref.name for snapshot in kept for ref in snapshot.files.values()}
     for name in storage.list(_folder(task)):
-        if name not in needed:
+        if name not in needed and _commit_of(name) < referred:
             storage.delete(name)
+
+
+def _commit_of(name: str) -> int:
+    """For which commit a file was brought here; -1 for files as they were named before."""
+    found = _NAME.match(name.split("/")[-1])
+    return int(found[1]) if found else -1
 
 
 def _folder(task: str) -> str:
@@ -101,4 +116,4 @@ def _folder(task: str) -> str:
 
 
 def _index(task: str, commit: int) -> str:
-    return f"{_folder(task)}/{commit:016d}.snapshot"
+    return f"{_folder(task)}/{commit:016d}{_SUFFIX}"

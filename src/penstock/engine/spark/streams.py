@@ -100,7 +100,6 @@ class Streams:
         self._resources.append(lock.release)
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
-        self._coordinator.sweep()
         self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
         if self._owns_session:
             self._resources.append(self._stop_session)
@@ -109,6 +108,7 @@ class Streams:
         runner = SparkRunner(self._spark, program, self.application_id, slots)
         self._resources.append(runner.close)
         self._coordinator.runner = runner
+        self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
 
     def _start_query(self, trigger: str | int) -> Any:
         assert self.settings.state_dir is not None

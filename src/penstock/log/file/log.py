@@ -3,6 +3,7 @@
 <log>/<topic>/topic.json        what the topic is
 <log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible
 <log>/<topic>/data/*.arrow      the records
+<log>/@applications/<id>.json   which checkpoint writes under an application id; no topic can bear such a name
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from penstock.log.base import (
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import Entry, EntryFiles, TopicState
 from penstock.log.file.topic_file import create_topic_file, file_identity, held, read_topic_file
+from penstock.storage import LocalStorage, Storage
 
 
 class TopicStats(NamedTuple):
@@ -62,6 +64,10 @@ class FileLog(Log):
     @property
     def url(self) -> str:
         return str(self.root)
+
+    @property
+    def claims(self) -> Storage:
+        return LocalStorage(self.root / "@applications")
 
     def topics(self) -> list[str]:
         names = {path.parent.name for of in ("topic.json", "commits") for path in self.root.glob(f"*/{of}")}

@@ -1,0 +1,94 @@
+"""Who writes into a log under an application id: the log says which checkpoint it is.
+
+Offsets and outputs belong together, and they meet in the checkpoint. A start with another checkpoint, from another
+working folder or with a new state folder, would process everything again and put it out a second time.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from penstock.errors import ConfigError
+from penstock.log.base import Log
+from penstock.plan.topology import Topology
+from penstock.storage import Storage, seal, unseal
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a log says about an application id."""
+
+    application: str
+    """The identity of the checkpoint."""
+    checkpoint: str
+    """Where it was when it was first used with this log, without anything secret."""
+    at: int
+    """Wall-clock time in ms."""
+
+
+class Claims:
+    """Which checkpoints write into a log; nothing where the log is this process's own."""
+
+    def __init__(self, log: Log):
+        self._log = log
+        self._storage = log.claims
+
+    def check(self, application_id: str, application: str | None, storage: Storage, topology: Topology) -> None:
+        """Raise ``ConfigError`` when another checkpoint writes under this application id.
+
+        Args:
+            application: the identity of the checkpoint; None for a new one.
+        """
+        claim = self._read(application_id)
+        if claim is not None and claim.application != application and not self._is_over(claim, topology):
+            assert self._storage is not None
+            raise ConfigError(
+                f"application {application_id!r} writes into the log {self._log.url} from the checkpoint "
+                f"{claim.checkpoint}; this start has another one, {_place(storage)}, and would process and put out "
+                f"everything a second time. To go on, start it where it was, or with checkpoint={claim.checkpoint!r} "
+                "(or a copy of that folder). To process the topics once more beside it, give this program another "
+                "application id. If that checkpoint is lost or no longer wanted, remove the topics it wrote into, or "
+                f"the file {self._storage.shown}/{_name(application_id)} to have everything put out again behind what "
+                "is there"
+            )
+
+    def make(self, application_id: str, application: str, storage: Storage) -> None:
+        """Write down that this checkpoint writes under this application id."""
+        if self._storage is None:
+            return
+        claim = self._read(application_id)
+        if claim is not None and (claim.application, claim.checkpoint) != (application, _place(storage)):
+            self._storage.delete(_name(application_id))
+        now = time.time_ns() // 1_000_000
+        self._storage.create(_name(application_id), seal(Claim(application, _place(storage), now)))
+
+    def _read(self, application_id: str) -> Claim | None:
+        if self._storage is None:
+            return None
+        name = _name(application_id)
+        try:
+            return unseal(self._storage.read(name), Claim, f"{self._storage.shown}/{name}")
+        except FileNotFoundError:
+            return None
+
+    def _is_over(self, claim: Claim, topology: Topology) -> bool:
+        """Whether a checkpoint is gone, and nothing is left of what it put out."""
+        if "://" in claim.checkpoint or (Path(claim.checkpoint) / "application.json").exists():
+            return False
+        topics = [topic for topic in topology.sink_topics if self._log.exists(topic)]
+        return all(self._log.last_sequence(topic, producer_of(claim.application)) < 0 for topic in topics)
+
+
+def producer_of(application: str) -> str:
+    """Under which name an application appends to topics."""
+    return f"streams:{application}"
+
+
+def _place(storage: Storage) -> str:
+    return storage.shown if "://" in storage.shown else str(Path(storage.shown).resolve())
+
+
+def _name(application_id: str) -> str:
+    return f"{application_id}.json"

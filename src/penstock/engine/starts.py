@@ -1,0 +1,67 @@
+"""Every start of an application: who took it over, at which commit, and what the program was then.
+
+A start's number is that of the empty commit with which it took over. These numbers stay reserved for good: whoever
+was there before makes that commit next, however much later it wakes up, and finds it made.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import msgspec
+
+from penstock.errors import CorruptDataError
+from penstock.storage import Storage, seal, unseal
+
+_FOLDER = "starts"
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """One start."""
+
+    application: str
+    """The identity of the checkpoint, see :mod:`penstock.engine.identity`."""
+    application_id: str
+    by: str
+    """Which process on which machine."""
+    at: int
+    """Wall-clock time in ms."""
+
+    def __str__(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
+        return f"{self.by}, which started at {when}"
+
+
+def start_of(application: str, application_id: str) -> Start:
+    """This process's start, now."""
+    by = f"process {os.getpid()} on {socket.gethostname()}"
+    return Start(application=application, application_id=application_id, by=by, at=time.time_ns() // 1_000_000)
+
+
+class Starts:
+    """The starts in an application's checkpoint storage."""
+
+    def __init__(self, storage: Storage):
+        self.storage = storage
+
+    def write(self, commit: int, start: Start) -> str:
+        """Write a start down before its commit is made; the name of the file."""
+        name = f"{_FOLDER}/{commit:016d}-{os.urandom(4).hex()}.json"
+        self.storage.create(name, seal(start))
+        return name
+
+    def read(self, name: str) -> Start:
+        """One start; raises ``CorruptDataError`` when it is missing or damaged."""
+        where = f"{self.storage.shown}/{name}"
+        try:
+            return unseal(self.storage.read(name), Start, where)
+        except FileNotFoundError:
+            raise CorruptDataError(
+                f"{where} is missing though the newest manifest names it; restore it from a backup"
+            ) from None
+
+    def reserved(self) -> set[int]:
+        """The numbers of all starts so far: the manifests of these commits are never removed."""
+        return {int(name.split("/")[-1].partition("-")[0]) for name in self.storage.list(_FOLDER)}
