@@ -1,4 +1,4 @@
-"""``penstock explain``: what suppressed tables hold back (KIP-328), and what deduplications remember (KIP-655)."""
+"""``penstock explain``: what is held back and what was lost (KIP-328), and what deduplications remember (KIP-655)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from penstock.testing import TopologyTestDriver
 
 PROGRAM = """
 from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows
@@ -153,3 +154,104 @@ def test_an_application_that_has_done_nothing_is_said_to_be_so(penstock):
     code, out, err = penstock("explain", "app.py", "--application-id", "other")
     assert (code, out) == (1, [])
     assert "there is no commit in" in " ".join(err)
+
+
+# --- windows that emit on close --------------------------------------------------------------------------------------
+
+CLOSING = """
+from penstock import EmitStrategy, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+events = builder.stream("in", value=str).group_by_key()
+for name, windows in {
+    "tumbling": TimeWindows.of_size_and_grace("10 s", "5 s"),
+    "sliding": SlidingWindows.of_time_difference_and_grace("10 s", "5 s"),
+    "sessions": SessionWindows.of_inactivity_gap_and_grace("2 s", "5 s"),
+}.items():
+    closed = events.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    closed.count(name=name).to_stream().to(f"{name}-out")
+topology = builder.build()
+"""
+CLOSING_ROWS = [("a", "x", 1_000), ("a", "x", 2_000), ("b", "x", 12_000), ("a", "x", 15_000), (None, "x", 15_000)]
+
+
+def test_windows_that_emit_on_close_are_explained_like_a_suppression(penstock, folder):
+    commit(folder, "closing", CLOSING, CLOSING_ROWS)
+    code, out, err = penstock("explain", "closing.py", "tumbling")
+    assert (code, err) == (0, [])
+    assert out == [
+        "tumbling holds 2 windows back.",
+        "  A window goes when stream time is 5,000 ms past its end.",
+        "  task 0_0: 2 windows; stream time is 1970-01-01T00:00:15Z, the first goes 10,000 ms later at "
+        "1970-01-01T00:00:25Z, the last at 1970-01-01T00:00:25Z",
+        "  Stream time moves on with the records that come to the task, and only with them.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node", "held", "first", "last"),
+    [
+        ("tumbling", 2, 25_000, 25_000),
+        ("sliding", 4, 15_001, 20_001),  # of a to 10 s, 11.001 s and 15 s, of b to 12 s; ends belong to windows
+        ("sessions", 2, 19_001, 22_001),  # of b at 12 s, of a at 15 s, each with its gap
+    ],
+)
+def test_what_they_hold_goes_at_the_time_that_is_said(penstock, folder, node, held, first, last):
+    """A record at that time makes the first go, and one a millisecond before does not."""
+    commit(folder, "closing", CLOSING, CLOSING_ROWS)
+    [found] = map(json.loads, penstock("explain", "closing.py", node, "--json").out)
+    assert (found["records"], found["bytes"], found["stream_time"]) == (held, None, 15_000)
+    assert (found["first_goes_at"], found["last_goes_at"]) == (first, last)
+    for time, count in [(first - 1, 0), (first, 1)]:
+        driver = TopologyTestDriver(program(CLOSING), emit_interval_ms=0)
+        for row in CLOSING_ROWS:
+            driver.pipe_input("in", *row)
+        driver.read_output(f"{node}-out")
+        driver.pipe_input("in", "z", "x", time)
+        assert min(len(driver.read_output(f"{node}-out")), 1) == count
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+LOSING = """
+from penstock import StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+numbers = builder.stream("in", value=str).map_values(int, value=int, name="number")
+windows = TimeWindows.of_size_and_grace("10 s", "5 s")
+numbers.group_by_key().windowed_by(windows).count(name="tens").to_stream().to("out")
+topology = builder.build()
+"""
+LOSING_ROWS = [
+    ("a", "1", 1_000),
+    ("a", "1", 16_000),
+    ("a", "1", 2_000),
+    ("b", "1", 3_000),
+    ("a", "x", 0),
+    (None, "1", 0),
+]
+
+
+@pytest.mark.kip("328-10", "328-13")
+def test_the_losses_are_those_of_each_step_with_the_reason_and_what_helps(penstock, folder):
+    commit(folder, "losing", LOSING, LOSING_ROWS)
+    code, out, err = penstock("explain", "losing.py", "--losses")
+    assert (code, err) == (0, [])
+    assert out == [
+        "2 records dropped as late by tens (expired-window), counted by late-record-drop-total: their windows had "
+        "closed, since stream time was past the ends and the grace period; a longer grace period takes later records.",
+        "  task 0_0: 2",
+        "1 record dropped by tens (null-key), counted by dropped-records-total: they have no key; give them one with "
+        "select_key or map, if they are to count.",
+        "  task 0_0: 1",
+        "1 record skipped by number (ValueError), counted by skipped-records-total: the step raised ValueError, or the "
+        "record did not decode; mend the function or the records.",
+        "  task 0_0: 1",
+    ]
+    assert list(map(json.loads, penstock("explain", "losing.py", "number", "--losses", "--json").out)) == [
+        {"task": "0_0", "metric": "skipped-records-total", "node": "number", "reason": "ValueError", "records": 1}
+    ]
+
+
+def test_no_losses_are_said_to_be_none(penstock):
+    assert penstock("explain", "app.py", "--losses").out == ["No record was left out."]

@@ -43,8 +43,19 @@ builder.stream("numbers", value=int).map_values(lambda number: 10 // number, val
 """
 
 
+LOSING = """
+from penstock import StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+numbers = builder.stream("numbers", value=str).map_values(int, value=int, name="number")
+windows = TimeWindows.of_size_and_grace("10 s", "5 s")
+numbers.group_by_key().windowed_by(windows).count(name="tens").to_stream().to("out")
+"""
+
+
 @pytest.fixture(autouse=True)
 def apps(folder: Path) -> None:
+    (folder / "losing.py").write_text(LOSING)
     (folder / "words.py").write_text(WORDS)
     (folder / "numbers_app.py").write_text(NUMBERS)
 
@@ -127,7 +138,14 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
     code, out, err = Running("words.py:builder", "--trigger", "available-now", "--slots", "1", "--json").end()
     [progress] = map(json.loads, out)
     assert progress.pop("seconds") > 0
-    assert progress == {"application_id": "words", "commit": 1, "records": 1, "total_records": 1, "lag": 0}
+    assert progress == {
+        "application_id": "words",
+        "commit": 1,
+        "records": 1,
+        "total_records": 1,
+        "lag": 0,
+        "losses": [],
+    }
     assert printed(err) == ["word: a"]
     assert (code, told(err)) == (
         0,
@@ -138,6 +156,40 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         ],
     )
     assert said("said")[2:] == [("a", {"word": "a", "times": 3})]
+
+
+@pytest.mark.slow
+@pytest.mark.kip("328-10", "328-13")
+def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and_the_command_that_shows_more(folder):
+    rows = [("a", "1", 1_000), ("a", "1", 16_000), ("a", "1", 2_000), ("b", "1", 3_000), ("a", "x", 0), (None, "1", 0)]
+    produce(rows, "numbers", value=str)
+    code, out, err = Running("losing.py:builder", "--available-now", "--on-error", "dead_letter:failed").end()
+    assert (code, out, err[:-2]) == (
+        0,
+        [],
+        [
+            "starting Spark ...",
+            "commit 0: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
+            "Done: 6 records processed. Started again, losing goes on from here.",
+            "Left out on the way:",
+            "  2 records dropped as late by tens (expired-window): their windows had closed, since stream time was "
+            "past the ends and the grace period; a longer grace period takes later records",
+            "  1 record sent to the dead letters by number (ValueError): the step raised ValueError, or the record did "
+            "not decode; mend the function or the records",
+            "  1 record dropped by tens (null-key): they have no key; give them one with select_key or map, if they "
+            "are to count",
+            "To see more:",
+            "  penstock explain losing.py:builder --losses",
+            "  penstock topics cat failed",
+        ],
+    )
+    produce([("a", "1", 2_000), ("a", "1", 17_000)], "numbers")
+    code, out, err = Running("losing.py:builder", "--available-now", "--json").end()
+    [progress] = map(json.loads, out)
+    assert (code, progress["losses"]) == (
+        0,
+        [{"metric": "late-record-drop-total", "node": "tens", "reason": "expired-window", "records": 1}],
+    )
 
 
 @pytest.mark.slow

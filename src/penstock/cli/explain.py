@@ -1,4 +1,4 @@
-"""``penstock explain``: what suppressed tables hold back and wait for, what deduplications remember."""
+"""``penstock explain``: what is held back and what it waits for, what deduplications remember, what was left out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, moment, print_json, size
-from penstock.plan.nodes import Deduplicate, Suppress
+from penstock.losses import losses_of, together
+from penstock.plan.nodes import Deduplicate, Suppress, WindowAggregate
 from penstock.plan.topology import Topology
 from penstock.query.checkpoint import Checkpoint
-from penstock.query.held import Held, held_by
+from penstock.query.held import Held, close_wait, held_by
 from penstock.query.remembered import Remembered, remembered_by
 from penstock.storage import open_storage
 
@@ -27,37 +28,70 @@ _T = TypeVar("_T", Held, Remembered)
 @program_argument
 @click.argument("node", required=False)
 @click.option("--application-id", help="The application. [default: the name of the program's file]")
+@click.option("--losses", is_flag=True, help="Say which records did not go on, where, and why.")
 @settings_options
 @json_option
-def explain(program: str, node: str | None, application_id: str | None, as_json: bool, **options: Any) -> None:
-    """Say what suppressed tables hold back, and what it waits for;
-    and what deduplications remember and have dropped.
+def explain(
+    program: str, node: str | None, application_id: str | None, losses: bool, as_json: bool, **options: Any
+) -> None:
+    """Say what suppressed tables and windows that emit on close hold back,
+    and what it waits for; what deduplications remember and have dropped.
 
-    NODE is the name of a suppressed table or of a deduplication, as
-    `penstock topology` shows it; without it, all of them are explained.
+    NODE is the name of such a step, as `penstock topology` shows it;
+    without it, all of them are explained. With --losses it is which records
+    any step, or this one, has left out since the application's first start:
+    dropped as late, expired or without a key, skipped, sent to dead letters.
     The application may be running or not: what it last committed counts.
 
     \b
     Examples:
       penstock explain app.py
       penstock explain app.py final-counts --json
+      penstock explain app.py --losses
     """
     settings = load_settings(**options)
     state_dir = settings.state_dir or Path(".penstock") / (application_id or default_application_id(program))
     topology = load_program(program)
     storage = open_storage(settings.checkpoint or str(state_dir / "checkpoint"))
     checkpoint = Checkpoint.read(topology, settings, storage)
+    if losses:
+        _explain_losses(checkpoint, node, as_json)
+        return
     for chosen in _chosen(topology, node):
-        if isinstance(chosen, Suppress):
-            held = held_by(checkpoint, chosen)
-            _show(held, as_json, partial(_explain_suppression, chosen))
-        else:
+        if isinstance(chosen, Deduplicate):
             remembered = remembered_by(checkpoint, chosen)
             _show(remembered, as_json, partial(_explain_deduplication, chosen))
+        else:
+            held = held_by(checkpoint, chosen)
+            _show(held, as_json, partial(_explain_held, chosen))
 
 
-def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate]:
-    known = {node.name: node for node in topology.nodes if isinstance(node, Suppress | Deduplicate)}
+def _explain_losses(checkpoint: Checkpoint, node: str | None, as_json: bool) -> None:
+    """Each kind of loss of each step, with its tasks."""
+    by_task = [
+        (label.partition("|")[0], loss)
+        for label, loss in losses_of(checkpoint.manifest.metrics).items()
+        if node in (None, loss.node)
+    ]
+    if as_json:
+        for task, loss in by_task:
+            print_json({"task": task, **loss.to_dict()})
+        return
+    if not by_task:
+        click.echo("No record was left out.")
+    for loss in together(loss for _, loss in by_task):
+        click.echo(f"{loss.described}, counted by {loss.metric}: {loss.why}.")
+        for task, one in by_task:
+            if one[:3] == loss[:3]:
+                click.echo(f"  task {task}: {one.records:,}")
+
+
+def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate | WindowAggregate]:
+    known = {
+        node.name: node
+        for node in topology.nodes
+        if isinstance(node, Suppress | Deduplicate) or (isinstance(node, WindowAggregate) and node.final)
+    }
     if name is not None and name not in known:
         there = f"there are {', '.join(known)}" if known else "this program has neither"
         raise click.BadParameter(
@@ -95,14 +129,17 @@ def _remembers(remembered: Remembered) -> str:
     )
 
 
-def _explain_suppression(node: Suppress, held: list[Held]) -> None:
-    records, nbytes = sum(one.records for one in held), sum(one.bytes for one in held)
-    thing = "window" if node.suppressed.time_ms is None else "update"
-    click.echo(f"{node.name} holds {count(records, thing)} back ({size(nbytes)}).")
-    if node.suppressed.time_ms is None:
-        click.echo(f"  A window goes when stream time is {node.wait_ms:,} ms past its end.")
+def _explain_held(node: Suppress | WindowAggregate, held: list[Held]) -> None:
+    records, nbytes = sum(one.records for one in held), sum(one.bytes or 0 for one in held)
+    is_window = isinstance(node, WindowAggregate) or node.suppressed.time_ms is None
+    thing = "window" if is_window else "update"
+    in_memory = f" ({size(nbytes)})" if isinstance(node, Suppress) else ""
+    click.echo(f"{node.name} holds {count(records, thing)} back{in_memory}.")
+    wait = node.wait_ms if isinstance(node, Suppress) else close_wait(node)
+    if is_window:
+        click.echo(f"  A window goes when stream time is {wait:,} ms past its end.")
     else:
-        click.echo(f"  An update goes {node.wait_ms:,} ms of stream time after the first of its key.")
+        click.echo(f"  An update goes {wait:,} ms of stream time after the first of its key.")
     for one in held:
         click.echo(f"  task {one.task}: {_waits_for(one, thing)}")
     if records:
@@ -113,14 +150,15 @@ def _waits_for(held: Held, thing: str) -> str:
     if held.first_goes_at is None or held.last_goes_at is None:
         return "nothing"
     left = held.first_goes_at - held.stream_time
+    first = f"{left:,} ms later at {moment(held.first_goes_at)}" if left > 0 else "with one of the next records"
     return (
-        f"{count(held.records, thing)}; stream time is {moment(held.stream_time)}, the first goes {left:,} ms later "
-        f"at {moment(held.first_goes_at)}, the last at {moment(held.last_goes_at)}"
+        f"{count(held.records, thing)}; stream time is {moment(held.stream_time)}, the first goes {first}, "
+        f"the last at {moment(held.last_goes_at)}"
     )
 
 
-def _what_moves_time(node: Suppress) -> str:
-    idle = node.suppressed.idle_advance_ms
+def _what_moves_time(node: Suppress | WindowAggregate) -> str:
+    idle = node.suppressed.idle_advance_ms if isinstance(node, Suppress) else None
     if idle is None:
         return "Stream time moves on with the records that come to the task, and only with them."
     return f"Stream time moves on with the records that come to the task, and by {idle:,} ms in as long without one."

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from penstock.cli.terminal import count, print_json, say, stderr
 from penstock.log.file.log import FileLog
+from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
-    from penstock.engine.spark.streams import Progress as Commit
     from penstock.engine.spark.streams import Streams
 
 _LINE_SECONDS = 5.0
@@ -52,6 +52,20 @@ class Backlog:
 
     def _processed(self) -> int:
         return sum(map(sum, self._streams.offsets().values()))
+
+
+def left_out(commit: Commit) -> str:
+    """What was lost since the start, in a few words.
+
+    >>> from penstock.losses import Loss
+    >>> late = Loss("late-record-drop-total", "hourly", "expired-window", 7)
+    >>> left_out(Commit("app", 0, 9, 9, 0, 0.1, (late, Loss("dropped-records-total", "daily", "null-key", 2))))
+    '7 dropped as late, 2 dropped'
+    """
+    sums: dict[str, int] = {}
+    for loss in commit.losses:
+        sums[loss.done] = sums.get(loss.done, 0) + loss.records
+    return ", ".join(f"{records:,} {done}" for done, records in sums.items())
 
 
 class Display(Protocol):
@@ -123,7 +137,8 @@ class LineDisplay:
         rate = (commit.total_records - self._told) / (now - self._said)
         speed = f", {rate:,.0f} records/s" if rate else ""
         to_go = f", {count(commit.lag, 'record')} to go" if commit.lag else ""
-        say(f"commit {commit.commit}: {count(commit.total_records, 'record')} read{speed}{to_go}")
+        lost = f", {left_out(commit)}" if commit.losses else ""
+        say(f"commit {commit.commit}: {count(commit.total_records, 'record')} read{speed}{to_go}{lost}")
         self._said, self._told, self._waiting = now, commit.total_records, None
 
 
@@ -139,6 +154,7 @@ class LiveDisplay:
         self._backlog: Backlog | None = None
         self._message: str | None = None
         self._records = 0
+        self._lost = ""
         self._last = 0.0
         self._behind_since: float | None = float("-inf")
         """Since when records have been waiting; from the beginning, if there are any at the start."""
@@ -165,6 +181,7 @@ class LiveDisplay:
 
     def committed(self, commit: Commit) -> None:
         self._records = commit.total_records
+        self._lost = f" · {left_out(commit)}" if commit.losses else ""
         self._last = time.monotonic()
 
     def refresh(self) -> None:
@@ -187,7 +204,7 @@ class LiveDisplay:
             self._spinner.update(text=Text(self._message))
             return self._spinner
         if self._behind_since is not None and time.monotonic() - self._behind_since > _CATCH_UP_SECONDS:
-            return Group(self._bar)
+            return Group(self._bar, Text(self._lost.removeprefix(" · "))) if self._lost else Group(self._bar)
         self._spinner.update(text=Text(self._waiting()))
         return self._spinner
 
@@ -196,7 +213,7 @@ class LiveDisplay:
             return self._at_the_end
         seconds = time.monotonic() - self._last
         since = "now" if seconds < 1 else f"{seconds:,.0f} s ago"
-        return f"{self._at_the_end} · {count(self._records, 'record')} processed, the last {since}"
+        return f"{self._at_the_end} · {count(self._records, 'record')} processed, the last {since}{self._lost}"
 
 
 class _RecordsColumn(ProgressColumn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import signal
@@ -23,10 +24,11 @@ from penstock.cli.terminal import count, say, stderr
 from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
+from penstock.progress import Progress
 from penstock.settings import Settings
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
-    from penstock.engine.spark.streams import Progress, Streams
+    from penstock.engine.spark.streams import Streams
 
 AVAILABLE_NOW = "available-now"
 _LOOK_SECONDS = 0.1
@@ -70,6 +72,7 @@ def run(
     settings = load_settings(**options)
     with Signals() as signals:
         topology = load_program(program)
+        logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
         display = _display(as_json, trigger)
         try:
             streams = _Run(signals, display).to_its_end(
@@ -82,6 +85,7 @@ def run(
         finally:
             display.close()
         _say_how_it_ended(streams, signals.wants_stop)
+        _say_what_was_lost(streams, program, {"application_id": application_id, **options})
         _say_where_results_are(streams)
 
 
@@ -184,13 +188,50 @@ def _say_how_it_ended(streams: Streams, was_stopped: bool) -> None:
     say(f"{how}: {read} processed. Started again, {streams.application_id} goes on from here.")
 
 
+def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) -> None:
+    """The records that did not go on, why, and how to see more."""
+    if streams.last_progress is None or not streams.last_progress.losses:
+        return
+    say("Left out on the way:")
+    for loss in streams.last_progress.losses:
+        say(f"  {loss.described}: {loss.why}")
+    say("To see more:")
+    say(f"  {shlex.join(['penstock', 'explain', program, '--losses', *_where_state_is(given)])}")
+    kind, _, topic = streams.settings.on_error.partition(":")
+    if kind == "dead_letter":
+        say(f"  penstock topics cat {topic}{_log_option(streams)}")
+
+
+def _where_state_is(given: dict[str, Any]) -> list[str]:
+    """The options of this command line that say where state is; a URL may hold keys, which are for the user to add."""
+    options = []
+    for name, option in _STATE_OPTIONS.items():
+        if given.get(name) is not None:
+            text = str(given[name])
+            options += [option, "URL" if "://" in text else text]
+    return options
+
+
+_STATE_OPTIONS = {
+    "application_id": "--application-id",
+    "state_dir": "--state-dir",
+    "checkpoint": "--checkpoint",
+    "config_file": "--config",
+}
+
+
 def _say_where_results_are(streams: Streams) -> None:
     topics = streams.topology.sink_topics
     if not topics:
         return
-    log = Path(streams.log.url)
-    is_usual = Settings.load().log_dir.resolve() == log
-    options = "" if is_usual else f" --log-dir {shlex.quote(str(log))}"
-    say(f"The results are in topics in {log}. To read them:")
+    options = _log_option(streams)
+    say(f"The results are in topics in {Path(streams.log.url)}. To read them:")
     for topic in topics:
         say(f"  penstock topics cat {topic}{options}")
+
+
+def _log_option(streams: Streams) -> str:
+    """What commands need to be told to find the log."""
+    log = Path(streams.log.url)
+    is_usual = Settings.load().log_dir.resolve() == log
+    return "" if is_usual else f" --log-dir {shlex.quote(str(log))}"

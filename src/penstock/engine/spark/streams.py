@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,11 @@ from penstock.engine.spark.source import FORMAT, START, OffsetsSource
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
+from penstock.losses import LossCounter
 from penstock.metrics import Metric, readable
 from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
+from penstock.progress import Progress
 from penstock.settings import Settings
 from penstock.storage import open_storage
 
@@ -32,25 +33,6 @@ _log = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available-now"
 _POLL_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an application is, after a commit."""
-
-    application_id: str
-    commit: int
-    records: int
-    """Records read in this commit."""
-    total_records: int
-    """Records read since this start."""
-    lag: int
-    """Records that this micro-batch still has to read."""
-    seconds: float
-    """How long the commit took."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Streams:
@@ -84,6 +66,7 @@ class Streams:
         self._resources: list[Callable[[], None]] = []
         try:
             self._open(spark, slots)
+            self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self.query = self._start_query(trigger)
             if self._coordinator.idle and trigger != AVAILABLE_NOW:
                 threading.Thread(target=self._go_on, name=f"penstock {application_id} idle", daemon=True).start()
@@ -174,7 +157,8 @@ class Streams:
     def _report(self, done: CommitDone, ends: Ends) -> None:
         self._total += done.records
         lag = self._coordinator.lag(ends)
-        progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds)
+        losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
+        progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds, losses)
         self.last_progress = progress
         for listener in self._listeners:
             listener(progress)

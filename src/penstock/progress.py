@@ -1,0 +1,40 @@
+"""How far a running application is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.losses import Loss
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an application is, after a commit.
+
+    >>> progress = Progress("app", commit=7, records=100, total_records=900, lag=0, seconds=0.25)
+    >>> progress.lost
+    0
+    """
+
+    application_id: str
+    commit: int
+    records: int
+    """Records read in this commit."""
+    total_records: int
+    """Records read since this start."""
+    lag: int
+    """Records that this micro-batch still has to read."""
+    seconds: float
+    """How long the commit took."""
+    losses: tuple[Loss, ...] = ()
+    """Records that did not go on since this start: dropped as late, expired or without a key, skipped, dead letters."""
+
+    @property
+    def lost(self) -> int:
+        """How many records did not go on since this start; one that several steps left out counts several times."""
+        return sum(loss.records for loss in self.losses)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self) | {"losses": [loss.to_dict() for loss in self.losses]}
