@@ -21,6 +21,9 @@ SAFE = (
 SKIPPED = "skipped-records-total"
 DEAD = "dead-letter-records-total"
 
+THING = b'{"thing":1}'
+"""A value that is no order."""
+
 ROWS = [("a", 2, 10), ("b", 0, 11), ("c", 4, 12)]
 
 
@@ -71,7 +74,7 @@ def test_fail_is_the_default_for_records_that_do_not_decode(run: Run):
     builder, stream = source(value=Order)
     stream.filter(lambda key, order: order.item != "").to("out")
     with pytest.raises(ProcessingError) as failure:
-        run(builder, [("a", Order("pen"), 10), ("b", {"thing": 1}, 11)]).output()
+        run(builder, [("a", Order("pen"), 10), ("b", THING, 11)]).output()
     assert message_of(failure) == [
         "KSTREAM-SOURCE-0000000000 failed on the record at topic 'in', partition 0, offset 1: "
         "Object missing required field `item`; the bytes are b'{\"thing\":1}'",
@@ -105,7 +108,7 @@ def test_a_record_that_does_not_decode_is_counted_once_for_all_who_look_into_it(
     builder, stream = source(value=Order)
     stream.filter(lambda key, order: order.item == "pen").to("pens")
     stream.filter_not(lambda key, order: order.item == "pen").to("out")
-    ran = run(builder, [("a", Order("pen"), 1), ("b", {"thing": 1}, 2), ("c", Order("ink"), 3)], on_error="skip")
+    ran = run(builder, [("a", Order("pen"), 1), ("b", THING, 2), ("c", Order("ink"), 3)], on_error="skip")
     assert ran.output("pens") == [("a", Order("pen"), 1)]
     assert ran.output() == [("c", Order("ink"), 3)]
     assert ran.counted(SKIPPED) == {("KSTREAM-SOURCE-0000000000", "SerdeError"): 1}
@@ -115,7 +118,7 @@ def test_a_value_that_nobody_looks_into_need_not_decode(run: Run):
     builder, stream = source(value=Order)
     stream.select_key(lambda key, order: order and key.upper()).map_values(lambda order: 1, value=int).to("looked")
     builder.stream("raw", value=Order).group_by_key().count().to_stream().to("out")
-    ran = run(builder, [("in", "a", {"thing": 1}, 1), ("raw", "a", {"thing": 1}, 2)], on_error="skip")
+    ran = run(builder, [("in", "a", THING, 1), ("raw", "a", THING, 2)], on_error="skip")
     assert ran.output() == [("a", 1, 2)]
     assert ran.counted(SKIPPED) == {("KSTREAM-SOURCE-0000000000", "SerdeError"): 1}
 
@@ -245,7 +248,7 @@ def test_dead_letters_carry_the_record_as_it_came_and_the_reason_in_headers(run:
 def test_a_dead_letter_of_a_record_that_does_not_decode_has_its_bytes(run: Run):
     builder, stream = source(value=Order)
     stream.filter(lambda key, order: True).to("out")
-    ran = run(builder, [("a", {"thing": 1}, 5), ("b", Order("pen"), 6)], on_error="dead_letter:failed")
+    ran = run(builder, [("a", THING, 5), ("b", Order("pen"), 6)], on_error="dead_letter:failed")
     assert ran.output() == [("b", Order("pen"), 6)]
     letters = ran.driver.read_output("failed")
     assert [letter[:3] for letter in letters] == [(b"a", b'{"thing":1}', 5)]

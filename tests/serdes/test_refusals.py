@@ -46,7 +46,7 @@ class Flight(msgspec.Struct):
         (INT, -(2**63) - 1, "-9223372036854775809 does not fit into 8 bytes"),
         (FLOAT, "0.5", "the serde 'float' cannot encode '0.5' of type str"),
         (FLOAT, True, "the serde 'float' cannot encode True of type bool"),
-        (FLOAT, 10**400, "10+ does not fit into 8 bytes"),
+        (FLOAT, 10**400, r"10{199}\.\.\. does not fit into 8 bytes"),
         (JSON, object, "cannot write <class 'object'> as JSON: Encoding objects of type type is unsupported"),
         (JSON, {"a": {1, object}}, "cannot write .* as JSON: Encoding objects of type type is unsupported"),
         (JSON, "\ud800", r"cannot write '\\ud800' as JSON: .*surrogates not allowed"),

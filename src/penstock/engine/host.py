@@ -79,7 +79,9 @@ class TaskHost:
             except PenstockError as error:
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__))
-            except Exception:  # a fault of this library; repeating the work would only repeat it
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # a fault of this library; repeating the work would only repeat it
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
         return done

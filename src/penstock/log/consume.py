@@ -13,6 +13,7 @@ from penstock.arrays import Binary
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log, Records
 from penstock.log.open import open_log
+from penstock.messages import describe
 from penstock.serdes import Serde, from_name, of
 
 Decode = Callable[[Serde, Binary], list[Any]]
@@ -116,12 +117,12 @@ def _decoded(
 def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary, where: str) -> list[Any]:
     try:
         return decode(serde, data)
-    except SerdeError:
+    except Exception:
         for row in range(len(data)):
             try:
                 decode(serde, data.slice(row, 1))
-            except SerdeError as error:
-                raise SerdeError(f"{where}, offset {records.offset + row}: {error}") from None
+            except Exception as error:
+                raise SerdeError(f"{where}, offset {records.offset + row}: {describe(error)}") from error
         raise
 
 

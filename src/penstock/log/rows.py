@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray
+from penstock.arrays import Binary, IntArray, is_too_large
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Records, join_records
+from penstock.messages import describe
 from penstock.serdes import Serde
 from penstock.times import to_timestamp
 
@@ -85,12 +86,14 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
     """The bytes of some values; an error says ``what`` and the number of the row, which begin with ``first``."""
     try:
         return serde.encode_all(values)
-    except SerdeError:
+    except Exception as problem:
+        if is_too_large(problem):
+            raise
         for number, value in enumerate(values, first):
             try:
                 serde.encode_all([value])
-            except SerdeError as error:
-                raise SerdeError(f"{what} {number}: {error}") from None
+            except Exception as error:
+                raise SerdeError(f"{what} {number}: {describe(error)}") from error
         raise
 
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Binary, IntArray
-from penstock.batch import Batch, Order
+from penstock.arrays import Binary, IntArray, is_too_large
+from penstock.batch import NO_RECORD, Batch, Order
 from penstock.columns import Column
-from penstock.errors import PenstockError, ProcessingError, SerdeError
+from penstock.errors import ProcessingError
+from penstock.messages import describe, show
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
 from penstock.ops.left_changes import LeftChanges
 from penstock.ops.written import Written
@@ -85,6 +86,8 @@ class Context:
         self.subscribed_overtaking: defaultdict[str, list[Binary]] = defaultdict(list)
         """The keys of the subscriptions that these have sent in this commit, by the stores that hold them."""
         self.dead_letters: list[DeadLetter] = []
+        self._failed: set[int] = set()
+        """The positions of the records that have failed in this commit: each is counted once, where it failed first."""
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
         self.more_is_waiting = False
@@ -109,7 +112,7 @@ class Context:
         """The same surroundings, for work that another task counts."""
         kind = self._on_error if self._on_error == "fail" else "skip"
         same = Context(self.task, kind, self._origin)
-        same.written, same.looked_up = self.written, self.looked_up
+        same.written, same.looked_up, same._failed = self.written, self.looked_up, self._failed
         return same
 
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
@@ -123,9 +126,14 @@ class Context:
     def begin_commit(self, more_is_waiting: bool) -> None:
         """Count anew."""
         self.metrics.clear()
+        self.forget_failures()
         self.overtaking.clear()
         self.subscribed_overtaking.clear()
         self.more_is_waiting = more_is_waiting
+
+    def forget_failures(self) -> None:
+        """A record at a position that has failed before is another one from now on."""
+        self._failed.clear()
 
     def begin_chunk(self) -> None:
         """Forget what the chunk before has written."""
@@ -178,8 +186,8 @@ class Context:
                 "%s drops topic %s, partition %d, offset %d: %s", node, at.topic, at.partition, at.offset, reason
             )
 
-    def failed(self, node: str, position: int, error: Exception, function: UserFunction | None = None) -> None:
-        """A record failed in a node: raise, or count it as left out.
+    def failed(self, node: str, position: int, error: BaseException, function: UserFunction | None = None) -> None:
+        """A record failed in a node: raise, or count it as left out, once however often it fails.
 
         Raises:
             ProcessingError: records that fail are to stop the program.
@@ -187,6 +195,10 @@ class Context:
         origin = self._origin(position)
         if self._on_error == "fail":
             raise ProcessingError(_message(node, origin, error, function)) from error
+        if position in self._failed:
+            return
+        if position != NO_RECORD:
+            self._failed.add(position)
         if self._on_error == "skip":
             self.count(SKIPPED, node, reason=type(error).__name__)
             return
@@ -209,7 +221,7 @@ class Context:
         batch: Batch,
         names: tuple[str, ...],
         read: Callable[[Column], Any],
-        errors_of: Callable[[Column], list[tuple[int, SerdeError]]],
+        errors_of: Callable[[Column], list[tuple[int, BaseException]]],
     ) -> Batch:
         for name in names:
             column = getattr(batch, name, None)
@@ -217,38 +229,46 @@ class Context:
                 continue
             try:
                 read(column)
-            except SerdeError:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
+                if is_too_large(problem):
+                    raise
                 errors = errors_of(column)
+                if not errors:  # it is the column as a whole that fails, which no serde of ours does
+                    errors = [(row, problem) for row in range(len(batch))]
                 for row, error in errors:
                     self.failed(node, int(batch.position[row]), error)
                 batch = batch.take(np.setdiff1d(np.arange(len(batch)), [row for row, _ in errors]))
         return batch
 
 
-def _undecodable(column: Column) -> list[tuple[int, SerdeError]]:
+def _undecodable(column: Column) -> list[tuple[int, BaseException]]:
     return _errors(column.encoded().to_pylist(), column.serde.decode)
 
 
-def _unencodable(column: Column) -> list[tuple[int, SerdeError]]:
-    return _errors(column.decoded(), column.serde.encode)
+def _unencodable(column: Column) -> list[tuple[int, BaseException]]:
+    return _errors(column.decoded(), lambda value: column.serde.encode_all([value]))
 
 
-def _errors(values: list[Any], convert: Callable[[Any], Any]) -> list[tuple[int, SerdeError]]:
-    errors = []
+def _errors(values: list[Any], convert: Callable[[Any], Any]) -> list[tuple[int, BaseException]]:
+    errors: list[tuple[int, BaseException]] = []
     for row, value in enumerate(values):
         try:
             if value is not None:
                 convert(value)
-        except SerdeError as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             errors.append((row, error))
     return errors
 
 
-def _message(node: str, origin: Origin, error: Exception, function: UserFunction | None) -> str:
+def _message(node: str, origin: Origin, error: BaseException, function: UserFunction | None) -> str:
     lines = [
         f"{node} failed on the record at topic {origin.topic!r}, partition {origin.partition}, offset {origin.offset}: "
-        f"{_describe(error)}",
-        f"  the record: key {_shorten(origin.key)}, value {_shorten(origin.value)}, timestamp {origin.timestamp}",
+        f"{describe(error)}",
+        f"  the record: key {show(origin.key)}, value {show(origin.value)}, timestamp {origin.timestamp}",
     ]
     if function is not None:
         lines.append(f"  the function: {function.name} at {function.location()}, given to the step at {function.where}")
@@ -260,32 +280,24 @@ def _message(node: str, origin: Origin, error: Exception, function: UserFunction
     return "\n".join(lines)
 
 
-def _reason(node: str, origin: Origin, error: Exception, function: UserFunction | None) -> dict[str, str]:
+def _reason(node: str, origin: Origin, error: BaseException, function: UserFunction | None) -> dict[str, str]:
     reason = {
         "penstock.node": node,
         "penstock.topic": origin.topic,
         "penstock.partition": str(origin.partition),
         "penstock.offset": str(origin.offset),
-        "penstock.error": _describe(error),
+        "penstock.error": describe(error),
     }
     if function is not None:
         reason["penstock.function"] = f"{function.name} at {function.location()}"
     return reason
 
 
-def _describe(error: Exception) -> str:
-    return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-
-
-def _users_lines(error: Exception) -> list[str]:
+def _users_lines(error: BaseException) -> list[str]:
     """Where the error came from, in the user's own code: the innermost line outside of this package."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not is_own_file(frame.filename)]
     return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in users[-1:]]
-
-
-def _shorten(data: bytes | None) -> str:
-    return repr(data if data is None or len(data) <= 200 else data[:200] + b"...")
 
 
 class Looks:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary
+from penstock.arrays import Binary, BoolArray, IntArray, binary, is_too_large
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
-from penstock.errors import SerdeError
 from penstock.ops.context import Context
 from penstock.ops.groups import Groups
 from penstock.plan.functions import UserFunction
@@ -142,18 +141,25 @@ class UserFold(Fold):
         self._functions = functions
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
-        current = self._keeper.load(before.data)
+        folded = self._fold_with(self._keeper, groups, before, rows)
+        if folded is None:  # which row it is, is found when each is encoded by itself
+            folded = self._fold_with(Keeper(self._serde, careful=True), groups, before, rows)
+            assert folded is not None
+        return folded
+
+    def _fold_with(self, keeper: Keeper, groups: Groups, before: Values, rows: Rows) -> Folded | None:
+        """The aggregates; None when they cannot be encoded all at once."""
+        current = keeper.load(before.data)
         group_of = groups.unsort(groups.group).tolist()
-        if rows.subtract is None:
-            old, new, failed = self._add_all(current, group_of, rows)
-        else:
-            old, new, failed = self._change_all(current, group_of, rows)
+        fold = self._add_all if rows.subtract is None else self._change_all
+        old, new, failed = fold(keeper, current, group_of, rows)
+        after = keeper.column(new)
         try:
-            after = self._keeper.column(new)
             after.encoded()
-        except SerdeError:  # which row it is, is found when each is encoded by itself
-            self._keeper = Keeper(self._serde, careful=True)
-            return self.fold(groups, before, rows)
+        except Exception as problem:
+            if is_too_large(problem):
+                raise
+            return None
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
             self._context.failed(self._node, position, error, self._functions[0] if self._functions else None)
@@ -162,45 +168,53 @@ class UserFold(Fold):
             kept = np.ones(len(new), np.bool_)
             kept[[row for row, _ in failed]] = False
         times = running_timestamps(groups, before, rows.timestamps, _not_null(after)[groups.order], kept)
-        return Folded(after, self._keeper.column(old), times, kept)
+        return Folded(after, keeper.column(old), times, kept)
 
-    def _add_all(self, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
-        """``add`` for each row; the aggregate of a new group is what ``initialize`` gives, or the value itself."""
+    def _add_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
+        """``add`` for each row; the aggregate of a new group is what ``initialize`` gives, or the value itself.
+
+        What a function returned is read back at once, for the next row of its group: so whatever cannot be read is a
+        failure of the row that gave it, and never comes into the store.
+        """
         old: list[Any] = []
         new: list[Any] = []
-        failed: list[tuple[int, Exception]] = []
-        add, initialize, read, write = self._add, self._initialize, self._keeper.read, self._keeper.write
-        exact = self._keeper.exact
+        failed: list[tuple[int, BaseException]] = []
+        add, initialize, read, write, exact = self._add, self._initialize, keeper.read, keeper.write, keeper.exact
+        ready: list[Any] = [None] * len(current)
         for group, key, value in zip(group_of, rows.keys(), rows.add.decoded(), strict=True):
             stored = current[group]
             try:
                 if stored is not None:
-                    result = add(key, value, read(stored))
+                    aggregate, ready[group] = ready[group], None
+                    result = add(key, value, read(stored) if aggregate is None else aggregate)
                 elif initialize is not None:
                     result = initialize()
-                    stored = None if result is None else write(result)
+                    stored = None if result is None else keeper.checked(result)
                     result = add(key, value, result)
                 else:
                     result = value
                 if result is not None and type(result) is not exact:
                     result = write(result)
+                    ready[group] = read(result)
                 current[group] = result
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 failed.append((len(new), error))
                 result = stored = current[group]
             old.append(stored)
             new.append(result)
         return old, new, failed
 
-    def _change_all(self, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
+    def _change_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
         """``subtract`` and then ``add`` for each row, where there is something to subtract or to add."""
         assert self._subtract is not None
         assert rows.subtract is not None
         old: list[Any] = []
         new: list[Any] = []
-        failed: list[tuple[int, Exception]] = []
+        failed: list[tuple[int, BaseException]] = []
         add, subtract, initialize = self._add, self._subtract, self._initialize
-        read, write, exact = self._keeper.read, self._keeper.write, self._keeper.exact
+        read, checked, exact = keeper.read, keeper.checked, keeper.exact
         columns = zip(group_of, rows.keys(), rows.subtract.decoded(), rows.add.decoded(), strict=True)
         for group, key, gone, value in columns:
             stored = result = current[group]
@@ -217,9 +231,11 @@ class UserFold(Fold):
                     else:
                         result = value
                 if result is not None and type(result) is not exact:
-                    result = write(result)
+                    result = checked(result)
                 current[group] = result
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 failed.append((len(new), error))
                 result = stored
             old.append(stored)
@@ -227,7 +243,7 @@ class UserFold(Fold):
         return old, new, failed
 
 
-_Results = tuple[list[Any], list[Any], list[tuple[int, Exception]]]
+_Results = tuple[list[Any], list[Any], list[tuple[int, BaseException]]]
 
 
 class Keeper:
@@ -237,26 +253,33 @@ class Keeper:
     aggregate of its own, the same one that it would get from the store.
 
     Args:
-        careful: encode every aggregate by itself, so that one that cannot be encoded is found where it comes up.
+        careful: make sure of every aggregate by itself that it can be written and read again.
     """
 
     def __init__(self, serde: Serde, careful: bool = False):
         self._serde = serde
         self.exact = None if careful else serde.exact
-        encode, decode = serde.converters
+        """The type whose values are kept without a look; whether they can be written is seen later, all at once."""
+        self._encode, decode = serde.converters
         self._keeps_bytes = serde.plain is None and self.exact is None
-        if self._keeps_bytes:
-            self.read: Callable[[Any], Any] = decode
-            self.write: Callable[[Any], Any] = encode
-        else:
-            self.read = _same
-            self.write = self._as_stored
+        self.read: Callable[[Any], Any] = decode if self._keeps_bytes else _same
+        self.write: Callable[[Any], Any] = self._encode if self._keeps_bytes else self._as_stored
+        if careful and self._keeps_bytes:
+            self.write = self.checked
 
     def _as_stored(self, aggregate: Any) -> Any:
         """The aggregate as it would come back from the store."""
         if type(aggregate) is self.exact:
             return aggregate
         return self._serde.decode(self._serde.encode(aggregate))
+
+    def checked(self, aggregate: Any) -> Any:
+        """An aggregate as it is kept, which can be read again."""
+        if not self._keeps_bytes:
+            return self._as_stored(aggregate)
+        data = self._encode(aggregate)
+        self.read(data)
+        return data
 
     def load(self, data: Binary) -> list[Any]:
         """Aggregates out of the store, as they are kept."""

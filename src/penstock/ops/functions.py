@@ -13,6 +13,7 @@ from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
 from penstock.columns import Column, ValuesColumn, from_arrow
 from penstock.errors import ProcessingError
+from penstock.messages import describe, show
 from penstock.ops.context import Context
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
@@ -57,12 +58,14 @@ class Caller:
         """Call a columnar function; an error concerns the whole chunk."""
         try:
             return self.function.call(*arguments)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if is_too_large(error):
                 raise
             raise ProcessingError(
                 f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
-                f"chunk of {len(batch)} records: {type(error).__name__}: {error}\n"
+                f"chunk of {len(batch)} records: {describe(error)}\n"
                 "  nothing of this batch was committed; mend the function and start again"
             ) from error
 
@@ -72,7 +75,8 @@ class Caller:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
         batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
-        return batch, np.fromiter(map(bool, results), np.bool_, len(results))
+        batch, truths = self.each(bool, batch, results)
+        return batch, np.array(truths, np.bool_)
 
     def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
         """The results of a function of (value) or (key, value), as a column."""
@@ -103,7 +107,7 @@ class Caller:
             return batch, results
         wrong = [row for row, result in enumerate(results) if not fits(result)]
         for row in wrong:
-            problem = TypeError(f"the function must return {expected}, got {results[row]!r}")
+            problem = TypeError(f"the function must return {expected}, got {show(results[row])}")
             self.context.failed(self.node, int(batch.position[row]), problem, self.function)
         kept = np.setdiff1d(np.arange(len(results)), wrong)
         return batch.take(kept), [results[row] for row in kept.tolist()]
@@ -122,21 +126,23 @@ def is_pair(result: Any) -> bool:
 
 def call_each(
     function: Callable[..., Any], count: int, *arguments: Sequence[Any]
-) -> tuple[list[Any], list[tuple[int, Exception]]]:
+) -> tuple[list[Any], list[tuple[int, BaseException]]]:
     """``function`` of each row, None where it raised; and the rows and errors of those.
 
     The loop runs inside ``list.extend``. When a call raises, the results so far are kept and the iterator goes on
     behind the failing row.
     """
     results: list[Any] = []
-    failed: list[tuple[int, Exception]] = []
+    failed: list[tuple[int, BaseException]] = []
     calls = map(function, *arguments)
     while len(results) < count:
         try:
             results.extend(calls)
             if len(results) < count:  # a StopIteration out of the function looks like the end of the loop
                 raise RuntimeError("the function raised StopIteration")
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a call of sys.exit is a failure like any other
             failed.append((len(results), error))
             results.append(None)
     return results, failed

@@ -151,7 +151,7 @@ class UserSessions(SessionFold):
         merge: Callable[[Any, Any, Any], Any],
         function: UserFunction | None,
     ):
-        self._keeper = Keeper(serde)
+        self._keeper = Keeper(serde, careful=True)
         self._initialize = initialize
         self._add = add
         self._merge = merge
@@ -183,7 +183,9 @@ class UserSessions(SessionFold):
             before.append(current)
             try:
                 result = fold(keys[row], values[row], [] if current is None else [current])
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 return None
             if result is None:
                 return None

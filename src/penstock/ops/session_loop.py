@@ -41,7 +41,7 @@ class Updates:
     """Rows of records for closed sessions."""
     not_stored: list[int] = field(default_factory=list)
     """Rows of records whose sessions are too old for the store."""
-    failed: list[tuple[int, Exception]] = field(default_factory=list)
+    failed: list[tuple[int, BaseException]] = field(default_factory=list)
 
     def add(self, row: int, start: int, end: int, new: Any, old: Any) -> None:
         self.row.append(row)
@@ -119,7 +119,9 @@ def process(
             continue
         try:
             aggregate = fold.fold(keys[row], values[row], [session[2] for session in found])
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             updates.failed.append((row, error))
             continue
         old = None

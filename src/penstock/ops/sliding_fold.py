@@ -73,7 +73,9 @@ def _call(fold: SessionFold, plan: Plan, stored: Binary, records: Batch) -> tupl
             try:
                 was = initial() if kind == BEGIN else current[window if kind == UPDATE else source]
                 result = add(keys[record], values[record], was)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 break
         if result is None:
             break

@@ -52,7 +52,7 @@ class Updates:
     """Rows of records for closed windows, once for each window."""
     not_stored: list[int] = field(default_factory=list)
     """Rows of records whose windows are too old for the store, once for each window."""
-    failed: list[tuple[int, Exception]] = field(default_factory=list)
+    failed: list[tuple[int, BaseException]] = field(default_factory=list)
 
 
 class Processing:
@@ -98,7 +98,9 @@ class Processing:
                     one.process_early(around, windows.windows)
                 else:
                     one.process(around, windows.windows)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 self._updates.failed.append((row, error))
                 continue
             self._apply(row, one, windows)

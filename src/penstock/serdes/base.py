@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, binary
 from penstock.errors import SerdeError
+from penstock.messages import show
 
 
 class Serde(ABC):
@@ -56,11 +57,17 @@ class Serde(ABC):
     @property
     def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
         """What encodes and decodes one value, as directly as can be; errors may be of any type."""
-        return self.encode, self.decode
+        return self._encoded, self.decode
+
+    def _encoded(self, value: Any) -> bytes:
+        data: Any = self.encode(value)
+        if type(data) is not bytes:
+            raise SerdeError(f"encode of the serde {self.name!r} must return bytes; got {show(data)}")
+        return data
 
     def encode_all(self, values: list[Any]) -> Binary:
         """The bytes of a column of values; null where the value is None."""
-        encode = self.encode
+        encode = self._encoded
         return binary([None if value is None else encode(value) for value in values])
 
     def decode_all(self, data: Binary) -> list[Any]:
@@ -78,7 +85,7 @@ class Serde(ABC):
 
     def refuse(self, value: Any) -> SerdeError:
         """The error for a value of the wrong type."""
-        return SerdeError(f"the serde {self.name!r} cannot encode {value!r} of type {type(value).__name__}")
+        return SerdeError(f"the serde {self.name!r} cannot encode {show(value)} of type {type(value).__name__}")
 
     def __repr__(self) -> str:
         return f"<serde {self.name}>"

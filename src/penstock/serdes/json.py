@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -11,6 +12,7 @@ import msgspec.inspect
 
 from penstock.arrays import Binary, binary
 from penstock.errors import SerdeError
+from penstock.messages import describe, show
 from penstock.serdes.base import Serde
 
 
@@ -33,6 +35,7 @@ class JsonSerde(Serde):
         self._encode = msgspec.json.Encoder().encode
         self._immutable = _is_immutable(type_, _SCALARS)
         self._exact = type_ if type_ not in _SCALARS and _is_immutable(type_, _EXACT) else None
+        self._check = _check_of(type_, self._decode)
 
     @property
     def immutable(self) -> bool:
@@ -44,32 +47,52 @@ class JsonSerde(Serde):
 
     def encode(self, value: Any) -> bytes:
         try:
-            return self._encode(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise SerdeError(f"cannot write {value!r} as JSON: {error}") from None
+            data = self._finite(value)
+        except Exception as error:
+            raise SerdeError(f"cannot write {show(value)} as JSON: {_text(error)}") from None
+        try:
+            if self._check is not None:
+                self._check(value, data)
+        except Exception as error:
+            raise SerdeError(f"{show(value)} does not fit the type {self.name}: {_text(error)}") from None
+        return data
 
     def decode(self, data: bytes) -> Any:
         try:
             return self._decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise SerdeError(f"{error}; the bytes are {_shorten(data)}") from None
+        except msgspec.DecodeError as error:
+            raise SerdeError(f"{error}; the bytes are {show(data, 80)}") from None
+        except Exception as error:  # JSON that is nested too deeply, a __post_init__ that raises
+            raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
+
+    def _finite(self, value: Any) -> bytes:
+        """The bytes of a value without a NaN in it, which would be written as null."""
+        data = self._encode(value)
+        if b"null" in data:
+            _refuse_nan(value)
+        return data
 
     @property
     def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-        return self._encode, self._decode
+        return self._finite, self._decode
 
     def encode_all(self, values: list[Any]) -> Binary:
-        encode = self._encode
+        encode, check = self._finite, self._check
         try:
-            return binary([None if value is None else encode(value) for value in values])
-        except (TypeError, ValueError, OverflowError):
+            data = [None if value is None else encode(value) for value in values]
+            if check is not None:
+                for value, item in zip(values, data, strict=True):
+                    if item is not None:
+                        check(value, item)
+        except Exception:  # which value it is, and why, is found when each is encoded by itself
             return super().encode_all(values)
+        return binary(data)
 
     def decode_all(self, data: Binary) -> list[Any]:
         decode = self._decode
         try:
             return [None if item is None else decode(item) for item in data.to_pylist()]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except Exception:
             return super().decode_all(data)
 
     def __reduce__(self) -> Any:
@@ -99,5 +122,41 @@ def _is_immutable(type_: Any, scalars: frozenset[Any]) -> bool:
     return all(_is_immutable(field, scalars) for field in get_type_hints(type_).values())
 
 
-def _shorten(data: bytes) -> str:
-    return repr(data if len(data) <= 80 else data[:80] + b"...")
+def _check_of(type_: Any, decode: Callable[[bytes], Any]) -> Callable[[Any, bytes], None] | None:
+    """What raises for a value that does not fit the type, though it can be written; None where every value fits."""
+    if type_ is Any:
+        return None
+    if type_ in (dict, list):
+        return _has_type(type_)
+
+    def check(value: Any, data: bytes) -> None:
+        decode(data)
+
+    return check
+
+
+def _has_type(type_: type) -> Callable[[Any, bytes], None]:
+    def check(value: Any, data: bytes) -> None:
+        if not isinstance(value, type_):
+            raise TypeError(f"it is of type {type(value).__name__}")
+
+    return check
+
+
+def _text(error: Exception) -> str:
+    """What an error says; of those that msgspec raises the text alone."""
+    return str(error) if type(error) in (TypeError, ValueError, msgspec.ValidationError) else describe(error)
+
+
+def _refuse_nan(value: Any) -> None:
+    """Raise ``SerdeError`` when a value has a number in it that JSON does not know."""
+    left = [msgspec.to_builtins(value)]
+    while left:
+        item = left.pop()
+        if isinstance(item, float):
+            if not isfinite(item):
+                raise SerdeError(f"JSON has no number {item}; use None or text instead, or the type float")
+        elif isinstance(item, dict):
+            left += item.values()
+        elif isinstance(item, list | tuple):
+            left += item

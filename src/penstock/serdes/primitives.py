@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, fixed_binary, items_at, null_mask, spans
 from penstock.errors import SerdeError
+from penstock.messages import show
 from penstock.serdes.base import Serde
 
 
@@ -46,7 +47,7 @@ class StrSerde(Serde):
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise SerdeError(f"the serde 'str' cannot encode {value!r}: {error.reason}") from None
+            raise SerdeError(f"the serde 'str' cannot encode {show(value)}: {error.reason}") from None
 
     def decode(self, data: bytes) -> str:
         try:
@@ -89,11 +90,11 @@ class NumberSerde(Serde):
         try:
             return self._format.pack(value)
         except (OverflowError, struct.error):
-            raise SerdeError(f"{value!r} does not fit into 8 bytes") from None
+            raise SerdeError(f"{show(value)} does not fit into 8 bytes") from None
 
     def decode(self, data: bytes) -> Any:
         if len(data) != 8:
-            raise SerdeError(f"the serde {self.name!r} needs 8 bytes, got {len(data)}: {data!r}")
+            raise SerdeError(f"the serde {self.name!r} needs 8 bytes, got {len(data)}: {show(data, 80)}")
         return self._format.unpack(data)[0]
 
     def __reduce__(self) -> Any:

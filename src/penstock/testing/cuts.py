@@ -30,6 +30,7 @@ from penstock.settings import Settings
 from penstock.state.store import StateStore
 from penstock.storage import LocalStorage
 from penstock.testing.arrivals import arrival_reader
+from penstock.testing.piped import piped
 
 _RARELY = [False, False, False, False, True]
 
@@ -142,8 +143,8 @@ class CutDriver:
         with self._log.writer(topic, f"in-{number}") as writer:
             writer.write(
                 0,
-                types.key.encode_all([key]),
-                types.value.encode_all([value]),
+                piped(key, types.key, "key", topic),
+                piped(value, types.value, "value", topic),
                 np.array([timestamp], np.int64),
                 pa.array([pairs], HEADERS) if pairs else None,
             )

@@ -27,6 +27,7 @@ from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers, TaskState
+from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
 
 
@@ -123,6 +124,8 @@ class TopologyTestDriver:
     ) -> None:
         """Process one record, to the end.
 
+        Keys and values are encoded as the source reads them; bytes go in as they are, whatever the type.
+
         Raises:
             ConfigError: the topology does not read this topic, or the driver is closed.
             ProcessingError: the record failed.
@@ -133,7 +136,8 @@ class TopologyTestDriver:
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
         node = self._sources[topic][0][1].node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource)
-        self._enqueue(topic, _column(key, node.key), _column(value, node.value), None, timestamp, _headers(headers))
+        columns = _column(key, node.key, "key", topic), _column(value, node.value, "value", topic)
+        self._enqueue(topic, *columns, None, timestamp, _headers(headers))
         self._drain()
 
     def read_output(self, topic: str) -> list[Record]:
@@ -229,6 +233,7 @@ class TopologyTestDriver:
     def _finish(self, flow: Flow, state: TaskState, context: Context) -> None:
         self._deliver(flow.flush())
         self._deliver_dead_letters(context)
+        context.forget_failures()
         state.commit(state.at + 1)
 
     def _deliver(self, pieces: Iterable[Outputs]) -> None:
@@ -260,8 +265,8 @@ class TopologyTestDriver:
             self._outputs.setdefault(self._dead_letter_topic, []).append(record)
 
 
-def _column(value: Any, serde: Serde) -> Column:
-    return BytesColumn(serde.encode_all([value]), serde)
+def _column(value: Any, serde: Serde, what: str, topic: str) -> Column:
+    return BytesColumn(piped(value, serde, what, topic), serde)
 
 
 def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:

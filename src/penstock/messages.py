@@ -1,0 +1,50 @@
+"""What stands in messages for values and errors that may be anything: never long, and never a failure of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import PenstockError
+
+_MOST = 200
+
+
+def show(value: Any, most: int = _MOST) -> str:
+    """A value as Python writes it, cut off where it is long.
+
+    >>> show("text"), show(b"x" * 100, 6)
+    ("'text'", "b'xxxxxx...'")
+    """
+    try:
+        if type(value) is str:
+            return _plain(repr(value if len(value) <= most else value[:most] + "..."))
+        if type(value) is bytes:
+            return repr(value if len(value) <= most else value[:most] + b"...")
+        text = repr(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's __repr__, or what is nested too deeply
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return _plain(text if len(text) <= most else text[:most] + "...")
+
+
+def describe(error: BaseException) -> str:
+    """What an error says, with its type where it is not one of ours.
+
+    >>> describe(KeyError("name"))
+    "KeyError: 'name'"
+    """
+    try:
+        text = str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        text = f"(its message cannot be shown: __str__ raises {type(problem).__name__})"
+    if isinstance(error, PenstockError):
+        return _plain(text)
+    return _plain(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def _plain(text: str) -> str:
+    """Text that can be written anywhere: half a surrogate pair is no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
