@@ -4,6 +4,7 @@ import pytest
 
 from penstock import Materialized, SlidingWindows
 from penstock.errors import TopologyError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run, source, windowed
 
 TEN = SlidingWindows.of_time_difference_and_grace(10, 50)
@@ -86,3 +87,22 @@ def test_a_retention_shorter_than_twice_the_difference_and_grace_is_refused_with
     builder = texts(TEN, materialized=Materialized.as_("store").with_retention(69))
     with pytest.raises(TopologyError, match=r"69 ms.*twice 10 ms and 50 ms of grace need 70 ms"):
         builder.build()
+
+
+def test_with_caching_a_window_that_begins_has_no_value_before():
+    builder, stream = source(value=str)
+    counts = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_and_grace(5, 100)).count()
+    counts.group_by(lambda window, count: (window.key, count)).count().to_stream().to("out")
+    driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=1_000_000)  # each record is a commit
+    for timestamp in (0, 20):
+        driver.pipe_input("in", "a", "x", timestamp)
+    assert [record[:3] for record in driver.read_output("out")] == [("a", 1, 0), ("a", 2, 20)]
+
+
+def test_with_caching_a_window_that_an_aggregator_gives_nothing_for_is_not_deleted():
+    builder, stream = source(value=str)
+    windows = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_and_grace(5, 100))
+    windows.aggregate(str, lambda key, value, seen: None, value=str).to_stream().to("out")
+    driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=1_000_000)
+    driver.pipe_input("in", "a", "x", 7)
+    assert driver.read_output("out") == []

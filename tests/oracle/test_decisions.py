@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ProcessingError
+from penstock.errors import BufferFullError, ProcessingError
 from penstock.testing.oracle.decisions import Decisions
 from penstock.testing.oracle.functions import CaseError
 from penstock.testing.oracle.outcome import Outcome
@@ -163,6 +163,38 @@ def test_other_windows_behind_a_suppression_are_compared_plainly() -> None:
     assert len(compared(tumbling, row("a", 0, 5, "xy"))) == 1
 
 
+def of_two_streams(output: list[Any]) -> Any:
+    """Sliding windows of a cogroup, whose streams have a time each."""
+    made = case(SLIDING, SUPPRESSED, output, 7, 100)
+    made["topology"][1:2] = [
+        {"id": "g0", "op": "group_by_key", "of": "s0"},
+        {"id": "g1", "op": "group_by_key", "of": "s0"},
+        {"id": "s1", "op": "cogroup", "streams": [{"of": "g0"}, {"of": "g1"}]},
+    ]
+    return made
+
+
+def test_a_window_of_a_cogroup_may_come_out_again_as_often_as_kafka_emits_it_or_less() -> None:
+    results = [row("a", 0, 5, "x"), row("b", 1, 6, "z"), row("a", 0, 5, "xy"), row("a", 0, 5, "xyz")]
+    cogroup = of_two_streams(results)
+    assert compared(cogroup, *results) == []
+    assert compared(cogroup, results[0], results[1], results[3]) == []
+    assert len(compared(cogroup, results[0], results[1])) == 1  # the last one is missing
+    assert len(compared(cogroup, results[1], results[3], results[0])) == 2  # in order, and the last one last
+
+
+def test_a_buffer_that_shuts_down_may_be_full_earlier_than_kafkas() -> None:
+    limited = case(SLIDING, [dict(step) for step in SUPPRESSED], [row("a", 0, 5, "x"), row("b", 1, 6, "y")], 7, 100)
+    limited["topology"][-3]["buffer_config"] = {"max_records": 1, "when_full": "shut_down"}
+    full = Outcome(output=[row("a", 0, 5, "x")], error=BufferFullError("full"), error_when="run", error_after=1)
+    assert DECISIONS.differences(limited, full) == []
+    full.output.append(row("c", 0, 5, "x"))
+    assert len(DECISIONS.differences(limited, full)) == 1
+    del limited["topology"][-3]["buffer_config"]
+    full.output.pop()
+    assert DECISIONS.differences(limited, full) != []
+
+
 # --- emission on close -----------------------------------------------------------------------------------------------
 
 
@@ -189,6 +221,50 @@ def test_with_default_retention_results_that_kafka_lost_may_come_out_too(retenti
 def test_with_a_longer_retention_the_comparison_is_plain() -> None:
     assert DECISIONS.comparison_of(on_close(16)) is None
     assert len(compared(on_close(16), row("a", 0, 10, "x"), row("b", 0, 10, "y"), row("a", 20, 30, "z"))) == 1
+
+
+def test_behind_an_aggregation_final_results_that_kafka_lost_may_be_counted_too() -> None:
+    gathered = on_close(None)
+    gathered["topology"][-2:-2] = [
+        {"id": "g", "op": "group_by", "of": "s4"},
+        {"id": "c", "op": "count", "of": "g", "materialized": {"store": "again"}},
+    ]
+    gathered["topology"][-2]["of"] = "c"
+    gathered["expected"] |= {"output": [regrouped("k", 1)], "stores": {"again": [["k", 1, 0]]}}
+    results = [regrouped("k", 1), regrouped("k", 2), regrouped("l", 1)]
+
+    def differ(output: list[Any], *rows: list[Any]) -> list[str]:
+        return DECISIONS.differences(gathered, Outcome(output=output, stores={"again": list(rows)}))
+
+    assert differ(results, ["k", 2, 0], ["l", 1, 0]) == []
+    assert differ(results[2:], ["k", 2, 0]) == ['output to final: missing key "k"']
+    assert differ(results, ["l", 1, 0]) == ['store again: missing key "k"']
+
+
+# --- what fails in Kafka Streams for no reason -----------------------------------------------------------------------
+
+
+def test_what_kafka_fails_at_for_no_reason_goes_on() -> None:
+    failing = case({"type": "SlidingWindows", "time_difference_ms": 0}, SUPPRESSED, [])
+    failing["expected"] = {
+        "output": [row("a", 0, 0, "x")],
+        "error": {"when": "run", "after": 1, "message": "Window endMs must be greater than window startMs."},
+    }
+    assert compared(failing, row("a", 0, 0, "x"), row("b", 0, 0, "y")) == []
+    assert len(compared(failing, row("b", 0, 0, "y"))) == 1
+    failed = Outcome(error=ProcessingError("no"), error_when="run", error_after=1)
+    assert DECISIONS.differences(failing, failed) == ["failed (run): ProcessingError: no"]
+
+
+def test_a_versioned_table_that_is_suppressed_is_refused_unless_windows_of_a_cogroup_lie_between() -> None:
+    message = "Invalid topology: suppress() is only supported for non-versioned KTables"
+    refused = {"error": {"type": "TopologyException", "when": "build", "message": message}}
+    plain = case(SLIDING, SUPPRESSED, [])
+    plain["expected"] = refused
+    assert compared(plain) == ["did not fail, expected TopologyException (build)"]
+    cogroup = of_two_streams([])
+    cogroup["expected"] = refused
+    assert compared(cogroup) == []
 
 
 # --- the file itself -------------------------------------------------------------------------------------------------
