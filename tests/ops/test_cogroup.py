@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from penstock import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, UnlimitedWindows
 from penstock.errors import TopologyError
 from support.flows import Run, windowed
 
@@ -100,6 +100,14 @@ def test_a_window_that_the_store_of_both_has_let_go_of_begins_anew_and_counts_as
     assert ran.store("both") == [(windowed("a", 200_000, 200_010), "$7", 200_000)]
     assert ran.counted("expired-window-record-drop-total") == {("both", "window"): 2}
     assert ran.counted("late-record-drop-total") == {}
+
+
+def test_in_unlimited_windows_nothing_is_too_old(run: Run):
+    builder, both = visits_and_orders()
+    both.windowed_by(UnlimitedWindows.of()).aggregate(str, value=str).to_stream().to("out")
+    ran = run(builder, [("visits", "a", "x", 1177), ("orders", "a", 7, 3)])
+    assert [record[1:] for record in ran.output()] == [("+x", 1177), ("+x$7", 1177)]
+    assert ran.dropped() == {}
 
 
 def test_two_groups_that_share_a_repartition_topic_by_accident_are_refused():

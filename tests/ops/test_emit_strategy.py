@@ -95,20 +95,24 @@ def test_with_an_interval_closed_windows_are_looked_for_when_so_much_wall_clock_
     ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "timestamp"),
-    [pytest.param("late", 5, id="late"), pytest.param("earlier than the difference", 0, id="early")],
-)
-def test_a_record_for_no_new_sliding_window_does_not_begin_the_interval(kind: str, timestamp: int):
-    builder = final_counts(SlidingWindows.of_time_difference_and_grace(5, 3))
-    driver = TopologyTestDriver(builder.build(), emit_interval_ms=1000)
-    driver.pipe_input("in", "a", "x", 22 if kind == "late" else 0)  # the first look, unless it is an early one
+def test_a_record_too_late_for_all_sliding_windows_does_not_begin_the_interval():
+    driver = TopologyTestDriver(
+        final_counts(SlidingWindows.of_time_difference_and_grace(5, 3)).build(), emit_interval_ms=1000
+    )
+    driver.pipe_input("in", "a", "x", 22)
     driver.advance_wall_clock_time("1 s")
-    driver.pipe_input("in", "b", "x", timestamp)
-    assert driver.read_output("out") == []
-    driver.pipe_input("in", "b", "x", 40)  # looks, since the record before did not
-    first = [(windowed("a", 17, 22), 1, 22)] if kind == "late" else [(windowed(k, 0, 5), 1, 0) for k in "ab"]
-    assert [record[:3] for record in driver.read_output("out")] == first
+    for timestamp in (5, 40):  # the first one is too late, and the second one looks for what has closed
+        driver.pipe_input("in", "b", "x", timestamp)
+    assert [record[:3] for record in driver.read_output("out")] == [(windowed("a", 17, 22), 1, 22)]
+
+
+def test_a_record_earlier_than_the_difference_of_sliding_windows_does_not_begin_the_interval():
+    driver = TopologyTestDriver(
+        final_counts(SlidingWindows.of_time_difference_and_grace(5, 3)).build(), emit_interval_ms=1000
+    )
+    for timestamp in (0, 22):
+        driver.pipe_input("in", "a", "x", timestamp)
+    assert [record[:3] for record in driver.read_output("out")] == [(windowed("a", 0, 5), 1, 0)]
 
 
 def test_what_never_closes_has_no_final_results():

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, nulls
 from penstock.batch import Batch, Changes, Order, merge
-from penstock.columns import BytesColumn, WindowedColumn
+from penstock.columns import BytesColumn, WindowedColumn, null_column
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
@@ -220,8 +220,13 @@ class WindowAggregate(Aggregate):
         folded = self._fold.fold(groups, Values(nulls(count), np.full(count, -1, np.int64)), rows)
         key = WindowedColumn(alone.key, start[lost], self._ends(start[lost]), self._serde)
         old = folded.old if self._sends_old else None
+        if self._cache is not None:
+            old = null_column(count, folded.new.serde)
         results = alone.with_key(key).as_changes(folded.new, folded.timestamps, old)
         results = results if folded.kept is None else results.keep(folded.kept)
+        if self._cache is not None:
+            self._cache.add(results)
+            return None
         merged = merge([results] if changes is None else [changes, results])
         assert isinstance(merged, Changes)
         return merged

@@ -135,10 +135,9 @@ def process(
         updates.add(row, start, end, aggregate, old)
         if not found:
             updates.fresh.append(row)
-        if end < bounds.stored_from[row]:
-            if end < bounds.counted_from[row]:
-                updates.not_stored.append(row)
-        elif aggregate is not None:
+        if end < bounds.counted_from[row]:
+            updates.not_stored.append(row)
+        if end >= bounds.stored_from[row] and aggregate is not None:
             for session in live:
                 if session[0] == end and session[1] == start:  # it was not visible any more, and is replaced
                     live.remove(session)

@@ -170,5 +170,5 @@ def of_merges(
         merges.removed,
         Entries(owner[merges.record[last]], merges.end[last], merges.start[last], folded.new.take(last).encoded()),
         rows[merges.is_late],
-        row[~is_stored & (merges.end < bounds.counted_from[row])],
+        row[merges.end < bounds.counted_from[row]],
     )

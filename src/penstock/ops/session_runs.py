@@ -31,7 +31,8 @@ class Bounds:
     stored_from: IntArray
     """One that ends before is not stored any more, after the record."""
     counted_from: IntArray
-    """And if it ends before this, that counts as a drop."""
+    """And if it ends before this, that counts as a drop; as in Kafka Streams also where what is to be sent on when it
+    closes is kept all the same."""
 
     def take(self, rows: IntArray) -> Bounds:
         columns = (self.timestamps, self.closed_at, self.visible_from, self.stored_from, self.counted_from)
@@ -117,7 +118,7 @@ def runs_of(groups: Groups, stored: Entries, bounds: Bounds, gap: int, keeps_uns
 
     is_open = is_seen & (end_before >= at.closed_at)
     joins = ~late | (is_open & (time >= start_before))
-    wrong = joins & ((time - gap <= end_of_other) | (end < at.stored_from))
+    wrong = joins & ((time - gap <= end_of_other) | (end < np.maximum(at.stored_from, at.counted_from)))
     wrong |= ~late & goes_on & (time + gap < start_before)
     wrong |= late & is_open & (time < start_before) & (time + gap >= start_before)
     wrong |= late & (end_of_other >= at.closed_at)

@@ -144,7 +144,9 @@ class SegmentedStore(StateStore):
         As in Kafka Streams, a store on disk takes what belongs to a segment that is still there, seen or not.
         """
         last_gone = stream_times - self.retention
-        return last_gone + 1 if self.in_memory else last_gone // self.segment_interval * self.segment_interval
+        if self.in_memory:
+            return last_gone + 1
+        return np.maximum(last_gone, 0) // self.segment_interval * self.segment_interval  # no time is below 0
 
     @property
     def earliest_visible(self) -> int:

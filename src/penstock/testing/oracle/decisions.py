@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.testing.oracle.comparisons import BY_TOPIC, CASES, WHOLE, TopicRule, compare_topics
+from penstock.testing.oracle.comparisons import BY_TOPIC, CASES, OTHERWISE, WHOLE, compare_topics
 from penstock.testing.oracle.functions import CaseError, Spec
 from penstock.testing.oracle.outcome import Outcome, differences
 
@@ -37,7 +37,7 @@ class Decisions:
             return cls()
         said = json.loads(file.read_text())
         rules = tuple(rule["when"] for rule in said["rules"])
-        unknown = [when for when in rules if when not in BY_TOPIC and when not in WHOLE]
+        unknown = [when for when in rules if when not in BY_TOPIC.keys() | WHOLE.keys() | OTHERWISE.keys()]
         if unknown:
             raise CaseError(f"{file} has rules that this runner does not know: {'; '.join(unknown)}")
         return cls(frozenset(said["cases"]), rules)
@@ -51,12 +51,9 @@ class Decisions:
         for when in self.rules:
             if when in WHOLE and WHOLE[when].applies(case):
                 return WHOLE[when].compare
-        topics: dict[str, TopicRule] = {}
-        for when in self.rules:
-            if when in BY_TOPIC:
-                topics = dict.fromkeys(BY_TOPIC[when].topics_of(case), BY_TOPIC[when]) | topics
-        if topics:
-            return lambda case, outcome: compare_topics(case, outcome, topics)
+        rules = [BY_TOPIC[when] for when in self.rules if when in BY_TOPIC and BY_TOPIC[when].steps_of(case)]
+        if rules:
+            return lambda case, outcome: compare_topics(case, outcome, rules)
         if case["name"] not in self.cases:
             return None
         if case["name"] not in CASES:
@@ -65,4 +62,9 @@ class Decisions:
 
     def differences(self, case: Spec, outcome: Outcome) -> list[str]:
         """What differs from the expectations of a case, as decided; nothing when it passed."""
-        return (self.comparison_of(case) or differences)(case, outcome)
+        found = (self.comparison_of(case) or differences)(case, outcome)
+        for when in self.rules:
+            if found and when in OTHERWISE and (other := OTHERWISE[when](case)) != case:
+                case = other
+                found = (self.comparison_of(case) or differences)(case, outcome)
+        return found
