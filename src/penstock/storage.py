@@ -273,6 +273,22 @@ def create_file(path: Path, data: bytes) -> bool:
     return True
 
 
+def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
+    """Write a small file, at once also where there is one; after a power loss it may be the one before or damaged."""
+    temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if durably:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        _remove(temporary)
+        raise cannot_write(path, error) from error
+
+
 @contextmanager
 def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
     """A new file to write into, synced to disk when the context ends well and removed when it does not.

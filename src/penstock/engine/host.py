@@ -5,6 +5,7 @@ On Spark every slot process is a host; without Spark there is one in the program
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -18,11 +19,12 @@ from penstock.engine.manifest import Manifests
 from penstock.engine.reader import Reader
 from penstock.engine.task import Task
 from penstock.engine.work import StageWork, TaskDone, TaskWork
-from penstock.errors import PenstockError, ProcessingError
+from penstock.errors import PenstockError, ProcessingError, StoreError
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.inventory import DamagedStateError
 from penstock.storage import Storage
 
 _SMALLER = 16
@@ -87,8 +89,12 @@ class TaskHost:
         return done
 
     def _run(self, work: TaskWork, stage: StageWork) -> TaskDone:
-        """Run one task; with smaller chunks and commits when something does not fit into one Arrow array."""
+        """Run one task, again with smaller chunks when something does not fit into one Arrow array, and again on its
+        state made anew when its database is damaged."""
+        is_new = False
         while True:
+            if is_new:
+                gc.collect()  # what still refers to the damaged database holds its lock
             try:
                 return self._task(work, stage.application).run(work, stage.commit, stage.attempt)
             except pa.ArrowException as error:
@@ -99,6 +105,9 @@ class TaskHost:
                 if share > self._settings.chunk_records:
                     raise ProcessingError(_TOO_LARGE) from error
                 self._shares[work.task] = share * _SMALLER
+            except DamagedStateError as error:
+                self._distrust(work.task, error, is_new)
+                is_new = True
 
     def close(self) -> None:
         """Let go of all tasks; what is committed is flushed."""
@@ -140,6 +149,16 @@ class TaskHost:
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task
+
+    def _distrust(self, name: str, error: DamagedStateError, is_new: bool) -> None:
+        """Forget a task whose database is damaged; its state is made anew from the checkpoint."""
+        task = self._tasks.pop(name)
+        task.state.distrust(str(error))
+        if is_new:
+            raise StoreError(
+                f"{error}, though it was just made anew from the checkpoint: is the disk failing, or is something "
+                "writing into this folder? Everything committed is safe"
+            ) from None
 
     def _drop(self, name: str) -> None:
         """Forget a task in an unknown state; it opens anew from disk."""

@@ -7,14 +7,19 @@ files.
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import time
+from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rocksdict import (
+    AccessType,
     BlockBasedOptions,
     Cache,
     Checkpoint,
@@ -26,13 +31,16 @@ from rocksdict import (
     WriteOptions,
 )
 
-from penstock.errors import StoreError
+from penstock.errors import PenstockError, StoreError
+from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
+from penstock.storage import FileRef, cannot_write
 
 OFFSETS = "offsets"
 
 BLOCK_BYTES = 32 << 20
 _READ_AT_ONCE = 128  # rows: after so many a block looks at its bytes
 _META = b"meta"
+_READ_AT_ONCE = 10_000
 
 
 class Database:
@@ -50,21 +58,39 @@ class Database:
     def __init__(self, path: Path, cache_bytes: int = 8 << 20, patience: float = 30.0):
         self.path = path
         self._options = _options(cache_bytes)
-        self._db = _open(path, self._options, patience)
+        self._inventory, self._db = _open(path, self._options, patience)
         self._write_options = WriteOptions()
         self._write_options.sync = True
         self._families: dict[str, Family] = {}
-        for name in Rdict.list_cf(str(path)):
+        try:
+            self._take_up()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _take_up(self) -> None:
+        """Look at what is there, and whether it is what was written."""
+        for name in Rdict.list_cf(str(self.path)):
             if name != "default":
                 self._families[name] = self._family(self._db.get_column_family(name), name)
         if OFFSETS not in self._families:
-            self.family(OFFSETS)
+            self._families[OFFSETS] = self._new_family(OFFSETS)
+        before, found = self._inventory.commit, self.meta().get("commit", -1)
+        if found < before:
+            raise DamagedStateError(f"{self.path} has the rows of commit {found}, and those of {before} were written")
+        self._inventory.opened(self._live())
+        self._inventory.record(self._live(), found, durably=True)
 
     def family(self, name: str) -> Family:
         """The column family of this name, made when it is not there."""
         if name not in self._families:
-            self._families[name] = self._family(self._db.create_column_family(name, self._options), name)
+            self._families[name] = self._new_family(name)
+            self._record()  # rows of a family that a cut manifest has lost would be left out without a word
         return self._families[name]
+
+    def _new_family(self, name: str) -> Family:
+        with _told(self.path):
+            return self._family(self._db.create_column_family(name, self._options), name)
 
     def families(self) -> list[str]:
         """The names of all column families but that of the offsets."""
@@ -72,13 +98,20 @@ class Database:
 
     def drop(self, name: str) -> None:
         """Drop a column family with all it holds, at once."""
-        self._db.drop_column_family(name)  # first, or what is in memory would be written before the handle is closed
+        with _told(self.path):
+            self._db.drop_column_family(
+                name
+            )  # first, or what is in memory would be written before its handle is closed
         self._families.pop(name).let_go()
+        self._record()
 
     def meta(self) -> dict[str, Any]:
         """What ``write`` was last given as ``meta``; empty for a new database."""
         stored = self._families[OFFSETS].get(_META)
-        return json.loads(stored) if stored else {}
+        try:
+            return json.loads(stored) if stored else {}
+        except ValueError as error:
+            raise DamagedStateError(f"{self.path} has no legible offsets: {error}") from None
 
     def write(self, changes: dict[str, Iterator[tuple[bytes, bytes | None]]], meta: dict[str, Any]) -> None:
         """Write rows (None deletes) of several families together with the meta data, and make them durable."""
@@ -93,66 +126,147 @@ class Database:
                     put(key, value, handle)
             family.is_empty = False
         batch.put(_META, json.dumps(meta).encode(), self._families[OFFSETS].handle)
-        self._db.write(batch, self._write_options)
+        with _told(self.path):
+            self._db.write(batch, self._write_options)
+        self._inventory.record(self._live(), meta.get("commit", -1))
 
-    def checkpoint(self, path: Path) -> None:
-        """An immutable copy of the database as it is on disk, made of hard links."""
-        Checkpoint(self._db).create_checkpoint(str(path))
+    def settle(self) -> None:
+        """Take note of what has become of the files in the background; cheap when nothing has."""
+        if self._inventory.is_behind():
+            self._record()
+
+    def checkpoint(self, path: Path) -> dict[str, FileRef]:
+        """An immutable copy of the database as it is on disk, made of hard links; what its files are to be.
+
+        Raises:
+            DamagedStateError: a file is not what was written.
+        """
+        self._inventory.prove(self._read_everything)
+        with _told(self.path):
+            Checkpoint(self._db).create_checkpoint(str(path))
+        self._record()
+        _check_copy(path, self._options, self.meta())
+        files = {file.name: self._inventory.ref(file.name) or ref_of(file) for file in sorted(path.iterdir())}
+        write_inventory(path, files)
+        return files
+
+    def _read_everything(self) -> None:
+        for family in self._families.values():
+            deque(family.blocks(None, None, _READ_AT_ONCE), maxlen=0)
 
     def close(self) -> None:
+        """Close it in good order, so that anything that becomes of its files later is noticed."""
+        self.abandon()
+        tables = [path.name for path in self.path.glob("*.sst")]
+        self._inventory.record(tables, self._inventory.commit, is_closed=True, durably=True)
+
+    def abandon(self) -> None:
+        """Let go of it as it is."""
         for family in self._families.values():
             family.close()
         self._families.clear()
         self._db.close()
 
+    def distrust(self, reason: str) -> None:
+        """Let go of it, and have it rebuilt when it is next opened."""
+        distrust(self.path, reason)
+        with suppress(Exception):  # it is damaged
+            self.abandon()
+
+    def _record(self) -> None:
+        self._inventory.record(self._live(), self._inventory.commit)
+
+    def _live(self) -> list[str]:
+        """The tables that hold the rows."""
+        with _told(self.path):
+            return [file["name"].lstrip("/") for file in self._db.live_files()]
+
     def _family(self, db: Rdict, name: str) -> Family:
-        return Family(db, self._db.get_column_family_handle(name))
+        return Family(db, self._db.get_column_family_handle(name), self.path)
 
 
 class Family:
     """One column family: bytes in the order of their keys."""
 
-    def __init__(self, db: Rdict, handle: Any):
+    def __init__(self, db: Rdict, handle: Any, path: Path):
         self._db: Any = db
         self.handle = handle
-        self.is_empty = next(iter(db.keys()), None) is None
+        self._path = path
+        self.is_empty = next(self.scan(None, None), None) is None
 
     def get(self, key: bytes) -> bytes | None:
-        return self._db.get(key)  # type: ignore[no-any-return]
+        with _told(self._path):
+            return self._db.get(key)  # type: ignore[no-any-return]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        return self._db.get(keys)  # type: ignore[no-any-return]
+        with _told(self._path):
+            return self._db.get(keys)  # type: ignore[no-any-return]
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The rows with ``low <= key < high`` (None: no bound), in order of their keys or backwards."""
+        last = None
         if not reverse:
-            for key, value in self._db.items(from_key=low):
-                if high is not None and key >= high:
+            for last, value in self._db.items(from_key=low):
+                if high is not None and last >= high:
                     return
-                yield key, value
+                yield last, value
+            self._confirm_end(low, high, last)
         else:
-            for key, value in self._db.items(backwards=True, from_key=high):
-                if low is not None and key < low:
+            for last, value in self._db.items(backwards=True, from_key=high):
+                if low is not None and last < low:
                     return
-                if key != high:
-                    yield key, value
+                if last != high:
+                    yield last, value
+            self._confirm_beginning(low, high, last)
 
     def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """The same rows in order, at most so many or ``BLOCK_BYTES`` at a time: their keys and their values."""
-        bound = ReadOptions()
-        if high is not None:
-            bound.set_iterate_upper_bound(high)
-        rows = self._db.items(from_key=low, read_opt=bound)
+        rows = self._db.items(from_key=low, read_opt=_up_to(high))
+        last = None
         block: list[tuple[bytes, bytes]] = []
         nbytes = 0
         while some := list(islice(rows, min(count - len(block), _READ_AT_ONCE))):
             block += some
+            last = some[-1][0]
             nbytes += sum(len(value) for _, value in some)
             if len(block) >= count or nbytes >= BLOCK_BYTES:
                 yield _columns(block)
                 block, nbytes = [], 0
         if block:
             yield _columns(block)
+        self._confirm_end(low, high, last)
+
+    def _confirm_end(self, low: bytes | None, high: bytes | None, last: bytes | None) -> None:
+        """Raise ``DamagedStateError`` when rows behind the last one were not given: RocksDB's iterators end where they
+        come to a damaged block, and only say so when they are asked."""
+        at = self._db.iter(_up_to(high))
+        start = low if last is None else last
+        if start is None:
+            at.seek_to_first()
+        else:
+            at.seek(start)
+        if last is not None and at.key() == last:
+            at.next()
+        self._confirm(at)
+
+    def _confirm_beginning(self, low: bytes | None, high: bytes | None, last: bytes | None) -> None:
+        """The same for rows before the last one, backwards."""
+        at = self._db.iter()
+        start = high if last is None else last
+        if start is None:
+            at.seek_to_last()
+        else:
+            at.seek_for_prev(start)
+        if start is not None and at.key() == start:
+            at.prev()
+        if low is None or at.key() is None or at.key() >= low:
+            self._confirm(at)
+
+    def _confirm(self, at: Any) -> None:
+        with _told(self._path):
+            at.status()
+        if at.valid():
+            raise DamagedStateError(f"the state database {self._path} has not given all of its rows")
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
         """The first key in each range ``low <= key < high`` that is as long as these two; None where there is none."""
@@ -164,6 +278,8 @@ class Family:
             while key is not None and key < high and len(key) != len(low):
                 at.next()
                 key = at.key()
+            if key is None:
+                self._confirm(at)
             found.append(key if key is not None and key < high else None)
         return found
 
@@ -178,6 +294,13 @@ class Family:
 
 def _columns(rows: list[tuple[bytes, bytes]]) -> tuple[list[bytes], list[bytes]]:
     return [key for key, _ in rows], [value for _, value in rows]
+
+
+def _up_to(high: bytes | None) -> ReadOptions:
+    bound = ReadOptions()
+    if high is not None:
+        bound.set_iterate_upper_bound(high)
+    return bound
 
 
 def _options(cache_bytes: int) -> Options:
@@ -198,7 +321,7 @@ def _options(cache_bytes: int) -> Options:
     return options
 
 
-def _open(path: Path, options: Options, patience: float) -> Rdict:
+def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdict]:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -206,17 +329,69 @@ def _open(path: Path, options: Options, patience: float) -> Rdict:
     deadline = time.monotonic() + patience
     while True:
         try:
+            inventory = Inventory(path)
             names = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else []
-            return Rdict(str(path), options, column_families={name: options for name in names if name != "default"})
+            families = {name: options for name in names if name != "default"}
+            return inventory, Rdict(str(path), options, column_families=families)
+        except PenstockError:
+            raise
         except Exception as error:  # rocksdict raises nothing more specific
-            if "lock" not in str(error).lower():
-                raise StoreError(
-                    f"cannot open the state database {path}: {error}; remove the folder to have it rebuilt "
-                    "from the snapshot and the delta files: nothing is lost"
-                ) from error
+            if not _IN_USE.search(str(error)):
+                raise _trouble(path, error) from None
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"the state database {path} is in use by another process after {patience:g} s of waiting: "
                     "stop the other program that runs under this application id"
-                ) from error
+                ) from None
             time.sleep(0.05)
+
+
+def _check_copy(path: Path, options: Options, meta: dict[str, Any]) -> None:
+    """Raise ``DamagedStateError`` unless a copy opens and has what it should: files are copied as they are found."""
+    files = set(path.iterdir())
+    with _told(path):
+        families = {name: options for name in Rdict.list_cf(str(path)) if name != "default"}
+        copy = Rdict(str(path), options, column_families=families, access_type=AccessType.read_only())
+    try:
+        with _told(path):
+            stored = copy.get_column_family(OFFSETS).get(_META)
+            found = {file["name"].lstrip("/") for file in copy.live_files()}
+        if found != {file.name for file in files if file.suffix == ".sst"} or json.loads(stored or "{}") != meta:
+            raise DamagedStateError(f"the manifest of the state database that {path} is a copy of is damaged")
+    finally:
+        copy.close()
+    for made in set(path.iterdir()) - files:  # by opening it
+        made.unlink()
+
+
+_IN_USE = re.compile(r"While lock file: |lock hold by current process")
+_ENVIRONMENT = {
+    "No space left on device": errno.ENOSPC,
+    "Disk quota exceeded": errno.EDQUOT,
+    "Read-only file system": errno.EROFS,
+    "Permission denied": errno.EACCES,
+    "Too many open files": errno.EMFILE,
+}
+"""Errors of RocksDB that say nothing about its files."""
+_FILE = re.compile(r"(/[^:]+\.(?:sst|log|dbtmp)|/[^:]+/MANIFEST-\d+)")
+
+
+def _trouble(path: Path, error: Exception) -> StoreError:
+    """What an error of RocksDB means; it has a text and nothing else to tell it by."""
+    text = str(error)
+    for reason, number in _ENVIRONMENT.items():
+        if reason in text:
+            file = _FILE.search(text)
+            return cannot_write(Path(file[1]) if file else path, OSError(number, reason))
+    return DamagedStateError(f"the state database {path} is damaged: {text}")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Errors of RocksDB as errors of the database at a path."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:  # rocksdict raises nothing more specific
+        raise _trouble(path, error) from None

@@ -18,6 +18,7 @@ import msgspec
 from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
 from penstock.state.database import Database
+from penstock.state.inventory import DamagedStateError, write_inventory
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 from penstock.untrusted import file_name
 
@@ -45,12 +46,12 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)
-    database.checkpoint(copy)
     try:
+        found = database.checkpoint(copy)
         kept = [_read(storage, index) for index in _indexes(storage, task) if _commit_of(index) >= referred]
         there = {(ref.size, ref.checksum): ref for snapshot in kept for ref in snapshot.files.values()}
         prefix = f"{_folder(task)}/{commit:016d}-{os.urandom(4).hex()}"
-        files = {path.name: _upload(path, storage, prefix, there) for path in sorted(copy.iterdir())}
+        files = {name: _upload(copy / name, ref, storage, prefix, there) for name, ref in found.items()}
         crash_point("during-snapshot")
         storage.create(_index(task, commit), seal(Snapshot(commit, files)))
         _forget_before(referred, storage, task, [*kept, Snapshot(commit, files)])
@@ -67,6 +68,7 @@ def read_snapshot(storage: Storage, task: str, commit: int, path: Path) -> None:
         for name, ref in snapshot.files.items():
             with durable_file(restoring / name) as file:
                 file.write(storage.read_verified(ref))
+        write_inventory(restoring, snapshot.files)
         shutil.rmtree(path, ignore_errors=True)
         restoring.rename(path)
     finally:
@@ -84,12 +86,16 @@ def _indexes(storage: Storage, task: str) -> list[str]:
     return [name for name in storage.list(_folder(task)) if name.endswith(_SUFFIX)]
 
 
-def _upload(path: Path, storage: Storage, prefix: str, there: dict[tuple[int, int], FileRef]) -> FileRef:
+def _upload(
+    path: Path, local: FileRef, storage: Storage, prefix: str, there: dict[tuple[int, int], FileRef]
+) -> FileRef:
     """Bring a file into the storage unless a finished snapshot has it: one that only lies there may be torn."""
-    data = map_file(path)
-    content = len(data), checksum(data)
+    content = local.size, local.checksum
     if content in there:
         return there[content]
+    data = map_file(path)
+    if checksum(data) != local.checksum:
+        raise DamagedStateError(f"{path} is damaged: its checksum is not what it was when it was new")
     ref = FileRef(f"{prefix}-{path.name}", *content)
     with storage.write(ref.name) as file:
         file.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,10 +14,13 @@ from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
 from penstock.state.delta import read_delta
+from penstock.state.inventory import DamagedStateError
 from penstock.state.snapshot import read_snapshot, write_snapshot
 from penstock.state.store import StateStore
 from penstock.state.transactional import ChangeSet
 from penstock.storage import FileRef, Storage
+
+_log = logging.getLogger(__name__)
 
 Numbers = dict[str, dict[str, int]]
 """What belongs to a commit besides rows: stream times, by the names of stores and operators."""
@@ -88,7 +92,9 @@ class TaskState:
 
     def _open_database(self, application: str, commit: int, snapshot: int) -> Database:
         assert self._folder is not None
-        database = Database(self._folder, self._settings.block_cache_bytes)
+        database = self._undamaged()
+        if database is None:  # out of the exception's reach, which keeps iterators and so the database's lock
+            return self._restored(snapshot)
         meta = database.meta()
         at = meta.get("commit", -1)
         stale = bool(meta) and meta["application"] != application
@@ -101,10 +107,24 @@ class TaskState:
         if not stale and at >= snapshot:
             return database
         database.close()
-        shutil.rmtree(self._folder)
+        return self._restored(snapshot)
+
+    def _undamaged(self) -> Database | None:
+        assert self._folder is not None
+        try:
+            return Database(self._folder, self._settings.block_cache_bytes)
+        except DamagedStateError as error:
+            _log.warning("%s; it is a copy, and made anew from the checkpoint. Nothing is lost", str(error))
+        return None
+
+    def _restored(self, snapshot: int) -> Database:
+        """The database of a snapshot, or an empty one, in place of what is there."""
+        assert self._folder is not None
         if snapshot >= 0:
             assert self._storage is not None
             read_snapshot(self._storage, self.task, snapshot, self._folder)
+        else:
+            shutil.rmtree(self._folder)
         return Database(self._folder, self._settings.block_cache_bytes)
 
     def apply(self, step: Committed) -> None:
@@ -139,8 +159,10 @@ class TaskState:
             part.commit()
         self.at = commit
         self._unflushed_commits += 1
-        if self._database is not None and self._is_flush_due():
-            self.flush()
+        if self._database is not None:
+            if self._is_flush_due():
+                self.flush()
+            self._database.settle()
 
     def rollback(self) -> None:
         """Take back what the transaction wrote."""
@@ -204,9 +226,19 @@ class TaskState:
         """Roll back, flush what is committed, and let go of the database."""
         self.rollback()
         if self._database is not None:
-            if self.at > self._flushed:
-                self.flush()
-            self._database.close()
+            try:
+                if self.at > self._flushed:
+                    self.flush()
+                self._database.close()
+            except DamagedStateError as error:
+                _log.warning("%s; it is a copy, and made anew at the next start. Nothing is lost", str(error))
+                self.distrust(str(error))
+            self._database = None
+
+    def distrust(self, reason: str) -> None:
+        """Let go of a damaged database, and have it made anew when it is next opened."""
+        if self._database is not None:
+            self._database.distrust(reason)
             self._database = None
 
     def abandon(self) -> None:

@@ -1,0 +1,193 @@
+"""What the files of a task's database were when it was last written, beside them in its folder.
+
+RocksDB finds a flipped bit when it reads the block, but it takes a manifest that was cut off for one that is shorter,
+and opens with rows of other commits. The inventory says how far manifest and write-ahead logs had come, and for which
+commit; what is less than that is damage. It also has the checksum of each table file, taken when it was new, so that
+no damaged one gets into a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import xxhash
+
+from penstock.errors import CorruptDataError, StoreError
+from penstock.storage import FileRef, checksum, map_file, replace_file, seal, unseal
+
+NAME = "penstock.inventory"
+_CURRENT = "CURRENT"
+
+
+class DamagedStateError(StoreError):
+    """The files of a database are not what was written; it is a copy, and can be rebuilt from the checkpoint."""
+
+
+class _Files(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The inventory as it lies on disk."""
+
+    commit: int = -1
+    """That of the last write."""
+    manifest: FileRef | None = None
+    """Its name, its size and the checksum of so many bytes; it may have become longer. None: just being made."""
+    tables: list[FileRef] = []
+    logs: dict[str, int] = {}
+    """The sizes of the write-ahead logs, which may have become longer."""
+    is_closed: bool = False
+    """Whether the database was closed, so that nothing can have become longer."""
+    doubt: str = ""
+    """What was found to be damaged while the database was open."""
+
+
+class Inventory:
+    """The inventory of the database in a folder.
+
+    Raises:
+        DamagedStateError: the files are not what they were.
+    """
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._path = folder / NAME
+        self._manifest = FileRef("", 0, 0)
+        self._hash = xxhash.xxh3_64()
+        self._tables: dict[str, FileRef] = {}
+        self._before = {path.name for path in folder.glob("*.sst")}
+        self.unproven: set[str] = set()
+        """Tables that were made without the inventory hearing of it, before a kill: nobody knows their checksum."""
+        self.commit = -1
+        self._check(self._load())
+
+    def opened(self, live: Iterable[str]) -> None:
+        """The database is open, with these tables."""
+        self.unproven = self._before.intersection(live).difference(self._tables)
+
+    def is_behind(self) -> bool:
+        """Whether the database's manifest has become longer than the inventory says."""
+        try:
+            return (self._folder / self._manifest.name).stat().st_size != self._manifest.size
+        except OSError:
+            return True
+
+    def record(self, live: Iterable[str], commit: int, is_closed: bool = False, durably: bool = False) -> None:
+        """Write down what the files are now, after a write for this commit."""
+        try:
+            self._read_manifest()
+        except OSError as error:
+            raise DamagedStateError(f"cannot read {error.filename}: {error.strerror}") from None
+        logs = {path.name: size for path in self._folder.glob("*.log") if (size := _size(path)) is not None}
+        known = (self._table(name) for name in live if name not in self.unproven)
+        self._tables = {ref.name: ref for ref in known if ref is not None}
+        self.commit = commit
+        files = _Files(commit, self._manifest, list(self._tables.values()), logs, is_closed)
+        replace_file(self._path, seal(files), durably)
+
+    def prove(self, scan: Callable[[], None]) -> None:
+        """Believe the tables that nobody knows once all of them have been read."""
+        if self.unproven:
+            scan()
+            self.unproven = set()
+
+    def ref(self, name: str) -> FileRef | None:
+        """What a table was when it was new; None when it is not known."""
+        return self._tables.get(name)
+
+    def _table(self, name: str) -> FileRef | None:
+        try:
+            return self._tables.get(name) or ref_of(self._folder / name)
+        except FileNotFoundError:  # merged into others meanwhile
+            return None
+
+    def _read_manifest(self) -> None:
+        """Take in what the manifest has become longer by."""
+        name = (self._folder / _CURRENT).read_text(errors="replace").strip()
+        if not name.startswith("MANIFEST-"):
+            raise DamagedStateError(f"{self._folder / _CURRENT} names no manifest")
+        if name != self._manifest.name:
+            self._manifest, self._hash = FileRef(name, 0, 0), xxhash.xxh3_64()
+        with open(self._folder / name, "rb") as file:
+            file.seek(self._manifest.size)
+            more = file.read()
+        self._hash.update(more)
+        self._manifest = FileRef(name, self._manifest.size + len(more), self._hash.intdigest() >> 1)
+
+    # --- what was there before -----------------------------------------------------------------------------------
+
+    def _load(self) -> _Files:
+        try:
+            return unseal(self._path.read_bytes(), _Files, str(self._path))
+        except FileNotFoundError:
+            if self._before or (self._folder / _CURRENT).exists():
+                raise DamagedStateError(f"{self._path} is missing") from None
+            replace_file(self._path, seal(_Files()))
+            return _Files()
+        except CorruptDataError:
+            raise DamagedStateError(f"{self._path} is damaged") from None
+
+    def _check(self, files: _Files) -> None:
+        if files.doubt:
+            raise DamagedStateError(files.doubt)
+        if files.manifest is None:
+            return
+        try:
+            self._check_manifest(files)
+            self._check_sizes(files)
+        except OSError as error:
+            raise DamagedStateError(f"cannot read {error.filename}: {error.strerror}") from None
+        self.commit = files.commit
+        self._tables = {ref.name: ref for ref in files.tables}
+
+    def _check_manifest(self, files: _Files) -> None:
+        assert files.manifest is not None
+        current = self._folder / _CURRENT
+        if current.read_bytes() != f"{files.manifest.name}\n".encode():
+            raise DamagedStateError(f"{current} does not name {files.manifest.name}")
+        path = self._folder / files.manifest.name
+        data = path.read_bytes()
+        if len(data) < files.manifest.size or (files.is_closed and len(data) > files.manifest.size):
+            raise DamagedStateError(f"{path} has {len(data)} bytes and had {files.manifest.size}")
+        if checksum(data[: files.manifest.size]) != files.manifest.checksum:
+            raise DamagedStateError(f"{path} is damaged: its checksum is not the one it was written with")
+
+    def _check_sizes(self, files: _Files) -> None:
+        """Tables have the size they had, if they are still there; logs are there, and not shorter."""
+        for ref in files.tables:
+            path = self._folder / ref.name
+            if path.exists():
+                if path.stat().st_size != ref.size:
+                    raise DamagedStateError(f"{path} has {path.stat().st_size} bytes and had {ref.size}")
+            elif files.is_closed:
+                raise DamagedStateError(f"{path} is missing")
+        for name, size in files.logs.items():
+            path = self._folder / name
+            if path.stat().st_size < size:
+                raise DamagedStateError(f"{path} has {path.stat().st_size} bytes and had {size}")
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # in the tables meanwhile
+        return None
+
+
+def ref_of(path: Path) -> FileRef:
+    """A file as it is now."""
+    data = map_file(path)
+    return FileRef(path.name, len(data), checksum(data))
+
+
+def distrust(folder: Path, reason: str) -> None:
+    """Have the database in a folder rebuilt when it is next opened."""
+    replace_file(folder / NAME, seal(_Files(doubt=reason)))
+
+
+def write_inventory(folder: Path, files: dict[str, FileRef]) -> None:
+    """Write the inventory of a database that was copied file by file."""
+    named = {name: FileRef(name, ref.size, ref.checksum) for name, ref in files.items()}
+    manifest = next((ref for name, ref in named.items() if name.startswith("MANIFEST-")), None)
+    tables = [ref for name, ref in named.items() if name.endswith(".sst")]
+    logs = {name: ref.size for name, ref in named.items() if name.endswith(".log")}
+    replace_file(folder / NAME, seal(_Files(-1, manifest, tables, logs, is_closed=True)))
