@@ -17,6 +17,12 @@ from penstock.sizes import to_bytes
 
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "at_least_once")
+OFFSET_RESETS = ("earliest", "latest", "none")
+_CHOICES = {
+    "processing_guarantee": GUARANTEES,
+    "auto_offset_reset": OFFSET_RESETS,
+    "on_lost_records": ("fail", "skip"),
+}
 
 _AT_LEAST_1 = (
     "commit_max_bytes", "chunk_records", "chunk_bytes", "hot_max_bytes", "flush_rows", "flush_commits",
@@ -73,6 +79,11 @@ class Settings:
             (and count), or ``"dead_letter:<topic>"``.
         processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
             so that a crash in between has records processed again on the state that they have changed already.
+        auto_offset_reset: where a source topic is begun that the application has not read yet, unless the source says
+            it itself: ``"earliest"`` (with the first record that is still there), ``"latest"`` (with what comes from
+            now on), or ``"none"`` (the start fails), as in Kafka. A global table is always read from the earliest.
+        on_lost_records: what to do when retention has removed records that were not read yet: ``"fail"``, or
+            ``"skip"`` to go on with the first one that is still there.
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
             (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
@@ -89,6 +100,8 @@ class Settings:
     chunk_bytes: int = 32 * MIB
     on_error: str = "fail"
     processing_guarantee: str = "exactly_once"
+    auto_offset_reset: str = "earliest"
+    on_lost_records: str = "fail"
     emit_interval_ms: int = 0
     output_partitions: int = 0
     hot_max_bytes: int = StateSettings.hot_max_bytes
@@ -102,10 +115,9 @@ class Settings:
         kind, _, topic = self.on_error.partition(":")
         if kind not in ("fail", "skip", "dead_letter") or (kind == "dead_letter") != bool(topic):
             raise ConfigError(f"on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got {self.on_error!r}")
-        if self.processing_guarantee not in GUARANTEES:
-            raise ConfigError(
-                f"processing_guarantee must be one of {', '.join(GUARANTEES)}; got {self.processing_guarantee!r}"
-            )
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, TopologyError
-from penstock.engine.layout import create_sink_topics, layout_of
+from penstock.engine.layout import layout_of
+from penstock.engine.topics import create_sink_topics
 from penstock.errors import TopicNotFoundError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog

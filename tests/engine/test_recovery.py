@@ -17,7 +17,6 @@ from penstock.errors import (
     ConfigError,
     CorruptDataError,
     FencedError,
-    OffsetOutOfRangeError,
     StoreError,
 )
 from penstock.settings import Settings
@@ -116,14 +115,6 @@ def test_the_checkpoint_of_one_application_is_not_taken_up_by_another(world: Wor
     world.run("a")
     with pytest.raises(ConfigError, match="other"):
         LocalApplication(counts(), "other", world.settings, world.log, world.storage, world.folder / "tasks")
-
-
-def test_a_topic_that_was_made_anew_is_not_read_from_the_middle(world: World):
-    world.run("a", "b", "c")
-    world.log.delete_topic("in")
-    world.produce("a")
-    with pytest.raises(OffsetOutOfRangeError, match="3 records are processed, but the topic ends at offset 1"):
-        world.start().run_until()
 
 
 def test_of_two_programs_on_one_checkpoint_the_one_that_is_behind_stops_and_nothing_is_corrupted(world: World):

@@ -16,6 +16,7 @@ from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.plan.topology import Topology
 from penstock.serdes import of
+from penstock.settings import OFFSET_RESETS
 
 
 class StreamsBuilder:
@@ -36,6 +37,7 @@ class StreamsBuilder:
         value: Any = None,
         timestamp: Callable[..., int] | None = None,
         name: str | None = None,
+        offset_reset: str | None = None,
     ) -> KStream:
         """The records of one or more topics as a stream.
 
@@ -47,6 +49,12 @@ class StreamsBuilder:
             timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds; without it
                 the time is the one the record carries.
             name: the step's name.
+            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"`` or
+                ``"none"`` (its start fails), as ``Consumed.with_offset_reset_policy`` in Kafka Streams; by default
+                what the setting ``auto_offset_reset`` says.
+
+        Raises:
+            TopologyError: there is no topic, or ``offset_reset`` is none of these.
         """
         topics = tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics:
@@ -60,6 +68,7 @@ class StreamsBuilder:
             key=DEFAULT_KEY if key is None else of(key, "key"),
             value=DEFAULT_VALUE if value is None else of(value, "value"),
             timestamp=_extractor(timestamp),
+            offset_reset=_offset_reset(offset_reset),
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
 
@@ -72,10 +81,12 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Callable[..., int] | None = None,
         name: str | None = None,
+        offset_reset: str | None = None,
     ) -> KTable:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
-        The table has a store when it is given a name for one, or when a later step needs it.
+        The table has a store when it is given a name for one, or when a later step needs it. With ``offset_reset`` it
+        begins as ``stream`` says.
         """
         check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
@@ -92,6 +103,7 @@ class StreamsBuilder:
             value=values,
             store=spec,
             timestamp=_extractor(timestamp),
+            offset_reset=_offset_reset(offset_reset),
         )
         return KTable(graph, graph.add(node), keys, values)
 
@@ -160,3 +172,9 @@ class StreamsBuilder:
 
 def _extractor(function: Callable[..., int] | None) -> UserFunction | None:
     return None if function is None else user_function(function, "timestamp", ("value",), ("key", "value"))
+
+
+def _offset_reset(given: str | None) -> str | None:
+    if given not in (None, *OFFSET_RESETS):
+        raise TopologyError(f"offset_reset at {caller()} must be one of {', '.join(OFFSET_RESETS)}; got {given!r}")
+    return given

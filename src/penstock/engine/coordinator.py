@@ -29,9 +29,10 @@ from penstock.engine.claim import Claims, producer_of
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.identity import application_of, check_identity, keep_identity, new_identity, read_identity
 from penstock.engine.idle import Advances, IdleTasks
-from penstock.engine.layout import Layout, TaskId, create_sink_topics, global_place, layout_of
+from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.starts import Start, Starts, start_of
+from penstock.engine.topics import Topics, create_sink_topics
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import (
     CommitError,
@@ -40,6 +41,7 @@ from penstock.errors import (
     OffsetOutOfRangeError,
     PenstockError,
     ProcessingError,
+    TopicNotFoundError,
 )
 from penstock.faults import crash_point
 from penstock.log.base import Log, Segment
@@ -105,9 +107,11 @@ class Coordinator:
         for topic in self._extra_topics():
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
         self.starts = Starts(storage)
-        self.manifest = self.manifests.newest() or Manifest(-1, {})
-        self.application = self._identified()
-        self._check_outputs(self.manifest)
+        self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
+        newest = self.manifests.newest() or Manifest(-1, {})
+        self.application = self._identified(newest)
+        self._check_outputs(newest)
+        self.manifest = self.topics.take_up(newest)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -117,16 +121,16 @@ class Coordinator:
 
     # --- starting ------------------------------------------------------------------------------------------------
 
-    def _identified(self) -> str:
+    def _identified(self, newest: Manifest) -> str:
         """The identity of the checkpoint, which fits this application; made for a new one."""
-        old = read_identity(self.storage, self.manifest)
+        old = read_identity(self.storage, newest)
         new = new_identity(self.application_id, self.topology, self.layout)
         if old is not None:
             check_identity(old, new, self.storage.shown)
         claims = Claims(self.log)
         claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
         keep_identity(self.storage, old or new)
-        kept = application_of(self.storage, self.manifest)  # two first starts may have met here
+        kept = application_of(self.storage, newest)  # two first starts may have met here
         claims.make(self.application_id, kept, self.storage)
         return kept
 
@@ -135,6 +139,7 @@ class Coordinator:
 
         Raises:
             CorruptDataError: manifests are missing.
+            OffsetOutOfRangeError: a source topic was removed and made anew.
         """
         start = start_of(self.application, self.application_id)
         while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
@@ -146,12 +151,14 @@ class Coordinator:
     def _take_over_from(self, newest: Manifest, start: Start) -> bool:
         """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
         self._check_outputs(newest)
-        self._publish(newest, repeated=True)
+        self.topics.tell_of_removed_outputs(newest)
+        begun = self.topics.take_up(newest)
+        self._publish(begun, repeated=True)
         crash_point("before-take-over")
         number = newest.commit + 1
         name = self.starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
-        taken = msgspec.structs.replace(newest, **own)
+        taken = msgspec.structs.replace(begun, **own)
         if not self.manifests.create(taken):
             self.storage.delete(name)
             return False
@@ -244,9 +251,15 @@ class Coordinator:
 
     def _step(self, ends: Ends, advances: Advances) -> CommitDone | None:
         began = time.monotonic()
-        attempt = self._attempt(ends, advances)
+        self.topics.check(self.manifest)
+        try:
+            attempt = self._attempt(ends, advances)
+        except PenstockError:
+            self.topics.check(self.manifest)  # then this is what is to be told
+            raise
         if attempt is None:
             return None
+        self.topics.check(self.manifest)  # what was read and written belongs to the topics that the manifest names
         before = self.manifest
         manifest = attempt.manifest()
         if self.settings.at_least_once:
@@ -314,7 +327,12 @@ class Coordinator:
 
     def _publish(self, manifest: Manifest, repeated: bool = False) -> None:
         for topic, segments in manifest.sinks.items():
-            appended = self.log.append(topic, segments, self._producer, manifest.commit)
+            try:
+                appended = self.log.append(topic, segments, self._producer, manifest.commit)
+            except TopicNotFoundError:
+                if repeated and topic in self.topics.adopted:  # it was made anew when manifests knew no ids
+                    continue
+                raise self.topics.output_is_gone(topic, manifest.commit) from None
             if not appended and not repeated:
                 raise self._fenced() or FencedError(
                     f"topic {topic!r} already has commit {manifest.commit} of application {self.application_id!r}: "
@@ -352,6 +370,7 @@ class Attempt:
         self._coordinator = coordinator
         self._before = coordinator.manifest
         self._ends = ends
+        self._starts = {topic: coordinator.log.start_offsets(topic) for topic in ends}
         self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
         self._done: dict[str, TaskDone] = {}
         self._delivered: set[tuple[str, int]] = set()
@@ -385,28 +404,19 @@ class Attempt:
             entry = self._before.tasks.get(str(task), TaskEntry())
             exchange = self._exchange(sub, task)
             ends = {}
-            for place, topic, partition in self._places(sub, task) if takes_new else ():
+            for place, topic, partition in self._coordinator.layout.places(sub, task) if takes_new else ():
                 if topic in self._ends:
-                    end = self._ends[topic][partition]
-                    at = entry.offsets.get(place, 0)
-                    if end < at:
-                        raise OffsetOutOfRangeError(
-                            f"topic {topic!r}, partition {partition}: {at} records are processed, but the topic "
-                            f"ends at offset {end}; was it deleted and made anew? Start under another application id "
-                            "to process it from its beginning"
-                        )
+                    start, end = self._starts[topic][partition], self._ends[topic][partition]
+                    before = entry.offsets.get(place, 0)
+                    at = self._coordinator.topics.next_offset(before, topic, partition, start, end)
+                    if at > before:
+                        entry = msgspec.structs.replace(entry, offsets={**entry.offsets, place: at})
                     if end > at:
                         ends[place] = end
             advances = self._advances.get(str(task), {})
             if ends or exchange or advances:
                 works.append(TaskWork(str(task), entry, ends, exchange, advances))
         return works
-
-    def _places(self, sub: SubTopology, task: TaskId) -> list[tuple[str, str, int]]:
-        """What a task reads of the log: under which name its offset is kept, which topic, which partition."""
-        layout = self._coordinator.layout
-        own = [(topic, topic, task.partition) for topic in layout.inputs(sub, task)]
-        return own + [(global_place(topic, p), topic, p) for topic in sub.global_topics for p in layout.all_of(topic)]
 
     def _exchange(self, sub: SubTopology, task: TaskId) -> dict[str, list[ExchangeRef]]:
         """What waits for a task: left over from the last commit, then what this one's earlier stages sent."""
@@ -430,7 +440,10 @@ class Attempt:
         for work in works:  # in this order, whichever finished first
             done = by_task[work.task]
             if done.error:
-                raise _error(done)
+                error = _error(done)
+                if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
+                    raise LostWorkError(str(error))
+                raise error
             self._done[work.task] = done
             self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.log.base import Log, TopicInfo
+from penstock.log.base import Log
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
-from penstock.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,11 @@ class Layout:
     def inputs(self, sub: SubTopology, task: TaskId) -> list[str]:
         """The topics of which a task reads its partition."""
         return [topic for topic in sub.source_topics if task.partition < self.partitions[topic]]
+
+    def places(self, sub: SubTopology, task: TaskId) -> list[tuple[str, str, int]]:
+        """What a task reads of the log: under which name its offset is kept, which topic, which partition."""
+        own = [(topic, topic, task.partition) for topic in self.inputs(sub, task)]
+        return own + [(global_place(topic, p), topic, p) for topic in sub.global_topics for p in self.all_of(topic)]
 
 
 def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
@@ -114,31 +118,6 @@ def _adaptable(
 
 def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: dict[int, int]) -> bool:
     return all(writer.id in tasks for topic in sub.source_topics for writer in writers.get(topic, []))
-
-
-def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None:
-    """Make the output topics that do not exist yet.
-
-    Raises:
-        TopicNotFoundError: a source topic does not exist; nothing was made.
-    """
-    for topic in topology.source_topics:
-        if topic not in topology.sink_topics:
-            log.topic(topic)
-    for sub in topology.sub_topologies:
-        for part in sub.parts:
-            node = part.node
-            if isinstance(node, nodes.Sink) and not log.exists(node.topic):
-                count = settings.output_partitions or _widest_source(topology, log)
-                log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
-    kind, _, topic = settings.on_error.partition(":")
-    if kind == "dead_letter" and not log.exists(topic):
-        log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
-
-
-def _widest_source(topology: Topology, log: Log) -> int:
-    counts = [log.topic(topic).partitions for topic in topology.source_topics if log.exists(topic)]
-    return max(counts, default=1)
 
 
 def topic_sizes(topology: Topology, application_id: str) -> dict[str, int]:

@@ -51,6 +51,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The identity of the checkpoint."""
     start: str = ""
     """The file that tells of the start whose commit this is, see ``penstock.engine.starts``."""
+    topics: dict[str, str] = {}
+    """The ids of the topics that the application reads and writes; offsets and ``sinks`` are of these topics and of
+    no others of their names."""
 
 
 class Manifests:

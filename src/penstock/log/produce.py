@@ -21,7 +21,7 @@ from penstock.errors import ConfigError, TopicExistsError
 from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
 from penstock.log.open import open_log
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, Row, now, records_of
-from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, from_name, of
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, fits, from_name, of
 from penstock.times import parsed
 
 
@@ -127,7 +127,7 @@ def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tup
     info = log.topic(topic)
     for what, serde in given.items():
         held = getattr(info, what)
-        if serde is not None and BYTES.name not in (held, serde.name) and from_name(held) != from_name(serde.name):
+        if serde is not None and not fits(held, serde):
             raise ConfigError(
                 f"topic {topic!r} holds {what}s of type {held}, not {serde.name}; convert the {what}s "
                 "or write into another topic"

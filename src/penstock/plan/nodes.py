@@ -77,6 +77,8 @@ class StreamSource(Node):
     key: Serde
     value: Serde
     timestamp: UserFunction | None = None
+    offset_reset: str | None = None
+    """Where it begins that has not been read yet; None for the setting ``auto_offset_reset``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,6 +89,7 @@ class TableSource(Node):
     value: Serde
     store: StoreSpec
     timestamp: UserFunction | None = None
+    offset_reset: str | None = None
 
     is_table: ClassVar[bool] = True
 

@@ -25,7 +25,9 @@ __all__ = [
     "SessionWindowedSerde",
     "TimeWindowedSerde",
     "WindowedSerde",
+    "fits",
     "from_name",
+    "is_known",
     "of",
 ]
 
@@ -59,6 +61,22 @@ def of(type_: Any, what: str = "type") -> Serde:
         raise ConfigError(
             f"{what}: {error}; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
         ) from None
+
+
+def fits(held: str, serde: Serde) -> bool:
+    """Whether values of a type belong into a topic that holds those of the type with a name.
+
+    A topic of bytes takes any type, and bytes go into any topic as they are.
+
+    >>> fits("json[Delay]", JSON), fits("bytes", INT), fits("str", BYTES), fits("int", FLOAT)
+    (True, True, True, False)
+    """
+    return BYTES.name in (held, serde.name) or held == serde.name or from_name(held) == from_name(serde.name)
+
+
+def is_known(serde: Serde) -> bool:
+    """Whether it is one of Penstock's own formats, not one that a program brings along."""
+    return serde is BYTES or from_name(serde.name) is not BYTES
 
 
 def from_name(name: str) -> Serde:
