@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.engine.spark.session import work_with_this_python
-from penstock.engine.spark.source import Offsets, OffsetsReader
-from penstock.errors import ConfigError
+from penstock.engine.spark.source import START, Offsets, OffsetsReader
+from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
@@ -67,8 +67,7 @@ class PenstockSource(DataSource):
         return _BatchReader(*self._place())
 
     def streamReader(self, schema: Any) -> OffsetsReader:  # noqa: N802
-        log, topic = self._place()
-        return _StreamReader(log, [topic])
+        return _StreamReader(*self._place())
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -102,10 +101,10 @@ class PenstockSource(DataSource):
 
 
 class _Range(InputPartition):
-    """Some records of one partition."""
+    """Some records of one partition of the topic with this id."""
 
-    def __init__(self, topic: str, partition: int, start: int, end: int):
-        super().__init__((topic, partition, start, end))
+    def __init__(self, topic: str, partition: int, start: int, end: int, id_: str):
+        super().__init__((topic, partition, start, end, id_))
 
 
 class _BatchReader(DataSourceReader):
@@ -115,27 +114,84 @@ class _BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         log = FileLog(self._log)
+        id_ = log.topic_id(self._topic)
         ends = log.end_offsets(self._topic)
         starts = log.start_offsets(self._topic)
-        return [_Range(self._topic, p, start, end) for p, (start, end) in enumerate(zip(starts, ends, strict=True))]
+        ranges = enumerate(zip(starts, ends, strict=True))
+        return [_Range(self._topic, p, start, end, id_) for p, (start, end) in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._log, *partition.value)
 
 
 class _StreamReader(OffsetsReader):
-    """The same offsets as the engine's own source, with the records behind them."""
+    """The same offsets as the engine's own source, with the records behind them, and with the topic's id: a stream
+    does not go on in another topic than the one it began with."""
+
+    def __init__(self, log: str, topic: str):
+        super().__init__(log, [topic])
+        self._topic = topic
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        starts = self._log.start_offsets(self._topic)
+        return {self._topic: {str(p): start for p, start in enumerate(starts)}} | self._id()
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
+        end = super().latestOffset(start, limit)
+        if start is not None:
+            self._check(start, end)
+        return end
+
+    def _current(self) -> Offsets:
+        return super()._current() | self._id()
+
+    def _id(self) -> Offsets:
+        return {START: {"id": self._log.topic_id(self._topic)}}
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        return [_Range(*one.value) for one in super().partitions(start, end)]
+        self._check(start, end)
+        self._check(end, self._id())  # Spark may have planned this batch before the topic was made anew
+        self._check_is_there(start)
+        id_ = self._log.topic_id(self._topic)
+        return [_Range(*(*one.value, id_)) for one in super().partitions(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self.log_url, *partition.value)
 
+    def _check(self, one: Offsets, other: Offsets) -> None:
+        """Raise ``OffsetOutOfRangeError`` for offsets of different topics of the same name."""
+        ids = [offsets[START]["id"] for offsets in (one, other) if START in offsets]  # older ones have none
+        if len(set(ids)) > 1:
+            raise _made_anew(self._topic)
 
-def read_range(log: str, topic: str, partition: int, start: int, end: int) -> Iterator[Any]:
-    """Records of a partition as Arrow record batches of the source's schema."""
-    for records in FileLog(log).read(topic, partition, start, end):
+    def _check_is_there(self, start: Offsets) -> None:
+        for partition, first in enumerate(self._log.start_offsets(self._topic)):
+            at = start.get(self._topic, {}).get(str(partition), first)
+            if at < first:
+                raise OffsetOutOfRangeError(
+                    f"topic {self._topic!r}, partition {partition}: the stream goes on at offset {at}, but the records "
+                    f"before offset {first} were removed by retention: {first - at} of them were never read. {_WAY_OUT}"
+                )
+
+
+_WAY_OUT = "Give the query another checkpointLocation to read the topic from the first record that is still there"
+
+
+def _made_anew(topic: str) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"topic {topic!r} is not the one that is to be read: it was removed and made anew, and is not read from the "
+        f"middle. {_WAY_OUT}"
+    )
+
+
+def read_range(log_url: str, topic: str, partition: int, start: int, end: int, id_: str) -> Iterator[Any]:
+    """Records of a partition as Arrow record batches of the source's schema.
+
+    Raises:
+        OffsetOutOfRangeError: the topic was made anew before the last one was read.
+    """
+    log = FileLog(log_url)
+    for records in log.read(topic, partition, start, end):
         count = len(records)
         yield pa.record_batch(
             {
@@ -147,6 +203,8 @@ def read_range(log: str, topic: str, partition: int, start: int, end: int) -> It
                 "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
             }
         )
+    if log.topic_id(topic) != id_:
+        raise _made_anew(topic)
 
 
 @dataclass(frozen=True)

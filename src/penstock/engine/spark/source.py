@@ -24,7 +24,7 @@ except ImportError:  # before Spark 4.2 a source is read to its end in one batch
 FORMAT = "penstock-offsets"
 _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
 
-Offsets = dict[str, dict[str, int]]
+Offsets = dict[str, dict[str, Any]]
 """By topic and partition, as Spark writes them into its offset log."""
 
 START = ""
