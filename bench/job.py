@@ -8,6 +8,7 @@ It goes on from the state that it finds.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,13 +31,14 @@ def main(
     topology: str, sources: tuple[str, ...], work: Path, trigger: str, cache: bool, settings: tuple[str, ...]
 ) -> None:
     """Run TOPOLOGY from SOURCES to the topic ``out``."""
+    given: dict[str, Any] = dict(setting.split("=", 1) for setting in settings)
     streams = TOPOLOGIES[topology](*sources, "out").start(
         application_id="bench",
         log=FileLog(work / "log"),
         state_dir=work / "state",
         trigger=trigger,
         statestore_cache_max_bytes=CACHE_BYTES if cache else 0,
-        **dict(setting.split("=", 1) for setting in settings),
+        **given,
     )
     streams.await_termination()
 

@@ -1,14 +1,26 @@
 """Penstock: the Kafka Streams DSL in Python, executed on Spark."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from penstock.dataframes import write
 from penstock.dsl.builder import StreamsBuilder
+from penstock.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.global_table import GlobalKTable
+from penstock.dsl.grouped import KGroupedStream, KGroupedTable
 from penstock.dsl.joined import Joined
+from penstock.dsl.kstream import BranchedKStream, KStream
+from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
+from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
 from penstock.dsl.windows import (
     EmitStrategy,
     JoinWindows,
@@ -17,33 +29,85 @@ from penstock.dsl.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
-from penstock.errors import PenstockError, TopologyError, TopologyException
+from penstock.errors import (
+    AlreadyRunningError,
+    BufferFullError,
+    CommitError,
+    ConfigError,
+    CorruptDataError,
+    FencedError,
+    LogError,
+    OffsetOutOfRangeError,
+    PenstockError,
+    ProcessingError,
+    SerdeError,
+    SparkLostError,
+    StoreError,
+    TopicExistsError,
+    TopicNotFoundError,
+    TopologyError,
+    TopologyException,
+)
 from penstock.log.consume import ConsumerRecord, consume
 from penstock.log.produce import produce, produce_columns
+from penstock.losses import Loss
+from penstock.metrics import Metric
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
+from penstock.progress import Progress
 from penstock.record import Record, SessionKey, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 
+if _TYPE_CHECKING:
+    from penstock.engine.spark.streams import Streams
+
 __all__ = [
+    "AlreadyRunningError",
+    "BranchedKStream",
     "BufferConfig",
+    "BufferFullError",
+    "CogroupedKStream",
+    "CommitError",
+    "ConfigError",
     "ConsumerRecord",
+    "CorruptDataError",
     "Deduplicated",
     "EmitStrategy",
+    "FencedError",
     "GlobalKTable",
     "JoinWindows",
     "Joined",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "LogError",
+    "Loss",
     "Materialized",
+    "Metric",
+    "OffsetOutOfRangeError",
     "PenstockError",
+    "ProcessingError",
+    "Progress",
     "Record",
+    "SerdeError",
     "SessionKey",
+    "SessionWindowedCogroupedKStream",
+    "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "SparkLostError",
+    "StoreError",
     "Stores",
     "StreamJoined",
+    "Streams",
     "StreamsBuilder",
     "Suppressed",
+    "TimeWindowedCogroupedKStream",
+    "TimeWindowedKStream",
     "TimeWindows",
+    "TopicExistsError",
+    "TopicNotFoundError",
     "Topology",
     "TopologyError",
     "TopologyException",
@@ -57,3 +121,12 @@ __all__ = [
 ]
 
 _let_spark_find_this_python()
+
+
+def __getattr__(name: str) -> _Any:
+    """``Streams``, for annotations; it stands on pyspark, which importing Penstock does not bring along."""
+    if name == "Streams":
+        from penstock.engine.spark.streams import Streams
+
+        return Streams
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

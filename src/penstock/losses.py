@@ -59,6 +59,7 @@ class Loss(NamedTuple):
         return self.metric != DROPPED
 
     def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
         return self._asdict()
 
 

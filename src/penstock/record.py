@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
+
+K = TypeVar("K")
 
 
-class Windowed(NamedTuple):
+class Windowed(NamedTuple, Generic[K]):
     """A key together with its window, both ends in milliseconds.
 
     The end is exclusive for time windows and inclusive for sessions and sliding windows, as in Kafka Streams.
@@ -14,7 +16,7 @@ class Windowed(NamedTuple):
     0
     """
 
-    key: Any
+    key: K
     start: int
     end: int
 

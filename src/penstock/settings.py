@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from penstock.errors import ConfigError
 from penstock.sizes import to_bytes
@@ -55,6 +55,31 @@ class StateSettings:
     flush_commits: int = 50
     snapshot_commits: int = 200
     block_cache_bytes: int = 8 * MIB
+
+
+class SettingsArguments(TypedDict, total=False):
+    """The settings as keywords of ``topology.start`` and the test driver; see :class:`Settings` for what they are."""
+
+    log_dir: Path | str
+    state_dir: Path | str | None
+    checkpoint: str | None
+    statestore_cache_max_bytes: int | str
+    statestore_uncommitted_max_records: int
+    statestore_uncommitted_max_bytes: int | str
+    commit_max_bytes: int | str
+    chunk_records: int
+    chunk_bytes: int | str
+    auto_offset_reset: str
+    on_lost_records: str
+    on_error: str
+    processing_guarantee: str
+    emit_interval_ms: int
+    output_partitions: int
+    hot_max_bytes: int | str
+    flush_rows: int
+    flush_commits: int
+    snapshot_commits: int
+    block_cache_bytes: int | str
 
 
 @dataclass(frozen=True)

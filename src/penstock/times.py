@@ -40,6 +40,8 @@ def to_timestamp(time: Any, what: str = "a timestamp") -> int:
 
 def parsed(time: Any) -> int | None:
     """The same, also before 1970; None for what is no time."""
+    if type(time) is int:
+        return time
     if isinstance(time, int | np.integer) and not isinstance(time, bool):
         return int(time)
     if isinstance(time, str):

@@ -169,7 +169,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
         [],
         [
             "starting Spark ...",
-            "commit 0: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
+            "commit 1: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
             "Done: 6 records processed. Started again, losing goes on from here.",
             "Left out on the way:",
             "  2 records dropped as late by tens (expired-window): their windows had closed, since stream time was "

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, overload
 
 from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
+from penstock.plan.fields import field_function
 from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.plan.topology import Topology
-from penstock.serdes import of
+from penstock.serdes import Serde, of
 from penstock.settings import OFFSET_RESETS
+
+Timestamp = Callable[[Any], int | datetime] | Callable[[Any, Any], int | datetime] | str
+"""Where a record's time comes from: a function of (value) or (key, value), or a field of the value."""
 
 
 class StreamsBuilder:
@@ -30,15 +35,60 @@ class StreamsBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
 
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        key: type[K],
+        value: type[V],
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KStream[K, V]: ...
+
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        key: type[K],
+        value: Any = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KStream[K, Any]: ...
+
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        key: None = None,
+        *,
+        value: type[V],
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KStream[str, V]: ...
+
+    @overload
     def stream(
         self,
         topic: str | Sequence[str],
         key: Any = None,
         value: Any = None,
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: str | None = None,
-    ) -> KStream:
+    ) -> KStream[Any, Any]: ...
+
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        key: Any = None,
+        value: Any = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
         Args:
@@ -46,8 +96,9 @@ class StreamsBuilder:
             key: the type of the keys: ``str`` (default), ``int``, ``float``, ``bytes``, a serde.
             value: the type of the values: one of these, a dict, dataclass or ``msgspec.Struct`` (JSON); anything JSON
                 can say by default.
-            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds; without it
-                the time is the one the record carries.
+            timestamp: a field of the value such as ``"at"`` or ``"order.at"``, or a function of (value) or
+                (key, value), that gives a record's time: milliseconds since 1970, a ``datetime`` or text in ISO 8601
+                (UTC where no zone is given). Without it the time is the one the record carries.
             name: the step's name.
             offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"`` or
                 ``"none"`` (its start fails), as ``Consumed.with_offset_reset_policy`` in Kafka Streams; by default
@@ -67,10 +118,63 @@ class StreamsBuilder:
             topics=topics,
             key=DEFAULT_KEY if key is None else of(key, "key"),
             value=DEFAULT_VALUE if value is None else of(value, "value"),
-            timestamp=_extractor(timestamp),
+            timestamp=_extractor(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),
             offset_reset=_offset_reset(offset_reset),
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        key: type[K],
+        value: type[V],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KTable[K, V]: ...
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        key: type[K],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KTable[K, Any]: ...
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        key: None = None,
+        *,
+        value: type[V],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KTable[str, V]: ...
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        key: Any = None,
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> KTable[Any, Any]: ...
 
     def table(
         self,
@@ -79,10 +183,10 @@ class StreamsBuilder:
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
         The table has a store when it is given a name for one, or when a later step needs it. With ``offset_reset`` it
@@ -102,10 +206,59 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=spec,
-            timestamp=_extractor(timestamp),
+            timestamp=_extractor(timestamp, values),
             offset_reset=_offset_reset(offset_reset),
         )
         return KTable(graph, graph.add(node), keys, values)
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        key: type[K],
+        value: type[V],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable[K, V]: ...
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        key: type[K],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable[K, Any]: ...
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        key: None = None,
+        *,
+        value: type[V],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable[str, V]: ...
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        key: Any = None,
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        timestamp: Timestamp | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable[Any, Any]: ...
 
     def global_table(
         self,
@@ -114,9 +267,9 @@ class StreamsBuilder:
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
-        timestamp: Callable[..., int] | None = None,
+        timestamp: Timestamp | None = None,
         name: str | None = None,
-    ) -> GlobalKTable:
+    ) -> GlobalKTable[Any, Any]:
         """The records of a topic as a table of which every task has all, to join streams with by any key.
 
         New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
@@ -157,7 +310,7 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=replace(spec, named_by_user=True, caching=False),
-            timestamp=_extractor(timestamp),
+            timestamp=_extractor(timestamp, values),
         )
         return GlobalKTable(graph.add(node), keys, values)
 
@@ -170,8 +323,10 @@ class StreamsBuilder:
         return Topology(tuple(self._graph.declared))
 
 
-def _extractor(function: Callable[..., int] | None) -> UserFunction | None:
-    return None if function is None else user_function(function, "timestamp", ("value",), ("key", "value"))
+def _extractor(given: Timestamp | None, value: Serde) -> UserFunction | None:
+    if isinstance(given, str):
+        return field_function(given, "timestamp", value)
+    return None if given is None else user_function(given, "timestamp", ("value",), ("key", "value"))
 
 
 def _offset_reset(given: str | None) -> str | None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.aggregations import AGGREGATOR, MERGER
-from penstock.dsl.graph import DEFAULT_VALUE, result_type
+from penstock.dsl.graph import DEFAULT_VALUE, K, R, V, result_type
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.record import Windowed
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
 
-Groups = tuple[tuple["KGroupedStream", UserFunction], ...]
+Groups = tuple[tuple["KGroupedStream[Any, Any]", UserFunction], ...]
 """The streams, each with its aggregator."""
 
 
-class CogroupedKStream:
+class CogroupedKStream(Generic[K, R]):
     """Streams grouped by the same keys, each with a function of (key, value, aggregate) for the one aggregate of a key.
 
     Records with a null key or a null value are dropped and counted.
@@ -31,7 +32,7 @@ class CogroupedKStream:
     def __init__(self, groups: Groups):
         self._groups = groups
 
-    def cogroup(self, grouped: KGroupedStream, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
+    def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]:
         """With one more stream; a stream that is there already gets the new aggregator."""
         function = user_function(aggregator, "cogroup", AGGREGATOR)
         groups = dict(self._groups)
@@ -40,12 +41,12 @@ class CogroupedKStream:
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
+        initializer: Callable[[], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, R]:
         """The values of each key of all streams made into one, from an initial value.
 
         >>> from penstock.testing import pipe
@@ -60,12 +61,14 @@ class CogroupedKStream:
         return cogrouped_table(self._groups, initializer, None, None, value, materialized_of(materialized, store), name)
 
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedCogroupedKStream: ...
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
+    ) -> TimeWindowedCogroupedKStream[K, R]: ...
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, R]: ...
 
-    def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
+    def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream[K, R] | SessionWindowedCogroupedKStream[K, R]:
         """Aggregate by key and window of time."""
         check_windows(windows)
         if isinstance(windows, SessionWindows):
@@ -73,7 +76,7 @@ class CogroupedKStream:
         return TimeWindowedCogroupedKStream(self._groups, windows)
 
 
-class TimeWindowedCogroupedKStream:
+class TimeWindowedCogroupedKStream(Generic[K, R]):
     """Grouped streams cut into tumbling, hopping, sliding or unlimited windows."""
 
     def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows):
@@ -82,18 +85,18 @@ class TimeWindowedCogroupedKStream:
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
+        initializer: Callable[[], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], R]:
         """The values of each key and window of all streams made into one, from an initial value."""
         given = materialized_of(materialized, store)
         return cogrouped_table(self._groups, initializer, None, self._windows, value, given, name)
 
 
-class SessionWindowedCogroupedKStream:
+class SessionWindowedCogroupedKStream(Generic[K, R]):
     """Grouped streams cut into sessions."""
 
     def __init__(self, groups: Groups, windows: SessionWindows):
@@ -102,13 +105,13 @@ class SessionWindowedCogroupedKStream:
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        merger: Callable[[Any, Any, Any], Any],
+        initializer: Callable[[], R],
+        merger: Callable[[K, R, R], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], R]:
         """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
         merge = user_function(merger, "aggregate", MERGER)
         given = materialized_of(materialized, store)
@@ -117,13 +120,13 @@ class SessionWindowedCogroupedKStream:
 
 def cogrouped_table(
     groups: Groups,
-    initializer: Callable[[], Any],
+    initializer: Callable[[], R],
     merge: UserFunction | None,
     windows: Any,
     value: Any,
     given: Materialized | None,
     name: str | None,
-) -> KTable:
+) -> KTable[Any, Any]:
     """The table of an aggregation of several streams."""
     first, (_, function) = groups[0][0], groups[0]
     graph, where = first._graph, caller()

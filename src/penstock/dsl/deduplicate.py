@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.graph import result_type
-from penstock.dsl.kstream import KEY_VALUE, KStream, repartition_node
+from penstock.dsl.kstream import KStream
+from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
@@ -20,8 +21,8 @@ Selector = Callable[[Any, Any], Any] | str
 
 
 def deduplicate_by_key(
-    stream: KStream, interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
-) -> KStream:
+    stream: KStream[Any, Any], interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
+) -> KStream[Any, Any]:
     """What ``KStream.deduplicate_by_key`` adds."""
     step = _Step(stream, "deduplicate_by_key", interval, deduplicated, dropped_to)
     key, value = step.given.key or stream._key, step.given.value or stream._value
@@ -30,12 +31,12 @@ def deduplicate_by_key(
 
 
 def deduplicate_by_key_value(
-    stream: KStream,
+    stream: KStream[Any, Any],
     id_selector: Selector,
     interval: Duration,
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
-) -> KStream:
+) -> KStream[Any, Any]:
     """What ``KStream.deduplicate_by_key_value`` adds."""
     step = _Step(stream, "deduplicate_by_key_value", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
@@ -45,12 +46,12 @@ def deduplicate_by_key_value(
 
 
 def deduplicate(
-    stream: KStream,
+    stream: KStream[Any, Any],
     id_selector: Selector,
     interval: Duration,
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
-) -> KStream:
+) -> KStream[Any, Any]:
     """What ``KStream.deduplicate`` adds: the records under their ids, a repartition, and their own keys again."""
     step = _Step(stream, "deduplicate", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
@@ -75,7 +76,7 @@ class _Step:
 
     def __init__(
         self,
-        stream: KStream,
+        stream: KStream[Any, Any],
         method: str,
         interval: Duration,
         deduplicated: Deduplicated | None,
@@ -129,7 +130,7 @@ class _Step:
             )
         )
 
-    def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> KStream:
+    def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
         """What goes on; duplicates go to their topic if one is given."""
         if self.dropped_to is None:
             return self._restored(node, key, value, is_global)
@@ -140,7 +141,7 @@ class _Step:
         self._restored(dropped, key, value, is_global).to(self.dropped_to)
         return self._restored(kept, key, value, is_global)
 
-    def _restored(self, node: nodes.Node, key: Serde, value: Serde, is_global: bool) -> KStream:
+    def _restored(self, node: nodes.Node, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
         """A stream of the node's records under their own keys; by these keys a global one is not partitioned."""
         if is_global:
             name = self.graph.names.node(names.RESTORE_KEY)

@@ -11,6 +11,15 @@ from penstock.plan.names import Names
 from penstock.serdes import JSON, STR, Serde, of
 
 N = TypeVar("N", bound=nodes.Node)
+K = TypeVar("K")
+"""The keys of a stream or table, as an editor knows them."""
+V = TypeVar("V")
+"""The values."""
+K2 = TypeVar("K2")
+"""The keys of another one, or those that a step results in."""
+V2 = TypeVar("V2")
+R = TypeVar("R")
+"""What a user's function results in."""
 
 DEFAULT_KEY: Serde = STR
 DEFAULT_VALUE: Serde = JSON

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Generic, overload
 
 from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
-from penstock.dsl.graph import Graph
-from penstock.dsl.kstream import repartition_node
+from penstock.dsl.graph import Graph, K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.stream import repartition_node
 from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, check_windows
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import ConfigError
@@ -19,7 +19,7 @@ from penstock.plan.functions import caller, user_function
 from penstock.serdes import INT, Serde
 
 
-class KGroupedStream:
+class KGroupedStream(Generic[K, V]):
     """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
 
     def __init__(
@@ -39,7 +39,7 @@ class KGroupedStream:
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable:
+    ) -> KTable[K, int]:
         """How many records each key has; with ``windows``, how many each of its sessions has (KIP-94).
 
         >>> from penstock.testing import pipe
@@ -47,19 +47,20 @@ class KGroupedStream:
         [('a', 1), ('b', 1), ('a', 2)]
         """
         if windows is not None:
-            return self._sessions(windows).count(store, materialized, name)
+            sessions: KTable[Any, Any] = self._sessions(windows).count(store, materialized, name)
+            return sessions
         given = materialized_of(materialized, store)
         burn_count_name(self._graph, given)
         return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
 
     def reduce(
         self,
-        reducer: Callable[[Any, Any], Any],
+        reducer: Callable[[V, V], V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable:
+    ) -> KTable[K, V]:
         """The values of each key made into one by a function of (aggregate, value), from the first value on.
 
         With ``windows``, the values of each session of a key (KIP-94).
@@ -69,21 +70,22 @@ class KGroupedStream:
         [('a', 1), ('a', 3)]
         """
         if windows is not None:
-            return self._sessions(windows).reduce(reducer, store, materialized, name)
+            sessions: KTable[Any, Any] = self._sessions(windows).reduce(reducer, store, materialized, name)
+            return sessions
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._value, name)
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[Any, Any, Any], Any],
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-        merger: Callable[[Any, Any, Any], Any] | None = None,
+        merger: Callable[[K, R, R], R] | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable:
+    ) -> KTable[K, R]:
         """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
 
         With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), the values of each
@@ -97,18 +99,21 @@ class KGroupedStream:
         if windows is not None or merger is not None:
             if windows is None or merger is None:
                 raise ConfigError("aggregate of sessions takes both windows= and merger=; give the other one too")
-            return self._sessions(windows).aggregate(initializer, aggregator, merger, value, store, materialized, name)
+            sessions: KTable[Any, Any] = self._sessions(windows).aggregate(
+                initializer, aggregator, merger, value, store, materialized, name
+            )
+            return sessions
         aggregation, result = aggregation_of(initializer, aggregator, value)
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream: ...
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
 
-    def windowed_by(self, windows: Any) -> TimeWindowedKStream | SessionWindowedKStream:
+    def windowed_by(self, windows: Any) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Aggregate by key and window of time.
 
         >>> from penstock.testing import pipe
@@ -121,20 +126,21 @@ class KGroupedStream:
             return SessionWindowedKStream(self, windows)
         return TimeWindowedKStream(self, windows)
 
-    def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
+    def cogroup(self, aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]:
         """Aggregate this stream together with others, each with its own function of (key, value, aggregate)."""
-        return CogroupedKStream(()).cogroup(self, aggregator)
+        empty: CogroupedKStream[K, R] = CogroupedKStream(())
+        return empty.cogroup(self, aggregator)
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _sessions(self, windows: Any) -> SessionWindowedKStream:
+    def _sessions(self, windows: Any) -> SessionWindowedKStream[K, V]:
         if not isinstance(windows, SessionWindows):
             raise ConfigError(f"windows= takes SessionWindows, got {windows!r}; use windowed_by for other windows")
         return SessionWindowedKStream(self, windows)
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
-    ) -> KTable:
+    ) -> KTable[Any, Any]:
         spec = self._graph.store(given, prefix, key=self._key, value=value)
         own_name = self._graph.names.node(prefix, name)
         parent = self.parent_for(spec.name)
@@ -155,7 +161,7 @@ class KGroupedStream:
         return self._graph.add(self._repartition)
 
 
-class KGroupedTable:
+class KGroupedTable(Generic[K, V]):
     """A table grouped anew. A row's old value leaves its old group before its new value joins its new one."""
 
     def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, name: str | None):
@@ -168,7 +174,7 @@ class KGroupedTable:
 
     def count(
         self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
-    ) -> KTable:
+    ) -> KTable[K, int]:
         """How many rows each group has.
 
         >>> from penstock.testing import pipe
@@ -181,12 +187,12 @@ class KGroupedTable:
 
     def reduce(
         self,
-        adder: Callable[[Any, Any], Any],
-        subtractor: Callable[[Any, Any], Any],
+        adder: Callable[[V, V], V],
+        subtractor: Callable[[V, V], V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, V]:
         """The values of each group made into one by functions of (aggregate, value): one adds, one takes out again."""
         aggregation = nodes.Aggregation(
             kind="reduce",
@@ -198,14 +204,14 @@ class KGroupedTable:
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        adder: Callable[[Any, Any, Any], Any],
-        subtractor: Callable[[Any, Any, Any], Any],
+        initializer: Callable[[], R],
+        adder: Callable[[K, V, R], R],
+        subtractor: Callable[[K, V, R], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, R]:
         """The values of each group made into one by functions of (key, value, aggregate), one of which takes out again.
 
         >>> from penstock.testing import pipe
@@ -220,7 +226,7 @@ class KGroupedTable:
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
-    ) -> KTable:
+    ) -> KTable[Any, Any]:
         graph = self._graph
         spec = graph.store(given, names.TABLE_AGGREGATE, key=self._key, value=value)
         sink = graph.names.suffixed(name, "-sink", names.SINK)

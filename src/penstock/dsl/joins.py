@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
-from penstock.dsl.kstream import KEY_VALUE, VALUE
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
+from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
@@ -20,14 +20,14 @@ JOINER = (("left", "right"), ("key", "left", "right"))
 
 def join_tables(
     kind: str,
-    left: KTable,
-    right: KTable,
+    left: KTable[Any, Any],
+    right: KTable[Any, Any],
     joiner: Callable[..., Any],
     value: Any,
     materialized: Materialized | None,
     name: str | None,
     is_complete: bool = False,
-) -> KTable:
+) -> KTable[Any, Any]:
     """Join two tables by their keys."""
     method = METHODS[kind]
     if not isinstance(right, KTable):
@@ -53,7 +53,9 @@ def join_tables(
     return KTable(graph, graph.add(node), key, values)
 
 
-def _spec(left: KTable, materialized: Materialized | None, value: Serde) -> tuple[Serde, Serde, nodes.StoreSpec | None]:
+def _spec(
+    left: KTable[Any, Any], materialized: Materialized | None, value: Serde
+) -> tuple[Serde, Serde, nodes.StoreSpec | None]:
     """The types of a joined table, and its store if it was given a ``Materialized``."""
     if materialized is None:
         return left._key, value, None
@@ -79,14 +81,14 @@ def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_k
 
 def join_tables_by_foreign_key(
     kind: str,
-    left: KTable,
-    right: KTable,
+    left: KTable[Any, Any],
+    right: KTable[Any, Any],
     foreign_key: Callable[..., Any],
     joiner: Callable[..., Any],
     value: Any,
     materialized: Materialized | None,
     name: str | None,
-) -> KTable:
+) -> KTable[Any, Any]:
     """Join two tables by the key that a function takes out of the left one's rows."""
     method, graph, made = METHODS[kind], left._graph, left._graph.names
     if kind == nodes.OUTER:
@@ -123,7 +125,9 @@ def join_tables_by_foreign_key(
     return KTable(graph, graph.add(node), left._key, spec.value)
 
 
-def _subscriptions(name: str | None, left: KTable, key: Serde, extractor: UserFunction, is_left: bool) -> nodes.Receive:
+def _subscriptions(
+    name: str | None, left: KTable[Any, Any], key: Serde, extractor: UserFunction, is_left: bool
+) -> nodes.Receive:
     """The left table's changes, sent to the right table's keys and remembered there."""
     graph = left._graph
     topic = graph.names.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
@@ -155,7 +159,7 @@ def _subscriptions(name: str | None, left: KTable, key: Serde, extractor: UserFu
     )
 
 
-def _responses(name: str | None, key: Serde, right: KTable, receive: nodes.Receive) -> nodes.Repartition:
+def _responses(name: str | None, key: Serde, right: KTable[Any, Any], receive: nodes.Receive) -> nodes.Repartition:
     """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
     graph = right._graph
     answered = graph.add(

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.deduplicated import Deduplicated
-from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, item_annotation, pair_annotation, result_type
-from penstock.dsl.joined import Joined, TableOptions
+from penstock.dsl.graph import (
+    DEFAULT_KEY,
+    DEFAULT_VALUE,
+    K2,
+    V2,
+    K,
+    R,
+    V,
+    item_annotation,
+    pair_annotation,
+    result_type,
+)
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.stream import KEY_VALUE, VALUE, StreamJoins, repartition_node
 from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
@@ -19,34 +29,20 @@ from penstock.serdes import Serde, of
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
     from penstock.dsl.ktable import KTable
-    from penstock.dsl.stream_joined import StreamJoined
-    from penstock.dsl.windows import JoinWindows
-
-KEY_VALUE = ("key", "value")
-VALUE = ("value",)
 
 
-class KStream:
+class KStream(StreamJoins[K, V]):
     """A stream of records: every record is an event of its own.
 
     Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,
     functions of ``(value)`` the value alone. ``key=`` and ``value=`` give the types of a step's results where they
     change: a Python type or a serde. Left out, they follow from the function's annotations, else keys are ``str`` and
-    values anything that JSON can say.
+    values anything that JSON can say. For editors and type checkers it is a ``KStream[K, V]`` of its keys and values.
     """
-
-    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, repartition_required: bool = False):
-        self._graph = graph
-        self._node = node
-        self._key = key
-        self._value = value
-        self._repartition_required = repartition_required
-        self._repartitioned: nodes.Repartition | None = None
-        """The repartition that joins of this stream share."""
 
     # --- one record at a time ------------------------------------------------------------------------------------
 
-    def filter(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+    def filter(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is true.
 
         >>> from penstock.testing import pipe
@@ -55,7 +51,7 @@ class KStream:
         """
         return self._filter(predicate, False, name)
 
-    def filter_not(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+    def filter_not(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is false.
 
         >>> from penstock.testing import pipe
@@ -64,18 +60,18 @@ class KStream:
         """
         return self._filter(predicate, True, name)
 
-    def _filter(self, predicate: Callable[[Any, Any], Any], negate: bool, name: str | None) -> KStream:
+    def _filter(self, predicate: Callable[[K, V], Any], negate: bool, name: str | None) -> KStream[K, V]:
         function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
         node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
         return self._next(node)
 
     def map(
         self,
-        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        mapper: Callable[[K, V], tuple[K2, V2]],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ) -> KStream:
+    ) -> KStream[K2, V2]:
         """The pairs that a function of (key, value) makes of the records; what groups by key afterwards repartitions.
 
         >>> from penstock.testing import pipe
@@ -87,7 +83,13 @@ class KStream:
         node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
         return self._next(node, key=keys, value=values)
 
-    def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream:
+    @overload
+    def map_values(self, mapper: Callable[[V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
+
+    @overload
+    def map_values(self, mapper: Callable[[K, V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
+
+    def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream[K, Any]:
         """The records with new values, from a function of (value) or (key, value).
 
         >>> from penstock.testing import pipe
@@ -100,8 +102,12 @@ class KStream:
         return self._next(node, value=values)
 
     def flat_map(
-        self, mapper: Callable[[Any, Any], Any], key: Any = None, value: Any = None, name: str | None = None
-    ) -> KStream:
+        self,
+        mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
         """Any number of pairs for each record, from a function of (key, value).
 
         >>> from penstock.testing import pipe
@@ -115,7 +121,19 @@ class KStream:
         )
         return self._next(node, key=keys, value=values)
 
-    def flat_map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream:
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[V], Iterable[R]], value: Any = None, name: str | None = None
+    ) -> KStream[K, R]: ...
+
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[K, V], Iterable[R]], value: Any = None, name: str | None = None
+    ) -> KStream[K, R]: ...
+
+    def flat_map_values(
+        self, mapper: Callable[..., Any], value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
         """Any number of values for each record, from a function of (value) or (key, value).
 
         >>> from penstock.testing import pipe
@@ -129,7 +147,7 @@ class KStream:
         )
         return self._next(node, value=values)
 
-    def select_key(self, mapper: Callable[[Any, Any], Any], key: Any = None, name: str | None = None) -> KStream:
+    def select_key(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
         """The records under new keys, from a function of (key, value).
 
         >>> from penstock.testing import pipe
@@ -144,7 +162,7 @@ class KStream:
         node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
         return self._graph.add(node)
 
-    def peek(self, action: Callable[[Any, Any], Any], name: str | None = None) -> KStream:
+    def peek(self, action: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
         """The same records; a function of (key, value) is called with each, for its effect.
 
         >>> from penstock.testing import pipe
@@ -155,7 +173,7 @@ class KStream:
         function = user_function(action, "peek", KEY_VALUE)
         return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
 
-    def foreach(self, action: Callable[[Any, Any], Any], name: str | None = None) -> None:
+    def foreach(self, action: Callable[[K, V], Any], name: str | None = None) -> None:
         """Call a function of (key, value) with each record; the stream ends here.
 
         A batch that is repeated after a crash calls the function again: effects outside of Penstock happen at least
@@ -166,7 +184,7 @@ class KStream:
 
     # --- several streams -----------------------------------------------------------------------------------------
 
-    def merge(self, other: KStream, name: str | None = None) -> KStream:
+    def merge(self, other: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """The records of both streams.
 
         Raises:
@@ -186,7 +204,7 @@ class KStream:
         required = self._repartition_required or other._repartition_required
         return KStream(self._graph, self._graph.add(merged), self._key, self._value, required)
 
-    def split(self, name: str | None = None) -> BranchedKStream:
+    def split(self, name: str | None = None) -> BranchedKStream[K, V]:
         """Send each record down the first branch whose predicate holds.
 
         >>> from penstock.testing import pipe
@@ -218,7 +236,7 @@ class KStream:
 
     def repartition(
         self, name: str | None = None, partitions: int | None = None, key: Any = None, value: Any = None
-    ) -> KStream:
+    ) -> KStream[K, V]:
         """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out."""
         if partitions is not None:
             check_type(partitions, int, "the partitions of repartition")
@@ -230,7 +248,7 @@ class KStream:
 
     def to_table(
         self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
-    ) -> KTable:
+    ) -> KTable[K, V]:
         """The stream read as a table: each record is the newest value of its key, a null value deletes it."""
         from penstock.dsl.ktable import KTable
 
@@ -245,7 +263,7 @@ class KStream:
         node = nodes.ToTable(name=own_name, parents=(parent,), where=caller(), store=spec)
         return KTable(self._graph, self._graph.add(node), spec.key, spec.value)
 
-    def group_by_key(self, name: str | None = None, key: Any = None, value: Any = None) -> KGroupedStream:
+    def group_by_key(self, name: str | None = None, key: Any = None, value: Any = None) -> KGroupedStream[K, V]:
         """Group by the key; ``name`` names the repartition topic, if one is needed."""
         from penstock.dsl.grouped import KGroupedStream
 
@@ -255,11 +273,11 @@ class KStream:
 
     def group_by(
         self,
-        mapper: Callable[[Any, Any], Any],
+        mapper: Callable[[K, V], K2],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ) -> KGroupedStream:
+    ) -> KGroupedStream[K2, V]:
         """Group by what a function of (key, value) gives; this repartitions.
 
         >>> from penstock.testing import pipe
@@ -272,139 +290,11 @@ class KStream:
         values = self._value if value is None else of(value, "value")
         return KGroupedStream(self._graph, node, node.key, values, name, True)
 
-    # --- joins ---------------------------------------------------------------------------------------------------
-
-    def join(
-        self,
-        other: KStream | KTable | GlobalKTable,
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        key_selector: Callable[[Any, Any], Any] | None = None,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream:
-        """Each record together with what the other side has for its key; records that find nothing are left out.
-
-        Another *stream* has every record of the key that is near in time; the result has the later of both times. A
-        *table* has the value of the key: a versioned one that of the record's time, any other what it is when the
-        record's turn comes (KIP-914). A *global table* has the value of any key that ``key_selector`` gives. Records
-        without a value, or without a key to look up, are dropped and counted.
-
-        Args:
-            other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
-            joiner: a function of (left, right) or (key, left, right) that gives the new value.
-            windows: for streams, how far apart in time two records may be.
-            stream_joined: for streams: names, types, and what keeps the records.
-            value: the type of the results.
-            name: the step's name.
-            key_selector: for global tables, a function of (key, value) that gives the key to look up.
-            grace: for versioned tables, how long records wait for table records that are late.
-            joined: for tables: types for a repartition topic, a name, a grace period.
-
-        >>> from penstock import JoinWindows
-        >>> from penstock.testing import pipe
-        >>> near = JoinWindows.of_time_difference_with_no_grace(5)
-        >>> pipe(lambda stream: stream.join(stream, lambda left, right: [left, right], near),
-        ...      [("a", 1, 0), ("a", 2, 5), ("a", 3, 11)])
-        [('a', [1, 1]), ('a', [2, 1]), ('a', [1, 2]), ('a', [2, 2]), ('a', [3, 3])]
-
-        >>> from penstock import StreamsBuilder
-        >>> from penstock.testing import TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> prices = builder.table("prices", value=int)
-        >>> builder.stream("orders", value=int).join(prices, lambda amount, price: amount * price).to("out")
-        >>> driver = TopologyTestDriver(builder.build())
-        >>> driver.pipe_input("prices", "tea", 3)
-        >>> driver.pipe_input("orders", "tea", 5)
-        >>> driver.pipe_input("orders", "milk", 1)
-        >>> [(record.key, record.value) for record in driver.read_output("out")]
-        [('tea', 15)]
-        """
-        options = TableOptions(key_selector, grace, joined)
-        return self._join(nodes.INNER, other, joiner, windows, stream_joined, value, name, options)
-
-    def left_join(
-        self,
-        other: KStream | KTable | GlobalKTable,
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        key_selector: Callable[[Any, Any], Any] | None = None,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream:
-        """The same for all records of this stream; one that finds nothing is joined with None.
-
-        With another stream that is once no partner can come any more: when stream time has passed its window and the
-        grace period.
-        """
-        options = TableOptions(key_selector, grace, joined)
-        return self._join(nodes.LEFT, other, joiner, windows, stream_joined, value, name, options)
-
-    def outer_join(
-        self,
-        other: KStream,
-        joiner: Callable[..., Any],
-        windows: JoinWindows,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream:
-        """The same for all records of both streams; one without a partner is joined with None."""
-        return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, TableOptions())
-
-    def _join(
-        self,
-        kind: str,
-        other: Any,
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None,
-        stream_joined: StreamJoined | None,
-        value: Any,
-        name: str | None,
-        options: TableOptions,
-    ) -> KStream:
-        from penstock.dsl.joins import METHODS
-        from penstock.dsl.ktable import KTable
-        from penstock.dsl.stream_stream import join_streams
-        from penstock.dsl.stream_table import join_global_table, join_table, no_windows
-
-        if not isinstance(other, KStream | KTable | GlobalKTable):
-            raise TopologyError(
-                f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got {other!r}"
-            )
-        if isinstance(other, KTable | GlobalKTable):
-            if kind == nodes.OUTER:
-                raise TopologyError(
-                    f"outer_join at {caller()} joins two streams; a table has no records that could wait for a "
-                    "partner, so with a table there are join and left_join"
-                )
-            no_windows(kind, windows, stream_joined)
-            if isinstance(other, KTable):
-                return join_table(kind, self, other, joiner, value, name, options)
-            return join_global_table(kind, self, other, joiner, value, name, options)
-        options.refuse(METHODS[kind])
-        return join_streams(kind, self, other, joiner, windows, stream_joined, value, name)
-
-    def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> nodes.Node:
-        """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
-        if not self._repartition_required:
-            return self._node
-        made = repartition_node(self._graph, self._node, name or self._node.name, key, value)
-        if self._repartitioned is None or name is not None:
-            self._repartitioned = self._graph.add(made)
-        return self._repartitioned
-
     # --- deduplication -------------------------------------------------------------------------------------------
 
     def deduplicate_by_key(
         self, interval: Duration, deduplicated: Deduplicated | None = None, dropped_to: str | None = None
-    ) -> KStream:
+    ) -> KStream[K, V]:
         """The records without those whose key was forwarded within an interval, before or after in time (KIP-655).
 
         Both ends of the interval count. A duplicate does not prolong it. A record that comes late by more than the
@@ -426,11 +316,11 @@ class KStream:
 
     def deduplicate_by_key_value(
         self,
-        id_selector: Callable[[Any, Any], Any] | str,
+        id_selector: Callable[[K, V], Any] | str,
         interval: Duration,
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
-    ) -> KStream:
+    ) -> KStream[K, V]:
         """The same for records of one key with the same id (KIP-655); without key or id they are always forwarded.
 
         Args:
@@ -450,11 +340,11 @@ class KStream:
 
     def deduplicate(
         self,
-        id_selector: Callable[[Any, Any], Any] | str,
+        id_selector: Callable[[K, V], Any] | str,
         interval: Duration,
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
-    ) -> KStream:
+    ) -> KStream[K, V]:
         """The same for records with the same id under any key, in all partitions (KIP-655).
 
         The records go through a repartition topic by their ids and keep their keys; what groups by key afterwards
@@ -482,33 +372,33 @@ class KStream:
     def _at(self) -> dict[str, Any]:
         return {"parents": (self._node,), "where": caller()}
 
-    def _next(self, node: nodes.Node, key: Serde | None = None, value: Serde | None = None) -> KStream:
+    def _next(self, node: nodes.Node, key: Serde | None = None, value: Serde | None = None) -> KStream[Any, Any]:
         required = self._repartition_required or node.changes_key
         return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
 
 
-class BranchedKStream:
+class BranchedKStream(Generic[K, V]):
     """A stream being split; call ``branch`` for each branch and end with a default branch or without one."""
 
-    def __init__(self, stream: KStream, node: nodes.Split, prefix: str):
+    def __init__(self, stream: KStream[K, V], node: nodes.Split, prefix: str):
         self._stream = stream
         self._node = node
         self._prefix = prefix
-        self._streams: dict[str, KStream] = {}
+        self._streams: dict[str, KStream[K, V]] = {}
 
-    def branch(self, predicate: Callable[[Any, Any], Any], name: str | None = None) -> BranchedKStream:
+    def branch(self, predicate: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]:
         """A branch for the records that no earlier branch took and for which a function of (key, value) is true."""
         self._add(user_function(predicate, "branch", KEY_VALUE), name, len(self._node.predicates) + 1)
         return self
 
-    def default_branch(self, name: str | None = None) -> dict[str, KStream]:
+    def default_branch(self, name: str | None = None) -> dict[str, KStream[K, V]]:
         """A branch for all other records; all branches by name (a branch without a name by its number, this one 0)."""
         if None in self._node.predicates:
             raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
         self._add(None, name, 0)
         return self._streams
 
-    def no_default_branch(self) -> dict[str, KStream]:
+    def no_default_branch(self) -> dict[str, KStream[K, V]]:
         """Other records are dropped; all branches by name (a branch without a name by its number, from 1)."""
         return self._streams
 
@@ -528,29 +418,3 @@ def _pair_types(annotation: Any, key: Any, value: Any) -> tuple[Serde, Serde]:
     """The types of the pairs that a step results in: as told, else as annotated, else the defaults."""
     keys, values = pair_annotation(annotation)
     return result_type(key, keys, DEFAULT_KEY), result_type(value, values, DEFAULT_VALUE)
-
-
-def repartition_node(
-    graph: Graph,
-    parent: nodes.Node,
-    prefix: str,
-    key: Serde,
-    value: Serde,
-    partitions: int | None = None,
-    keeps_null_keys: bool = False,
-) -> nodes.Repartition:
-    """A repartition topic below a stream, named from a prefix."""
-    around = graph.names.repartition(prefix)
-    return nodes.Repartition(
-        name=around.source,
-        parents=(parent,),
-        where=caller(),
-        topic=around.topic,
-        sink_name=around.sink,
-        source_name=around.source,
-        filter_name=None if keeps_null_keys else around.filter,
-        key=key,
-        value=value,
-        partitions=partitions,
-        keeps_null_keys=keeps_null_keys,
-    )

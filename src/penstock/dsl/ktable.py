@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, pair_annotation, result_type
-from penstock.dsl.kstream import KEY_VALUE, VALUE, KStream
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, Graph, K, R, V, pair_annotation, result_type
+from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
@@ -24,7 +25,7 @@ COMPLETE = "complete"
 """What a join of versioned tables emits for records out of order: nothing, or all results that they change."""
 
 
-class KTable:
+class KTable(Generic[K, V]):
     """A table: each key has at most one value, and every record is the change of one key.
 
     Functions are only called with values that are there; a deletion (a null value) passes as it is.
@@ -38,27 +39,27 @@ class KTable:
 
     def filter(
         self,
-        predicate: Callable[[Any, Any], Any],
+        predicate: Callable[[K, V], Any],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, V]:
         """The rows for which a function of (key, value) is true; a row that ceases to be one is deleted."""
         return self._filter(predicate, False, materialized_of(materialized, store), name)
 
     def filter_not(
         self,
-        predicate: Callable[[Any, Any], Any],
+        predicate: Callable[[K, V], Any],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, V]:
         """The rows for which a function of (key, value) is false; a row that ceases to be one is deleted."""
         return self._filter(predicate, True, materialized_of(materialized, store), name)
 
     def _filter(
-        self, predicate: Callable[[Any, Any], Any], negate: bool, given: Materialized | None, name: str | None
-    ) -> KTable:
+        self, predicate: Callable[[K, V], Any], negate: bool, given: Materialized | None, name: str | None
+    ) -> KTable[K, V]:
         function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
         key, value, spec = self._spec(given, names.TABLE_FILTER, self._value)
         node = nodes.TableFilter(
@@ -71,6 +72,26 @@ class KTable:
         )
         return KTable(self._graph, self._graph.add(node), key, value)
 
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+
     def map_values(
         self,
         mapper: Callable[..., Any],
@@ -78,7 +99,7 @@ class KTable:
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[K, Any]:
         """The same keys with new values, from a function of (value) or (key, value)."""
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE)
         result = result_type(value, function.returns(), DEFAULT_VALUE)
@@ -94,9 +115,15 @@ class KTable:
         )
         return KTable(self._graph, self._graph.add(node), key, values)
 
+    @overload
+    def to_stream(self, mapper: None = None, key: None = None, name: str | None = None) -> KStream[K, V]: ...
+
+    @overload
+    def to_stream(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None) -> KStream[K2, V]: ...
+
     def to_stream(
-        self, mapper: Callable[[Any, Any], Any] | None = None, key: Any = None, name: str | None = None
-    ) -> KStream:
+        self, mapper: Callable[[K, V], Any] | None = None, key: Any = None, name: str | None = None
+    ) -> KStream[Any, V]:
         """The table's changes as a stream, deletions as null values; under new keys if a function of (key, value)
         gives them.
 
@@ -105,10 +132,10 @@ class KTable:
         [('a', 1), ('a', None)]
         """
         node = nodes.ToStream(name=self._name(names.TO_STREAM, name), **self._at())
-        stream = KStream(self._graph, self._graph.add(node), self._key, self._value)
+        stream: KStream[K, V] = KStream(self._graph, self._graph.add(node), self._key, self._value)
         return stream if mapper is None else stream.select_key(mapper, key=key)
 
-    def suppress(self, suppressed: Suppressed) -> KTable:
+    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).
 
         Args:
@@ -138,11 +165,11 @@ class KTable:
 
     def group_by(
         self,
-        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        mapper: Callable[[K, V], tuple[K2, V2]],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ) -> KGroupedTable:
+    ) -> KGroupedTable[K2, V2]:
         """Group the rows by the keys, and with the values, that a function of (key, value) gives; this repartitions.
 
         When a row changes, its old value leaves its old group and its new value joins its new one.
@@ -158,9 +185,35 @@ class KTable:
         )
         return KGroupedTable(self._graph, self._graph.add(node), keys, values, name)
 
+    @overload
     def join(
         self,
-        other: KTable,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[K, V, V2], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    def join(
+        self,
+        other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
         store: str | None = None,
@@ -168,7 +221,7 @@ class KTable:
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
-    ) -> KTable:
+    ) -> KTable[K, Any]:
         """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
         right value), makes of the two; every change of either side changes the result.
 
@@ -217,9 +270,35 @@ class KTable:
             nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
         )
 
+    @overload
     def left_join(
         self,
-        other: KTable,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2 | None], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        foreign_key: Callable[..., Any] | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    def left_join(
+        self,
+        other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
         store: str | None = None,
@@ -227,36 +306,60 @@ class KTable:
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
-    ) -> KTable:
+    ) -> KTable[K, Any]:
         """The same for every key of this table; where the other one has no value the function gets None for it."""
         return self._join(
             nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
         )
 
+    @overload
     def outer_join(
         self,
-        other: KTable,
+        other: KTable[K, V2],
+        joiner: Callable[[V | None, V2 | None], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V | None, V2 | None], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        versioned_join: str = LATEST,
+    ) -> KTable[K, R]: ...
+
+    def outer_join(
+        self,
+        other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         versioned_join: str = LATEST,
-    ) -> KTable:
+    ) -> KTable[K, Any]:
         """The same for every key of either table; where one has no value the function gets None for it."""
         return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name, versioned_join)
 
     def _join(
         self,
         kind: str,
-        other: KTable,
+        other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any,
         given: Materialized | None,
         name: str | None,
         versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
-    ) -> KTable:
+    ) -> KTable[K, Any]:
         from penstock.dsl.joins import join_tables, join_tables_by_foreign_key
 
         if versioned_join not in (LATEST, COMPLETE):

@@ -19,14 +19,14 @@ from penstock.serdes import BYTES, Serde
 
 def join_streams(
     kind: str,
-    left: KStream,
-    right: KStream,
+    left: KStream[Any, Any],
+    right: KStream[Any, Any],
     joiner: Callable[..., Any],
     windows: JoinWindows | None,
     joined: StreamJoined | None,
     value: Any,
     name: str | None,
-) -> KStream:
+) -> KStream[Any, Any]:
     """Join two streams in windows of time."""
     method, graph = METHODS[kind], left._graph
     check_type(windows, JoinWindows, f"the windows of {method}", "such as JoinWindows.of_time_difference_with_no_grace")
@@ -47,7 +47,7 @@ def join_streams(
 class _Side:
     """One side, repartitioned if need be."""
 
-    def __init__(self, stream: KStream, repartition: str | None, key: Serde, value: Serde):
+    def __init__(self, stream: KStream[Any, Any], repartition: str | None, key: Serde, value: Serde):
         self.graph = stream._graph
         self.key = key
         self.value = value

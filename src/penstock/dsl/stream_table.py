@@ -30,13 +30,13 @@ def no_windows(kind: str, windows: object, stream_joined: object) -> None:
 
 def join_table(
     kind: str,
-    stream: KStream,
-    table: KTable,
+    stream: KStream[Any, Any],
+    table: KTable[Any, Any],
     joiner: Callable[..., Any],
     value: Any,
     name: str | None,
     options: TableOptions,
-) -> KStream:
+) -> KStream[Any, Any]:
     """The records of a stream, each with the table's value of its key."""
     from penstock.dsl.kstream import KStream
 
@@ -71,15 +71,15 @@ def join_table(
 
 def join_global_table(
     kind: str,
-    stream: KStream,
-    table: GlobalKTable,
+    stream: KStream[Any, Any],
+    table: GlobalKTable[Any, Any],
     joiner: Callable[..., Any],
     value: Any,
     name: str | None,
     options: TableOptions,
-) -> KStream:
+) -> KStream[Any, Any]:
     """The records of a stream, each with the global table's value of a key that a function gives."""
-    from penstock.dsl.kstream import KEY_VALUE
+    from penstock.dsl.stream import KEY_VALUE
 
     graph, method = stream._graph, METHODS[kind]
     joined = options.as_joined(method, name)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
+from penstock.record import Windowed
 from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.serdes.nullable import NullableSerde
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
 
 
-class TimeWindowedKStream:
+class TimeWindowedKStream(Generic[K, V]):
     """A grouped stream cut into tumbling, hopping, sliding or unlimited windows.
 
     Records with a null key are dropped and counted, with sliding windows those with a null value too.
@@ -28,7 +30,7 @@ class TimeWindowedKStream:
 
     def __init__(
         self,
-        grouped: KGroupedStream,
+        grouped: KGroupedStream[K, V],
         windows: TimeWindows | SlidingWindows | UnlimitedWindows,
         emit: EmitStrategy | None = None,
     ):
@@ -36,7 +38,7 @@ class TimeWindowedKStream:
         self._windows = windows
         self._emit = emit or EmitStrategy.on_window_update()
 
-    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream:
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
         """The same windows, whose results are sent on when this strategy says.
 
         Raises:
@@ -52,7 +54,7 @@ class TimeWindowedKStream:
 
     def count(
         self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
-    ) -> KTable:
+    ) -> KTable[Windowed[K], int]:
         """How many records each key has in each window; the keys of the result are ``Windowed``."""
         given = materialized_of(materialized, store)
         if not isinstance(self._windows, SlidingWindows):
@@ -61,24 +63,24 @@ class TimeWindowedKStream:
 
     def reduce(
         self,
-        reducer: Callable[[Any, Any], Any],
+        reducer: Callable[[V, V], V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], V]:
         """The values of each key and window made into one by a function of (aggregate, value)."""
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[Any, Any, Any], Any],
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], R]:
         """The values of each key and window made into one by a function of (key, value, aggregate)."""
         aggregation, result = aggregation_of(initializer, aggregator, value)
         given = materialized_of(materialized, store)
@@ -86,10 +88,10 @@ class TimeWindowedKStream:
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
-    ) -> KTable:
+    ) -> KTable[Any, Any]:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
 
-    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable:
+    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable[Windowed[K], V]:
         """The first record of each new window, and no later one of it (KIP-655).
 
         >>> from penstock.testing import pipe
@@ -111,15 +113,15 @@ class TimeWindowedKStream:
         return distinct_table(self._grouped, windows, self._emit, nodes.WindowDistinct, materialized, name)
 
 
-class SessionWindowedKStream:
+class SessionWindowedKStream(Generic[K, V]):
     """A grouped stream cut into sessions. Records with a null key are dropped and counted."""
 
-    def __init__(self, grouped: KGroupedStream, windows: SessionWindows, emit: EmitStrategy | None = None):
+    def __init__(self, grouped: KGroupedStream[K, V], windows: SessionWindows, emit: EmitStrategy | None = None):
         self._grouped = grouped
         self._windows = windows
         self._emit = emit or EmitStrategy.on_window_update()
 
-    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream:
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
         """The same sessions, whose results are sent on when this strategy says.
 
         Raises:
@@ -135,7 +137,7 @@ class SessionWindowedKStream:
 
     def count(
         self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
-    ) -> KTable:
+    ) -> KTable[Windowed[K], int]:
         """How many records each session has; when sessions merge, those that went away get null values.
 
         >>> from penstock.testing import pipe
@@ -153,25 +155,25 @@ class SessionWindowedKStream:
 
     def reduce(
         self,
-        reducer: Callable[[Any, Any], Any],
+        reducer: Callable[[V, V], V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], V]:
         """The values of each session made into one by a function of (aggregate, value), which merges sessions too."""
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[Any, Any, Any], Any],
-        merger: Callable[[Any, Any, Any], Any],
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R], R],
+        merger: Callable[[K, R, R], R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-    ) -> KTable:
+    ) -> KTable[Windowed[K], R]:
         """The values of each session made into one by a function of (key, value, aggregate).
 
         Args:
@@ -187,24 +189,24 @@ class SessionWindowedKStream:
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
-    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable:
+    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable[Windowed[K], V]:
         """The first record of each new session; one that extends or merges sessions is none (KIP-655)."""
         return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, materialized, name)
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
-    ) -> KTable:
+    ) -> KTable[Any, Any]:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
 
 
 def distinct_table(
-    grouped: KGroupedStream,
+    grouped: KGroupedStream[K, V],
     windows: Any,
     emit: EmitStrategy,
     node: type[Any],
     given: Materialized | None,
     name: str | None,
-) -> KTable:
+) -> KTable[Any, Any]:
     """The table of the first records of windows; its store knows null as a value like any other."""
     if emit.final:
         raise TopologyError(
@@ -228,7 +230,7 @@ def distinct_table(
 
 
 def windowed_table(
-    grouped: KGroupedStream,
+    grouped: KGroupedStream[K, V],
     windows: Any,
     emit: EmitStrategy,
     prefix: str,
@@ -236,7 +238,7 @@ def windowed_table(
     given: Materialized | None,
     value: Serde,
     name: str | None,
-) -> KTable:
+) -> KTable[Any, Any]:
     """The table of a windowed aggregation."""
     graph = grouped._graph
     spec = graph.store(given, prefix, key=grouped._key, value=value)

@@ -13,6 +13,7 @@ from penstock.ops.context import Context
 from penstock.ops.functions import Caller
 from penstock.plan.functions import UserFunction
 from penstock.state.clock import StreamTime
+from penstock.times import parsed
 
 
 class Source(Operator):
@@ -49,11 +50,12 @@ class Source(Operator):
         arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
         batch, times = caller.rows(batch, *arguments)
         batch, times = caller.check(batch, times, _is_time, _EXPECTED)
-        return replace(batch, timestamp=np.array(times, np.int64))
+        return replace(batch, timestamp=np.array([parsed(time) for time in times], np.int64))
 
 
 _EXPECTED = "the record's time, an int of milliseconds that is not negative"
 
 
 def _is_time(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**63
+    time = parsed(value)
+    return time is not None and 0 <= time < 2**63

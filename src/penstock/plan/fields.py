@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import TopologyError
-from penstock.plan.functions import caller
+from penstock.plan.functions import UserFunction, caller
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
 
@@ -48,3 +48,14 @@ def field(path: str, method: str, value: Serde) -> Field:
             "(key, value), or read the values as JSON"
         )
     return Field(names, where)
+
+
+def field_function(path: str, method: str, value: Serde) -> UserFunction:
+    """A function of (value) that gives the field that a text names; raises as ``field`` does."""
+    named = field(path, method, value)
+
+    def read(value: Any) -> Any:
+        return named.of(value)
+
+    read.__qualname__ = f"the field {path!r}"
+    return UserFunction(read, 1, columnar=False, where=named.where)

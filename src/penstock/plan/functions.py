@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.errors import TopologyError
 
@@ -17,10 +17,8 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _MARK = "__penstock_columnar__"
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def columnar(function: F) -> F:
+def columnar(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function that works on whole columns: it gets Arrow arrays where others get one value.
 
     A columnar function takes and returns ``pyarrow`` arrays of one length (or a pair of them, where the plain function

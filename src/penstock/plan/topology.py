@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.plan import describe
@@ -12,6 +12,19 @@ from penstock.plan.passes.copartition import copartitions
 from penstock.plan.passes.stores import table_facts
 from penstock.plan.physical import sub_topologies
 from penstock.plan.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Unpack
+
+    from pyspark.sql import SparkSession
+
+    from penstock.durations import Duration
+    from penstock.engine.spark.streams import Streams
+    from penstock.log.base import Log
+    from penstock.progress import Progress
+    from penstock.settings import SettingsArguments
 
 _FORMATS = ("text", "mermaid")
 
@@ -72,11 +85,38 @@ class Topology:
         topics = (topic for sub in self.sub_topologies for topic in sub.sink_topics)
         return tuple(topic for topic in dict.fromkeys(topics) if topic not in self.internal_topics)
 
-    def start(self, **arguments: Any) -> Any:
-        """Run the topology on Spark; see :func:`penstock.engine.spark.streams.start`."""
+    def start(
+        self,
+        application_id: str,
+        log: Log | Path | str | None = None,
+        spark: SparkSession | None = None,
+        trigger: Duration = "500 ms",
+        slots: int | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        **settings: Unpack[SettingsArguments],
+    ) -> Streams:
+        """Run the topology on Spark.
+
+        Args:
+            application_id: names the application: its folder, its internal topics, its query in Spark.
+            log: the file log, or its folder; by default the setting ``log_dir``.
+            spark: the session to run on; by default the active one, else a new local one.
+            trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
+            slots: how many Python processes work at once; by default as many as cores.
+            on_progress: called after every commit.
+            settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
+
+        Returns:
+            The handle of the running application.
+
+        Raises:
+            ConfigError: a setting is wrong; nothing was started.
+            TopicNotFoundError: a source topic does not exist.
+            AlreadyRunningError: another program runs under this application id.
+        """
         from penstock.engine.spark.streams import start
 
-        return start(self, **arguments)
+        return start(self, application_id, log, spark, trigger, slots, on_progress, **settings)
 
     def _repr_markdown_(self) -> str:
         return f"```mermaid\n{self.describe('mermaid')}```"

@@ -130,7 +130,7 @@ class WindowView(View[Any]):
         """The value of one window of a key, None when it has none."""
         return next((value for _, value, _ in self.fetch(key, start, start)), None)
 
-    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed, Any, int]]:
+    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any, int]]:
         """Windowed key, value and timestamp of all rows."""
         for store in reversed(self._stores) if reverse else self._stores:
             for key, start, value, timestamp in store.rows(reverse):
@@ -173,7 +173,7 @@ class SessionView(View[SessionStore]):
         found = (store.fetch_session(self._key.encode(key), start, end) for store in self._stores)
         return next((self._value.decode(value) for value in found if value is not None), None)
 
-    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed, Any]]:
+    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any]]:
         """Windowed key and value of all sessions."""
         for store in reversed(self._stores) if reverse else self._stores:
             for session, value in store.rows(reverse):

@@ -38,7 +38,7 @@ class WindowedSerde(Serde):
     def routing(self, data: Binary) -> Binary:
         return without_last(data, self._suffix)
 
-    def arrow(self, data: Binary) -> Windowed:
+    def arrow(self, data: Binary) -> Windowed[Any]:
         """The arrays ``key``, ``start`` and ``end``."""
         start, end = self.windows(data)
         return Windowed(self.inner.arrow(self.routing(data)), pa.array(start), pa.array(end))
@@ -78,7 +78,7 @@ class TimeWindowedSerde(WindowedSerde):
             raise SerdeError(f"{value!r}: the start of a window is an int of 8 bytes, got {value.start!r}") from None
         return self.inner.encode(value.key) + start
 
-    def decode(self, data: bytes) -> Windowed:
+    def decode(self, data: bytes) -> Windowed[Any]:
         self._check(data)
         start = int.from_bytes(data[-8:], "big", signed=True)
         return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, MAX_MS))
@@ -115,7 +115,7 @@ class SessionWindowedSerde(WindowedSerde):
         window = value.end.to_bytes(8, "big", signed=True) + value.start.to_bytes(8, "big", signed=True)
         return self.inner.encode(value.key) + window
 
-    def decode(self, data: bytes) -> Windowed:
+    def decode(self, data: bytes) -> Windowed[Any]:
         self._check(data)
         end, start = (int.from_bytes(part, "big", signed=True) for part in (data[-16:-8], data[-8:]))
         return Windowed(self.inner.decode(data[:-16]), start, end)

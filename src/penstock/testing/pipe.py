@@ -12,7 +12,7 @@ from penstock.testing.driver import TopologyTestDriver
 
 
 def pipe(
-    steps: Callable[[KStream], KStream | KTable],
+    steps: Callable[[KStream[Any, Any]], KStream[Any, Any] | KTable[Any, Any]],
     records: Sequence[tuple[Any, ...]],
     key: Any = str,
     value: Any = None,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.durations import to_ms
+from penstock.durations import Duration, to_ms
 from penstock.engine.coordinator import CommitDone, Coordinator, Ends
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.spark.output import SPARK_OUTPUT
@@ -48,7 +48,7 @@ class Streams:
         settings: Settings,
         log: Log,
         spark: Any | None,
-        trigger: str | int,
+        trigger: Duration,
         slots: int | None,
         on_progress: Callable[[Progress], None] | None,
     ):
@@ -93,7 +93,7 @@ class Streams:
         self._coordinator.runner = runner
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
 
-    def _start_query(self, trigger: str | int) -> Any:
+    def _start_query(self, trigger: Duration) -> Any:
         assert self.settings.state_dir is not None
         self._checkpoint = self.settings.state_dir / "spark"
         self._spark.dataSource.register(OffsetsSource)
@@ -279,7 +279,7 @@ def start(
     application_id: str,
     log: Log | Path | str | None = None,
     spark: Any | None = None,
-    trigger: str | int = "500 ms",
+    trigger: Duration = "500 ms",
     slots: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     **settings: Any,
