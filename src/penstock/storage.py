@@ -7,6 +7,7 @@ A local (or shared) folder is the default; any object store that ``obstore`` spe
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ class Storage(ABC):
 
     @abstractmethod
     def list(self, prefix: str) -> list[str]:
-        """The names of all files in a folder, sorted."""
+        """The names of all files in a folder, sorted; hidden ones are not of this library."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -130,7 +131,7 @@ class LocalStorage(Storage):
         if not folder.is_dir():
             return []
         files = (Path(where) / file for where, _, files in os.walk(folder) for file in files)
-        return sorted(str(path.relative_to(self.root)) for path in files if not path.name.startswith(TEMPORARY))
+        return sorted(str(path.relative_to(self.root)) for path in files if not path.name.startswith("."))
 
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
@@ -218,6 +219,19 @@ def _inside(name: str) -> str:
         return inner_path(name)
     except ValueError as error:
         raise CorruptDataError(f"{error}; nothing was read, written or removed there") from None
+
+
+def number_in(name: str) -> int | None:
+    """The number that the name of a file begins with, by which commit it is; None for a file of somebody else.
+
+    >>> number_in("deltas/0_0/0000000000000007-abc.arrow"), number_in("deltas/0_0/notes.txt")
+    (7, None)
+    """
+    found = _NUMBER.match(name.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+_NUMBER = re.compile(r"(\d{16})[.-]", re.ASCII)
 
 
 def open_storage(url: str) -> Storage:

@@ -89,7 +89,7 @@ class Program:
             time.sleep(0.005)
 
     def processes(self, kind: str) -> list[int]:
-        """Its processes of a kind: the driver, the JVM or the slots."""
+        """Its processes of a kind: the driver, the JVM, the slots, their daemons, or helpers: all others."""
         pid = self._process.pid
         return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
 
@@ -104,18 +104,23 @@ class Program:
             return False
         return True
 
-    def wait(self) -> bool:
-        """Wait for its end, by itself or by the kill; whether it had done everything."""
+    def wait(self, tidy: bool = True) -> bool:
+        """Wait for its end, by itself or by the kill; whether it had done everything.
+
+        Args:
+            tidy: whether processes that it leaves behind are killed too.
+        """
         self._process.wait(_PATIENCE)
         code = self._process.returncode
-        self._kill_what_is_left()
+        if tidy:
+            self.kill_what_is_left()
         assert code in (0, 1, -signal.SIGKILL), "".join(self._errors)
         return code == 0
 
     def errors(self) -> str:
         return "".join(self._errors)
 
-    def _kill_what_is_left(self) -> None:
+    def kill_what_is_left(self) -> None:
         """A JVM whose driver is gone ends by itself, some time later; the test does not wait for it."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -173,24 +178,39 @@ def _is_jvm(pid: int) -> bool:
     return words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words
 
 
+def _is_forked(pid: int) -> bool:
+    return b"pyspark.daemon" in _read(pid, "cmdline")
+
+
 def _is_slot(pid: int) -> bool:
-    return b"pyspark.daemon" in _read(pid, "cmdline") and b"PENSTOCK_SLOT=" in _read(pid, "environ")
+    return _is_forked(pid) and b"PENSTOCK_SLOT=" in _read(pid, "environ")
 
 
-_IS = {"jvm": _is_jvm, "slot": _is_slot}
+def _is_daemon(pid: int) -> bool:
+    return _is_forked(pid) and not _is_forked(_parent(pid))
+
+
+def _is_helper(pid: int) -> bool:
+    return not (_is_jvm(pid) or _is_forked(pid))
+
+
+_IS = {"jvm": _is_jvm, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}
 
 
 def _descendants(pid: int, fits: Callable[[int], bool]) -> list[int]:
     """The processes that a process started, and those that these started, of one kind."""
     children: dict[int, list[int]] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
-        fields = _read(int(entry), "stat").rpartition(b") ")[2].split()
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(entry))
+        children.setdefault(_parent(int(entry)), []).append(int(entry))
     family = [pid]
     for one in family:
         family += children.get(one, [])
-    return [one for one in family if fits(one)]
+    return [one for one in family[1:] if fits(one)]
+
+
+def _parent(pid: int) -> int:
+    fields = _read(pid, "stat").rpartition(b") ")[2].split()
+    return int(fields[1]) if fields else -1
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -3,10 +3,13 @@
 python program.py FOLDER --fill N   make the input topic
 python program.py FOLDER --local    process it without Spark
 python program.py FOLDER --spark    process it on Spark
+
+The variable STATE names another folder for local state than ``state``, as another machine has one.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,12 +75,17 @@ def settings(folder: Path, **more: Any) -> Settings:
     return Settings.load(environment={}, state_dir=folder / "state", **{**SETTINGS, **more})
 
 
+def local_state(folder: Path) -> Path:
+    """Where databases are kept; commits are in the same place whatever this is."""
+    return folder / os.environ.get("STATE", "state")
+
+
 def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> None:
     """All commits in this process."""
     storage = LocalStorage(folder / "state" / "checkpoint")
     log = FileLog(folder / "log")
     known = settings(folder, **more)
-    app = LocalApplication(topology or two_stages(), APPLICATION, known, log, storage, folder / "state" / "tasks")
+    app = LocalApplication(topology or two_stages(), APPLICATION, known, log, storage, local_state(folder) / "tasks")
     ends = app.coordinator.end_offsets()
     while (done := app.coordinator.step(ends)) is not None:
         print("commit", done.commit, flush=True)
@@ -89,7 +97,8 @@ def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) ->
     streams = (topology or two_stages()).start(
         application_id=APPLICATION,
         log=folder / "log",
-        state_dir=folder / "state",
+        state_dir=local_state(folder),
+        checkpoint=str(folder / "state" / "checkpoint"),
         trigger="available-now",
         slots=2,
         on_progress=lambda progress: print("commit", progress.commit, flush=True),

@@ -50,7 +50,7 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers
-from penstock.storage import Storage
+from penstock.storage import Storage, number_in
 
 _log = logging.getLogger(__name__)
 
@@ -178,7 +178,8 @@ class Coordinator:
 
     def _sweep(self) -> None:
         """Remove files of attempts that were never committed and, since this start, never will be."""
-        stale = [name for name in self.storage.list("deltas") if _commit_of(name) >= self.manifest.commit]
+        numbers = ((number_in(name), name) for name in self.storage.list("deltas"))
+        stale = [name for number, name in numbers if number is not None and number >= self.manifest.commit]
         for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
             self.storage.delete(name)
         sweep = getattr(self.log, "sweep", None)
@@ -348,7 +349,8 @@ class Coordinator:
             old = before.tasks.get(task)
             if old is not None and entry.snapshot > old.snapshot:
                 for name in self.storage.list(f"deltas/{task}"):
-                    if _commit_of(name) <= entry.snapshot:
+                    number = number_in(name)
+                    if number is not None and number <= entry.snapshot:
                         self.storage.delete(name)
         if self.manifest.commit // _KEEP_MANIFESTS > before.commit // _KEEP_MANIFESTS:
             self._forget_manifests()
@@ -494,10 +496,6 @@ class Attempt:
 
 def _waiting_files(manifest: Manifest) -> set[str]:
     return {ref.file.name for topics in manifest.waiting.values() for refs in topics.values() for ref in refs}
-
-
-def _commit_of(delta: str) -> int:
-    return int(delta.split("/")[-1][:16])
 
 
 def _error(done: TaskDone) -> PenstockError:

@@ -10,7 +10,7 @@ from penstock.engine.exchange import ExchangeRef
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
 from penstock.state.task_state import Committed, Numbers
-from penstock.storage import FileRef, Storage, seal, unseal
+from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
 
@@ -64,7 +64,8 @@ class Manifests:
 
     def numbers(self) -> list[int]:
         """The numbers of all manifests that are there, ascending."""
-        return [int(name.split("/")[-1].removesuffix(".json")) for name in self.storage.list(_FOLDER)]
+        found = ((number_in(name), name) for name in self.storage.list(_FOLDER))
+        return [number for number, name in found if number is not None and name == _name(number)]
 
     def newest(self) -> Manifest | None:
         numbers = self.numbers()

@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from penstock.errors import CorruptDataError
-from penstock.storage import Storage, seal, unseal
+from penstock.storage import Storage, number_in, seal, unseal
 
 _FOLDER = "starts"
 
@@ -64,4 +64,5 @@ class Starts:
 
     def reserved(self) -> set[int]:
         """The numbers of all starts so far: the manifests of these commits are never removed."""
-        return {int(name.split("/")[-1].partition("-")[0]) for name in self.storage.list(_FOLDER)}
+        numbers = (number_in(name) for name in self.storage.list(_FOLDER))
+        return {number for number in numbers if number is not None}

@@ -203,7 +203,7 @@ class FileLog(Log):
 
     def _is_half(self, name: str) -> bool:
         """Whether there are entries of a topic that has no description."""
-        return not self._file(name).exists() and any((self.root / name / "commits").glob("*"))
+        return not self._file(name).exists() and any((self.root / name / "commits").glob("[0-9]*"))
 
     def _half(self, name: str) -> CorruptDataError:
         return CorruptDataError(

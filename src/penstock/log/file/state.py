@@ -158,12 +158,12 @@ class EntryFiles:
     def checkpoint(self, state: TopicState) -> None:
         """Sum up all entries so far, and remove those that the checkpoint before this one summed up."""
         name = f"{state.next:0{_DIGITS}d}.checkpoint"
-        older = sorted(path.name for path in self.folder.glob("*.checkpoint") if path.name < name)
+        older = sorted(path.name for path in self.folder.glob("[0-9]*.checkpoint") if path.name < name)
         create_file(self.folder / name, seal(state))
         for before in older[:-1]:
             (self.folder / before).unlink(missing_ok=True)
         summed_up = int(older[-1][:_DIGITS]) if older else 0
-        for path in sorted(self.folder.glob("*.json")):  # the oldest goes first: see _is_near
+        for path in sorted(self.folder.glob("[0-9]*.json")):  # the oldest goes first: see _is_near
             if int(path.name[:_DIGITS]) < summed_up:
                 path.unlink(missing_ok=True)
 
@@ -181,11 +181,11 @@ class EntryFiles:
         return first in self.load(partitions).segments[first.partition]
 
     def _newest_checkpoint(self) -> str | None:
-        return max((path.name for path in self.folder.glob("*.checkpoint")), default=None)
+        return max((path.name for path in self.folder.glob("[0-9]*.checkpoint")), default=None)
 
     def _load_from(self, checkpoint: str | None, partitions: int) -> TopicState:
         state = TopicState.empty(partitions) if checkpoint is None else self._read_checkpoint(checkpoint, partitions)
-        newest = max((path.name for path in self.folder.glob("*.json")), default="")
+        newest = max((path.name for path in self.folder.glob("[0-9]*.json")), default="")
         while _entry(state.next) <= newest:
             self._apply(state, self._read(_entry(state.next), Entry))
         if state.next:
