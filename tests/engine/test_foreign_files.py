@@ -42,5 +42,9 @@ def test_foreign_files_in_every_folder_change_nothing(tmp_path: Path, lose_state
     log.apply_retention("in")
     log.trim("in", {0: 12})
     assert len(list(consume("in", log=log))) == 6
-    kept = [path for path in left if path.parent.exists() and "tasks" not in path.parts and "exchange" not in path.parts]
-    assert all(path.exists() for path in kept if path.name in (".DS_Store", "notes.txt") and "snapshots" not in path.parts)
+    kept = [
+        path for path in left if path.parent.exists() and "tasks" not in path.parts and "exchange" not in path.parts
+    ]
+    assert all(
+        path.exists() for path in kept if path.name in (".DS_Store", "notes.txt") and "snapshots" not in path.parts
+    )
