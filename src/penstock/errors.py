@@ -61,7 +61,7 @@ class TopicExistsError(LogError):
 
 
 class OffsetOutOfRangeError(LogError):
-    """The offset asked for was removed by retention, or does not exist yet."""
+    """The offset asked for was removed by retention, does not exist yet, or is that of a topic made anew since."""
 
 
 class CorruptDataError(LogError):
