@@ -36,6 +36,7 @@ from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.engine.lower import LOWER
+from penstock.plan import nodes
 from penstock.testing import TopologyTestDriver
 from penstock.testing.cuts import CutDriver
 from support.flows import Driver, Row
@@ -695,6 +696,33 @@ def table_join_with_itself(builder: StreamsBuilder) -> None:
     numbers.map_values(lambda value: value + 1, value=int).left_join(kept, pair, value=str).to_stream().to("out")
 
 
+def counted(joined: KTable) -> None:
+    """Count all rows of a join: wrong when what is taken out is not what was added."""
+    groups = joined.group_by(lambda key, value: ("all", value), value=str)
+    groups.count("counts").to_stream().to("counts")
+
+
+@example
+def table_join_that_is_counted(builder: StreamsBuilder) -> None:
+    joined = table(builder).join(other_table(builder).filter(at_least_2), pair, value=str)
+    counted(joined)
+    joined.outer_join(table_of_last(builder), pair, value=str).to_stream().to("out")
+
+
+@example
+def table_join_with_a_table_that_caches_nothing(builder: StreamsBuilder) -> None:
+    at_once = Materialized.as_("at-once").with_caching_disabled()
+    joined = table(builder).outer_join(other_table(builder, materialized=at_once), pair, value=str)
+    counted(joined)
+    joined.to_stream().to("out")
+
+
+@example
+def versioned_table_of_joined_tables(builder: StreamsBuilder) -> None:
+    joined = table(builder).join(other_table(builder), pair, value=str, materialized=versioned())
+    joined.to_stream().to("out")
+
+
 @timed
 def table_join_with_a_suppressed_table(builder: StreamsBuilder) -> None:
     limited = other_table(builder).suppress(Suppressed.until_time_limit(10, BufferConfig.max_records(2)))
@@ -779,6 +807,16 @@ def table_join_by_foreign_key_of_a_table_joined_with_itself(builder: StreamsBuil
     here, other = table(builder).filter(at_least_2), other_table(builder)
     pairs = here.join(here, lambda value, same: value + same, value=int)
     pairs.join(other, pair, value=str, foreign_key=first_letter).to_stream().to("out")
+
+
+@timed
+def table_join_by_foreign_key_behind_joins_and_groups(builder: StreamsBuilder) -> None:
+    here, there = table(builder), other_table(builder)
+    both = here.outer_join(there, lambda one, other: (one or 0) + (other or 0), value=int)
+    totals = here.group_by(lambda key, value: (first_letter(key, value), value), value=int).reduce(add, subtract)
+    joined = both.left_join(totals, lambda n, total: pair(n, total or 0), value=str, foreign_key=first_letter)
+    counted(joined)
+    joined.to_stream().to("out")
 
 
 @timed
@@ -937,13 +975,22 @@ def test_a_cached_table_sends_the_last_update_of_each_key_and_commit(name: str, 
         assert cached.metrics() == uncached.metrics()
 
 
-def keeps_latest_values(name: str) -> bool:
-    """Whether it has stores, and none of them keeps the versions that a cache in front of it swallows."""
-    specs = topology_of(name).facts.stores.values()
-    return bool(specs) and not any(spec.is_versioned for spec in specs)
+WORKING = nodes.Receive | nodes.Respond | nodes.Suppress
+"""Whose stores are no tables: they have the numbers and times of updates, of which a cache leaves some out."""
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if keeps_latest_values(name) and name not in TIMED])
+NO_TABLES = (
+    "to_stream_under_new_keys",  # a stream of all updates
+    "table_join_by_foreign_key_of_a_table_joined_with_itself",  # Kafka Streams' keeps rows that are gone, see 0012
+)
+
+
+def sends_tables(name: str) -> bool:
+    """Whether it has tables, and what it sends is what they end as."""
+    return bool(topology_of(name).facts.stores) and name not in NO_TABLES
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if sends_tables(name)])
 @FEW
 @given(data=st.data())
 def test_with_caching_the_tables_end_with_the_same_values(name: str, data: st.DataObject) -> None:
@@ -954,8 +1001,16 @@ def test_with_caching_the_tables_end_with_the_same_values(name: str, data: st.Da
     pipe(uncached, given_rows)
     with CutDriver(topology, data.draw(st.randoms(use_true_random=False), "cuts")) as cached:
         pipe(cached, given_rows)
-        assert values_of(stores(cached)) == values_of(stores(uncached))
+        assert last_values(outputs(cached)) == last_values(outputs(uncached))
+        kept = [spec.name for node, spec in topology.facts.stores.items() if not isinstance(node, WORKING)]
+        assert values_of(stores(cached), kept) == values_of(stores(uncached), kept)
 
 
-def values_of(stores: dict[str, list[Row]]) -> dict[str, dict[Any, Any]]:
-    return {name: {key: value for key, value, *_ in rows if value} for name, rows in stores.items()}
+def last_values(outputs: dict[str, list[Any]]) -> dict[str, dict[Any, Any]]:
+    """The last value of each key in each topic, without keys that were deleted, and groups that hold nothing."""
+    every = {topic: {record.key: record.value for record in records} for topic, records in outputs.items()}
+    return {topic: {key: value for key, value in last.items() if value} for topic, last in every.items()}
+
+
+def values_of(stores: dict[str, list[Row]], kept: list[str]) -> dict[str, dict[Any, Any]]:
+    return {name: {key: value for key, value, *_ in stores[name] if value} for name in kept}

@@ -27,6 +27,8 @@ from penstock.ops.lookup import (
     FilterLookup,
     Lookup,
     MapLookup,
+    Sent,
+    SentLookup,
     SessionLookup,
     StoreLookup,
     SuppressLookup,
@@ -95,8 +97,10 @@ class Lowering:
     def store(self, spec: StoreSpec) -> StateStore:
         return self.state.stores[spec.name]
 
-    def caches(self, spec: StoreSpec) -> bool:
-        return self.caching and spec.caching and not spec.is_versioned
+    def caches(self, table: Node) -> bool:
+        """Whether a table holds its updates back until the commit."""
+        spec = self.facts.stores[table]
+        return self.caching and spec.caching and not spec.is_versioned and table not in self.facts.uncached
 
     def table_store(self) -> TableWriter | None:
         spec = self.facts.stores.get(self.part.node)
@@ -105,7 +109,7 @@ class Lowering:
         store = self.store(spec)
         if isinstance(store, VersionedStore):
             return VersionedTableStore(self.name, self.context, store, self.sends_old)
-        return TableStore(self.context, store, self.sends_old, self.caches(spec))
+        return TableStore(self.context, store, self.sends_old, self.caches(self.part.node))
 
 
 def lower(lowering: Lowering) -> Operator:
@@ -189,7 +193,7 @@ def _stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
     assert node.store.value is not None
     fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
     store = at.store(node.store)
-    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node.store))
+    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node))
 
 
 def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
@@ -205,7 +209,7 @@ def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
         NoFold() if is_distinct else fold_of(node.aggregation, at.name, node.store.value, at.context),
         store,
         at.sends_old,
-        at.caches(node.store) and not node.final and not is_distinct,
+        at.caches(node) and not node.final and not is_distinct,
         node.windows,
         serde,
         _observed_time(node, at),
@@ -226,7 +230,7 @@ def _session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
         FirstOfSession() if is_distinct else session_fold_of(node.aggregation, node.store.value),
         store,
         at.sends_old,
-        at.caches(node.store) and not node.final and not is_distinct,
+        at.caches(node) and not node.final and not is_distinct,
         node.windows,
         serde,
         _observed_time(node, at),
@@ -246,7 +250,7 @@ def _sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
         session_fold_of(node.aggregation, node.store.value),
         store,
         at.sends_old,
-        at.caches(node.store) and not node.final,
+        at.caches(node) and not node.final,
         node.windows,
         serde,
         _observed_time(node, at),
@@ -277,7 +281,7 @@ def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
     assert node.store.value is not None
     fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
     store = at.store(node.store)
-    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node.store))
+    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node))
 
 
 def _selector(function: UserFunction | Field, id_: Serde, at: Lowering) -> Selector:
@@ -334,7 +338,8 @@ def _table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
         sends_old = at.sends_old and node not in at.facts.stores
         return CompleteJoinSide(joiner, _joined_table(own, at), _joined_table(other, at), needs, sends_old)
     is_versioned = own in at.facts.versioned
-    return TableJoinSide(at.name, at.context, joiner, lookup_of(other, at), needs, at.sends_old, is_versioned)
+    found = lookup_of(other, at, sent=Sent.IN_TURN if at.sends_old else Sent.AT_ONCE)
+    return TableJoinSide(at.name, at.context, joiner, found, needs, at.sends_old, is_versioned)
 
 
 def _joined_table(table: Node, at: Lowering) -> JoinedTable:
@@ -395,7 +400,8 @@ def _subscribe(node: nodes.Subscribe, at: Lowering) -> Operator:
         quiet = replace(at, context=at.context.uncounted())
         stores = [at.store(at.facts.stores[kept]) for kept in looked_up_tables(at.facts, node.parent)]
         expired = [at.state.clock(f"{at.name}-{store.name}-expired") for store in stores]
-        silent = SilentTable(at.context, lookup_of(node.parent, quiet), stores, expired, node.left_key)
+        rows = lookup_of(node.parent, quiet, sent=Sent.IN_TURN)
+        silent = SilentTable(at.context, rows, stores, expired, node.left_key)
     return Subscribe(
         at.name,
         at.context,
@@ -413,7 +419,7 @@ def _receive(node: nodes.Receive, at: Lowering) -> Operator:
 
 
 def _subscription_join(node: nodes.SubscriptionJoin, at: Lowering) -> Operator:
-    return SubscriptionJoin(lookup_of(node.table, at), node.key)
+    return SubscriptionJoin(lookup_of(node.table, at, sent=Sent.IN_TURN), node.key)
 
 
 def _foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
@@ -429,12 +435,13 @@ def _respond(node: nodes.Respond, at: Lowering) -> Operator:
     return Respond(at.context, store, joiner, node.left, node.right, node.is_left)
 
 
-def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = False) -> Lookup:
+def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = False, sent: Sent | None = None) -> Lookup:
     """Where the values of a table can be looked up.
 
     Args:
         as_of: look versioned tables up as of the records' times.
         before: look those up as they were before the record that is processed.
+        sent: look up what tables that hold updates back have sent on; otherwise all that they know.
     """
     spec = at.facts.stores.get(table)
     if spec is not None and not isinstance(table, nodes.Suppress):
@@ -447,8 +454,11 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = Fal
         assert isinstance(store, KeyValueStore | VersionedStore)
         if as_of and isinstance(store, VersionedStore):
             return VersionsLookup(at.context, store, spec.value, before)
+        if sent is not None and at.caches(table):
+            assert isinstance(store, KeyValueStore)
+            return SentLookup(at.context, store, spec.value, sent)
         return StoreLookup(at.context, store, spec.value)
-    above = [lookup_of(parent, at, as_of and table.inherits_versions, before) for parent in table.parents]
+    above = [lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents]
     if isinstance(table, nodes.TableFilter):
         return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
     if isinstance(table, nodes.TableMapValues):

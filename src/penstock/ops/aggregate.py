@@ -46,7 +46,7 @@ class Aggregate(Operator):
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old) if caching else None
+        self._cache = EmitCache(sends_old, context, store) if caching else None
         self._versions: VersionedAggregateStore | None = None
         if isinstance(store, VersionedStore):
             self._versions = VersionedAggregateStore(node, context, fold, store, sends_old)
@@ -89,8 +89,12 @@ class Aggregate(Operator):
             updates = groups.running_sum(folded.kept[groups.order].astype(np.int64))[groups.ends]
             chosen = chosen[updates[chosen] > 0]
         rows = last[chosen]
-        old = BytesColumn(before.data, folded.new.serde).take(chosen)
-        return result.take(rows).as_changes(folded.new.take(rows), folded.timestamps[rows], old)
+        old, new = BytesColumn(before.data, folded.new.serde).take(chosen), folded.new.take(rows)
+        updates, times = result.take(rows), folded.timestamps[rows]
+        gone = new.null_mask()
+        if gone is not None:  # a deletion has the time of its record, as in Kafka Streams
+            times = np.where(gone, updates.timestamp, times)
+        return updates.as_changes(new, times, old)
 
 
 class StreamAggregate(Aggregate):

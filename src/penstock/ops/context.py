@@ -75,6 +75,8 @@ class Context:
         """What the present chunk has written into the stores that others look things up in, by their names."""
         self.looked_up: frozenset[str] = frozenset()
         """The stores whose writes are to be noted in ``written``."""
+        self.sent: dict[str, Written] = {}
+        """What a commit sends on of the tables that held it back, by the names of their stores."""
         self.puts: dict[str, tuple[VersionedPuts, Order]] = {}
         """What the present chunk puts into the versioned stores in which others look up what was valid at a time."""
         self.looked_up_as_of: frozenset[str] = frozenset()
@@ -113,6 +115,7 @@ class Context:
         kind = self._on_error if self._on_error == "fail" else "skip"
         same = Context(self.task, kind, self._origin)
         same.written, same.looked_up, same._failed = self.written, self.looked_up, self._failed
+        same.sent = self.sent
         return same
 
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
@@ -138,6 +141,7 @@ class Context:
     def begin_chunk(self) -> None:
         """Forget what the chunk before has written."""
         self.written.clear()
+        self.sent.clear()
         self.left_changes.clear()
 
     def end_chunk(self) -> None:

@@ -8,7 +8,12 @@ import numpy as np
 
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import NumberColumn
+from penstock.ops.context import Context
 from penstock.ops.groups import Groups, group_keys
+from penstock.ops.written import Written
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.rows import Keys, Values
+from penstock.state.store import StateStore
 
 _GARBAGE = 32 << 20
 """How many bytes of updates may be held that are not the last ones of their keys."""
@@ -19,10 +24,15 @@ class EmitCache:
 
     Its old value is the one before the first of them; a key that had no value and has none now is left out. The order
     is that of the last updates, as in Kafka Streams' cache.
+
+    Args:
+        store: where the table is kept.
     """
 
-    def __init__(self, sends_old: bool) -> None:
+    def __init__(self, sends_old: bool, context: Context, store: StateStore) -> None:
         self._sends_old = sends_old
+        self._context = context
+        self._store = store
         self._held: list[Changes] = []
         self.held_bytes = 0
         """How many bytes the updates have that are held, numbers not counted."""
@@ -48,7 +58,15 @@ class EmitCache:
         gone, absent = last.value.null_mask(), last.old.null_mask()
         if gone is not None and absent is not None:
             last = last.keep(~(gone & absent))
+        if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
+            self._note(last, self._store)
         return last if self._sends_old else replace(last, old=None)
+
+    def _note(self, last: Changes, store: KeyValueStore) -> None:
+        """Note for joins of tables, to which the table changes only now, when it does."""
+        keys, values = Keys(last.key.encoded()), Values(last.value.encoded(), last.timestamp)
+        before = store.get(keys, committed=True)
+        self._context.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
 
 
 def _size(changes: Changes) -> int:

@@ -169,6 +169,9 @@ class Subscribe(Operator):
         self._context.left_changes[self._node] = changes
         return changes
 
+    def flush(self) -> Changes | None:
+        return self.unasked()
+
     def unasked(self) -> Changes | None:
         if self._silent is None:
             return None

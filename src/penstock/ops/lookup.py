@@ -6,6 +6,7 @@ A table without a store of its own is worked out from the tables in front of it,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.ops.context import Context
 from penstock.ops.groups import group_keys
 from penstock.ops.suppress import HELD, held_before
 from penstock.ops.table import TableFilter, TableMapValues
-from penstock.ops.written import ranks
+from penstock.ops.written import ranks, take_values
 from penstock.serdes import Serde
 from penstock.serdes.nullable import NullableSerde, unmark_nulls
 from penstock.state.kinds.buffer import TimeOrderedBuffer
@@ -76,6 +77,39 @@ class StoreLookup(Lookup):
         keys, codes = group_keys(batch.key.encoded())
         current = self._store.get(keys)
         values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+
+
+class Sent(Enum):
+    """What joins of tables find of a table that holds its updates back until the commit: what it has sent on.
+
+    So for whoever has its changes, the table changes with them and not before.
+    """
+
+    IN_TURN = 1
+    """While a commit sends updates on, those of which it was the turn."""
+    AT_ONCE = 2
+    """All of them from the first one on, as in Kafka Streams: for results of which nobody needs the value before."""
+
+
+class SentLookup(Lookup):
+    """In the store of a table that holds its updates back until the commit."""
+
+    def __init__(self, context: Context, store: KeyValueStore, value: Serde, sent: Sent):
+        self._context = context
+        self._store = store
+        self._value = value
+        self._is_in_turn = sent == Sent.IN_TURN
+        store.show_committed()
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        sent = self._context.sent.get(self._store.name)
+        current = self._store.get(keys, committed=sent is None)
+        if sent is not None and self._is_in_turn:
+            values = sent.as_of(current, keys, codes, batch.order)
+        else:
+            values = take_values(current, codes)
         return Found(batch, BytesColumn(values.data, self._value), _times(values))
 
 

@@ -60,7 +60,7 @@ class SessionAggregate(Operator):
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old) if caching else None
+        self._cache = EmitCache(sends_old, context, store) if caching else None
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
         self._serde = serde

@@ -73,7 +73,7 @@ class SlidingAggregate(Operator):
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old) if caching else None
+        self._cache = EmitCache(sends_old, context, store) if caching else None
         self._windows = windows
         self._difference: int = windows.time_difference_ms
         self._serde = serde

@@ -49,7 +49,7 @@ class TableStore:
         self._context = context
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old) if caching else None
+        self._cache = EmitCache(sends_old, context, store) if caching else None
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
         """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""

@@ -531,3 +531,10 @@ class Respond(Node):
     @property
     def joined(self) -> tuple[Node, ...]:
         return self.parent, self.table
+
+    @property
+    def right_table(self) -> Node:
+        """The table that has the responses."""
+        answers, _ = self.parent.parents
+        assert isinstance(answers, SubscriptionJoin)
+        return answers.table

@@ -159,16 +159,19 @@ class RowTable:
 
     def values(self, rows: IntArray) -> Values:
         """The values of rows."""
-        entries = self._entries[rows]
+        return self.recall(*self.remember(rows))
+
+    def recall(self, entries: IntArray, timestamps: IntArray) -> Values:
+        """The values that rows had when they were remembered; good until ``compact`` or ``keep``."""
         missing = entries < 0
         if not missing.any():
-            return Values(self._values.take(entries), self._timestamps[rows])
+            return Values(self._values.take(entries), timestamps)
         if missing.all():
-            return Values(pa.nulls(len(rows), pa.binary()), np.full(len(rows), -1, np.int64))
+            return Values(pa.nulls(len(entries), pa.binary()), np.full(len(entries), -1, np.int64))
         found = self._values.take(entries[~missing])
         places = np.cumsum(~missing) - 1
         data = found.take(pa.array(places, mask=missing))
-        return Values(data, np.where(missing, -1, self._timestamps[rows]))
+        return Values(data, np.where(missing, -1, timestamps))
 
     def assign(self, rows: IntArray, data: Binary, timestamps: IntArray) -> None:
         """Give rows new values; null takes the value away. Each row may occur once."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, distinct, fixed_binary, items_at, spans, without_first
 from penstock.state.database import BLOCK_BYTES
+from penstock.state.replaced import Replaced
 from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
@@ -72,6 +73,8 @@ class TransactionalKeyValueStore:
         """Whether all rows are in memory, so that nothing has to be looked up on disk."""
         self.has_committed = not self.is_all_here
         """Whether any row was ever committed."""
+        self.replaced: Replaced | None = None
+        """What the transaction replaced; None where nobody asks for values as they were before."""
         self._table = RowTable()
         self._dirty: BoolArray = np.zeros(0, np.bool_)
         self._touched: BoolArray = np.zeros(0, np.bool_)
@@ -118,20 +121,28 @@ class TransactionalKeyValueStore:
         """Count rows as used, so that the next ``evict`` leaves them in memory."""
         self._touched[rows] = True
 
-    def look_up(self, keys: Keys) -> Values:
-        """The values of distinct keys; no rows are made for them."""
-        rows = self.seek(keys)
+    def get_committed(self, rows: IntArray) -> Values:
+        """The values of rows as they were when the transaction began."""
+        assert self.replaced is not None
+        return self._table.recall(*self.replaced.before(rows, self._table.remember(rows)))
+
+    def look_up(self, keys: Keys, committed: bool = False) -> Values:
+        """The values of distinct keys, or those that they had when the transaction began; no rows are made for them."""
+        rows, get = self.seek(keys), self.get_committed if committed else self.get
         known = rows >= 0
         if known.all():
-            return self.get(rows)
-        found = self.get(rows[known])
+            return get(rows)
+        found = get(rows[known])
         timestamps = np.full(len(rows), -1, np.int64)
         timestamps[known] = found.timestamps
         return Values(found.data.take(pa.array(np.cumsum(known) - 1, mask=~known)), timestamps)
 
     def put(self, rows: IntArray, values: Values) -> None:
         """Write the values of rows, each row once; a null value deletes."""
-        self._undo.append((rows, self._table.remember(rows), self._dirty[rows]))
+        remembered = self._table.remember(rows)
+        self._undo.append((rows, remembered, self._dirty[rows]))
+        if self.replaced is not None:
+            self.replaced.note(rows, remembered)
         self._table.assign(rows, *values)
         self._dirty[rows] = True
         self.approximate_num_uncommitted_entries += len(rows)
@@ -257,6 +268,8 @@ class TransactionalKeyValueStore:
 
     def _begin(self) -> None:
         self._undo = []
+        if self.replaced is not None:
+            self.replaced.clear()
         self.approximate_num_uncommitted_entries = self.approximate_num_uncommitted_bytes = 0
 
     def _changed(self) -> IntArray:

@@ -50,18 +50,21 @@ class ArrivalReader(Reader):
 
     def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
         super().__init__(inputs, chunk_records, chunk_bytes)
-        self._sequence: IntArray | None = None
+        self._sequence: tuple[IntArray, IntArray] | None = None
 
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
         if self._sequence is None:
             self._sequence = self._planned()
         end = self._position + self._chunk_records
-        upcoming = self._sequence[self._position : end]
-        places = [np.flatnonzero(upcoming == self.inputs.index(one)) for one in ready]
-        return [len(p) for p in places], [(one.arrivals(len(p)), p) for one, p in zip(ready, places, strict=True)]
+        inputs, arrivals = (column[self._position : end] for column in self._sequence)
+        places = [np.flatnonzero(inputs == self.inputs.index(one)) for one in ready]
+        return [len(p) for p in places], [(arrivals[p], p + self._position) for p in places]
 
-    def _planned(self) -> IntArray:
-        """Of which inputs all records are, one after the other."""
+    def _planned(self) -> tuple[IntArray, IntArray]:
+        """Of which inputs all records are, one after the other, and what they count as caused by.
+
+        What a commit sends on of tables that held it back was caused earlier than what stands before it in its input.
+        """
         for one in self.inputs:
             one.fill(sys.maxsize)
         waiting: dict[int, list[tuple[int, int]]] = {}
@@ -70,10 +73,11 @@ class ArrivalReader(Reader):
             times = one.timestamps(one.waiting).tolist()
             for arrival, timestamp in zip(one.arrivals(one.waiting).tolist(), times, strict=True):
                 waiting.setdefault(arrival, []).append((number, timestamp))
-        sequence: list[int] = []
+        sequence: list[tuple[int, int]] = []
         for arrival in sorted(waiting):
             queues = TopicQueues[int]()
             for number, timestamp in waiting[arrival]:
                 queues.add(number, Record(None, None, timestamp))
-            sequence += [number for number, _ in iter(queues.next, None)]
-        return np.array(sequence, np.int64)
+            sequence += [(number, arrival) for number, _ in iter(queues.next, None)]
+        inputs, arrivals = zip(*sequence, strict=True) if sequence else ((), ())
+        return np.array(inputs, np.int64), np.array(arrivals, np.int64)

@@ -7,10 +7,12 @@ declared before a grouping may find its source without a store.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.passes.caching import uncached_tables
 from penstock.plan.passes.null_keys import before_null_keys
 from penstock.plan.passes.versioned import versioned_tables
 
@@ -36,6 +38,8 @@ class TableFacts:
     """The left tables of foreign-key joins that do not send all that happens to their values."""
     watched: set[str] = field(default_factory=set)
     """The names of the stores from which their values can be told."""
+    uncached: frozenset[Node] = frozenset()
+    """The tables that send every update on at once, whatever their stores are to do."""
     keeps_null_keys: frozenset[Node] = frozenset()
     """The repartitions that let records without a key through."""
 
@@ -67,7 +71,17 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
         if isinstance(node, nodes.Subscribe) and _changes_in_silence(facts, node.parent):
             facts.silent.add(node.parent)
             facts.watched.update(looked_up_stores(facts, node.parent))
-    return facts
+    joined = [{found for t in tables for found in looked_up_tables(facts, t)} for tables in _joined_tables(declared)]
+    return replace(facts, uncached=uncached_tables(declared, joined))
+
+
+def _joined_tables(declared: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
+    """The tables of each join of tables."""
+    for node in declared:
+        if isinstance(node, nodes.TableJoin):
+            yield node.parents
+        elif isinstance(node, nodes.Respond):
+            yield node.table, node.right_table
 
 
 def _join_completely(facts: TableFacts, join: nodes.TableJoin) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.arrays import nulls
 from penstock.state.database import Database
+from penstock.state.replaced import Replaced
 from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
 from penstock.state.transactional import Row, TransactionalKeyValueStore
@@ -27,7 +28,14 @@ class KeyValueStore(StateStore):
     def __init__(self, name: str, in_memory: bool = False):
         self.name = name
         self.in_memory = in_memory
+        self.shows_committed = False
+        """Whether it knows as well what keys had when the running transaction began."""
         self._piece = TransactionalKeyValueStore()
+
+    def show_committed(self) -> None:
+        """From the next transaction on, know as well what keys had when it began."""
+        self.shows_committed = True
+        self._piece.replaced = Replaced()
 
     def pieces(self) -> list[TransactionalKeyValueStore]:
         return [self._piece]
@@ -35,6 +43,7 @@ class KeyValueStore(StateStore):
     def open(self, database: Database | None) -> None:
         if database is not None:
             self._piece = TransactionalKeyValueStore(database.family(self.name))
+            self._piece.replaced = Replaced() if self.shows_committed else None
             if self.in_memory:
                 self._piece.load_all()
 
@@ -48,9 +57,9 @@ class KeyValueStore(StateStore):
         """Take the values of keys away."""
         located.put(Values(nulls(len(located.keys)), np.full(len(located.keys), -1, np.int64)))
 
-    def get(self, keys: Keys) -> Values:
-        """The values of distinct keys."""
-        return self._piece.look_up(keys)
+    def get(self, keys: Keys, committed: bool = False) -> Values:
+        """The values of distinct keys, or those that they had when the running transaction began."""
+        return self._piece.look_up(keys, committed)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high``, in order of the keys' bytes."""
