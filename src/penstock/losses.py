@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED
+from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Loss(NamedTuple):
     @property
     def why(self) -> str:
         """What the reason means, and what helps."""
-        if self.metric in (SKIPPED, DEAD_LETTERS):
+        if self.metric in (SKIPPED, DEAD_LETTERS) and self.reason not in _WHY:
             return f"the step raised {self.reason}, or the record did not decode; mend the function or the records"
         return _WHY.get(self.reason, "Kafka Streams' rules drop such records here")
 
@@ -84,6 +84,7 @@ _WHY = {
     "expired-put": "they are older than the history of the versioned store; a longer history_retention keeps them",
     "out-of-order": "the versioned table has newer rows of their keys, so they change no newest result (KIP-914); "
     'versioned_join="complete" gives the others as well',
+    REMOVED_UNREAD: "retention removed them from the topic before they were read; a longer one keeps them",
     "late-response": "a newer change of the row was under way already, so these are of no use to anybody",
 }
 

@@ -17,6 +17,9 @@ SKIPPED = "skipped-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
 LATENESS = "record-lateness"
 
+REMOVED_UNREAD = "removed-unread"
+"""The reason why records are skipped that retention removed before they were read; the node is their topic."""
+
 _SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
 
 

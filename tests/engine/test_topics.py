@@ -19,6 +19,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.consume import consume
 from penstock.log.memory import MemoryLog
 from penstock.log.produce import produce
+from penstock.losses import losses_of
 from penstock.serdes import Serde
 from penstock.settings import Settings
 from support.world import SETTINGS, World
@@ -196,10 +197,10 @@ def test_an_output_that_is_made_anew_in_the_middle_of_a_commit_has_none_of_it(wo
 # --- a source that was made anew -------------------------------------------------------------------------------------
 
 MADE_ANEW = (
-    r"^source topic 'in' is not the one that application 'app' has read: it was removed and made anew. Of the old one "
-    r"the records before offset 3 of partition 0 are processed; the new one is not read from the middle, and "
-    r"everything up to commit \d+ is safe. Start under another application id to process the new topic from its "
-    r"beginning, or bring the old one back from a backup$"
+    r"^source topic 'in' in .* is not the one that application 'app' has read: it was removed and made anew, or this "
+    r"is another log. Of the old one the records before offset 3 of partition 0 are processed; the new one is not read "
+    r"from the middle, and everything up to commit \d+ is safe. Start under another application id to process the new "
+    r"topic from its beginning, or bring the old one back from a backup$"
 )
 
 
@@ -304,7 +305,7 @@ def test_a_checkpoint_that_is_older_than_ids_takes_the_topics_as_they_are_and_kn
 
     world.log.delete_topic("in")
     world.produce(*["d"] * records)
-    with pytest.raises(OffsetOutOfRangeError, match=r"made anew\. Of the old one the records before offset 5 of part"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"Of the old one the records before offset 5 of partition 0"):
         world.start()
 
 
@@ -478,13 +479,16 @@ def test_a_program_can_go_on_without_them(world: World, warnings: Callable[[], l
     assert application.run_until() == 1
     assert world.output() == [("a", 1), ("b", 1), ("d", 1)]
     assert application.coordinator.offsets() == {"in": [6]}
+    [loss] = losses_of(application.coordinator.manifest.metrics).values()
+    assert loss.described == "3 records skipped by in (removed-unread)"
+    assert loss.why == "retention removed them from the topic before they were read; a longer one keeps them"
     assert warnings()[-1:] == [
         "topic 'in', partition 0: the records at the offsets 2 to 4 were removed by retention before application 'app' "
         "read them; they are skipped"
     ]
 
 
-def test_all_unread_records_may_be_gone(world: World):
+def test_all_unread_records_may_be_gone(world: World, warnings: Callable[[], list[str]]):
     world.run("a")
     world.produce("b", "c")
     trim(world, 3)
@@ -493,7 +497,9 @@ def test_all_unread_records_may_be_gone(world: World):
     ):
         world.start().run_until()
     application = start_with(world, on_lost_records="skip")
-    application.run_until()
+    for _ in range(3):
+        assert application.run_until() == 0
+    assert len(warnings()) == 1
     world.produce("d")
     application.run_until()
     assert world.output() == [("a", 1), ("d", 1)]

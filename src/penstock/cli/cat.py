@@ -17,7 +17,7 @@ from penstock.cli.command import Command
 from penstock.cli.options import complete_topic, json_option, log_option, open_file_log
 from penstock.cli.terminal import as_json as to_json
 from penstock.cli.terminal import moment, plain, readable
-from penstock.errors import ConfigError, SerdeError
+from penstock.errors import ConfigError, SerdeError, TopicNotFoundError
 from penstock.log.base import Log
 from penstock.log.consume import ConsumerRecord, Range, ranges_of, records_of
 from penstock.serdes import Serde, from_name
@@ -108,10 +108,13 @@ def tail(
     ranges = _chosen(log, name, partition)
     last = {p: (max(first, end - count), end) for p, (first, end) in ranges.items()}
     _print(deque(_records(log, name, last), maxlen=count), formatter)
+    id_ = log.topic_id(name)
     try:
         while follow:
             time.sleep(_POLL_SECONDS)
             before, ranges = ranges, _chosen(log, name, partition)
+            if log.topic_id(name) != id_:
+                raise TopicNotFoundError(f"topic {name!r} was removed and made anew; begin again to follow the new one")
             new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
             _print(_records(log, name, new), formatter)
     except KeyboardInterrupt:  # how following ends

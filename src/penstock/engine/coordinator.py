@@ -32,7 +32,7 @@ from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.starts import Start, Starts, start_of
-from penstock.engine.topics import Topics, create_sink_topics
+from penstock.engine.topics import Topics, create_sink_topics, skipped_records
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import (
     CommitError,
@@ -109,9 +109,9 @@ class Coordinator:
         self.starts = Starts(storage)
         self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
         newest = self.manifests.newest() or Manifest(-1, {})
+        self.manifest = self.topics.take_up(newest)
         self.application = self._identified(newest)
         self._check_outputs(newest)
-        self.manifest = self.topics.take_up(newest)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -376,6 +376,7 @@ class Attempt:
         self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
         self._done: dict[str, TaskDone] = {}
         self._delivered: set[tuple[str, int]] = set()
+        self._skipped: dict[str, int] = {}
         self.records = 0
 
     @property
@@ -447,6 +448,7 @@ class Attempt:
                     raise LostWorkError(str(error))
                 raise error
             self._done[work.task] = done
+            self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
             self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
 
     def _waiting(self) -> dict[str, dict[str, list[ExchangeRef]]]:
@@ -478,6 +480,7 @@ class Attempt:
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
             add_up(metrics, done.metrics)
+        add_up(metrics, self._skipped)
         waiting = self._waiting()
         now = time.time_ns() // 1_000_000
         return msgspec.structs.replace(

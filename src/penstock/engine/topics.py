@@ -14,8 +14,10 @@ import msgspec
 
 from penstock.engine.layout import Layout
 from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.work import TaskWork
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
+from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.serdes import fits, is_known
@@ -85,6 +87,17 @@ def _check_source(node: nodes.StreamSource | nodes.TableSource, info: TopicInfo)
             )
 
 
+def skipped_records(work: TaskWork, before: TaskEntry) -> dict[str, int]:
+    """How many records a task went past because retention had removed them, as a manifest holds such figures."""
+    gone: dict[Metric, int] = {}
+    for place in work.ends:
+        records = work.entry.offsets.get(place, 0) - before.offsets.get(place, 0)
+        if records:
+            metric = Metric(SKIPPED, place.partition("/")[0], REMOVED_UNREAD)
+            gone[metric] = gone.get(metric, 0) + records
+    return labelled(work.task, gone)
+
+
 # --- the same topics as before ---------------------------------------------------------------------------------------
 
 
@@ -113,6 +126,7 @@ class Topics:
         self._outputs = [topic for topic in outputs if topic not in self._sources]
         self.adopted: frozenset[str] = frozenset()
         """The topics whose ids no manifest knew before this start, though the application may have used them."""
+        self._told: set[tuple[str, int, int]] = set()
 
     def take_up(self, newest: Manifest) -> Manifest:
         """A manifest as this start goes on from it: with the ids of all topics, and where new ones are begun.
@@ -180,10 +194,11 @@ class Topics:
                 "back from a backup to go on"
             )
         return OffsetOutOfRangeError(
-            f"source topic {topic!r} is not the one that application {self._application_id!r} has read: it was removed "
-            f"and made anew. Of the old one the records {several or 'it had'} are processed; the new one is not read "
-            f"from the middle, and {safe}. Start under another application id to process the new topic from its "
-            "beginning, or bring the old one back from a backup"
+            f"source topic {topic!r} in {self._log.url} is not the one that application {self._application_id!r} has "
+            "read: it was removed and made anew, or this is another log. Of the old one the records "
+            f"{several or 'it had'} are processed; the new one is not read from the middle, and {safe}. Start under "
+            "another application id to process the new topic from its beginning, or bring the old one back from a "
+            "backup"
         )
 
     def _refuse_unless_unread(self, newest: Manifest, topic: str) -> None:
@@ -257,11 +272,13 @@ class Topics:
         if at >= start:
             return at
         if self._settings.on_lost_records == "skip":
-            _log.warning(
-                "%s: the records at the offsets %d to %d were removed by retention before application %r read them; "
-                "they are skipped",
-                *(where, at, start - 1, self._application_id),
-            )
+            if (topic, partition, start) not in self._told:
+                self._told.add((topic, partition, start))
+                _log.warning(
+                    "%s: the records at the offsets %d to %d were removed by retention before application %r read "
+                    "them; they are skipped",
+                    *(where, at, start - 1, self._application_id),
+                )
             return start
         raise OffsetOutOfRangeError(
             f"{where}: application {self._application_id!r} goes on at offset {at}, but the records before offset "
