@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -13,6 +14,7 @@ from penstock.state.task_state import Committed, Numbers
 from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
+_TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
 
 
 class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,6 +34,10 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """The commit before ``changed`` in which the task took part."""
     snapshot: int = -1
     """The commit of the task's newest snapshot."""
+
+    def __post_init__(self) -> None:
+        if self.previous >= self.changed and self.previous != -1:  # or the way back through them would never end
+            raise ValueError(f"commit {self.previous} cannot be the one before commit {self.changed}")
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,6 +61,11 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ids of the topics that the application reads and writes; offsets and ``sinks`` are of these topics and of
     no others of their names."""
 
+    def __post_init__(self) -> None:
+        for task in (*self.tasks, *self.waiting):
+            if not _TASK.fullmatch(task):  # it becomes part of paths
+                raise ValueError(f"{task!r} is not the name of a task")
+
 
 class Manifests:
     """The manifests in an application's checkpoint storage."""
@@ -75,11 +86,14 @@ class Manifests:
         """One manifest; raises ``CorruptDataError`` when it is missing or damaged."""
         name, where = _name(commit), self.place(commit)
         try:
-            return unseal(self.storage.read(name), Manifest, where)
+            found = unseal(self.storage.read(name), Manifest, where)
         except FileNotFoundError:
             raise CorruptDataError(
                 f"the manifest {where} is missing though later ones need it; restore it from a backup"
             ) from None
+        if found.commit != commit:
+            raise CorruptDataError(f"the manifest {where} is that of commit {found.commit}; restore it from a backup")
+        return found
 
     def place(self, commit: int) -> str:
         """What the manifest of a commit is called in messages."""
@@ -99,7 +113,13 @@ class Manifests:
             yield entry
             if entry.previous <= after:
                 return
-            entry = self.read(entry.previous).tasks[task]
+            before = self.read(entry.previous).tasks.get(task, TaskEntry())
+            if before.changed != entry.previous:
+                raise CorruptDataError(
+                    f"the manifest {self.place(entry.previous)} has nothing of task {task}, and later ones say that "
+                    "the task took part in it; restore it from a backup"
+                )
+            entry = before
 
     def since(self, task: str, newest: TaskEntry, after: int) -> list[Committed]:
         """What the commits after one mean for a task, in order."""
