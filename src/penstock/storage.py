@@ -6,6 +6,7 @@ A local (or shared) folder is the default; any object store that ``obstore`` spe
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tempfile
@@ -178,7 +179,7 @@ class ObjectStorage(Storage):
     def write(self, name: str) -> Iterator[Any]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "file"
-            with pa.OSFile(str(path), "wb") as file:
+            with writing(path), pa.OSFile(str(path), "wb") as file:
                 yield file
             with self._told(name, "write"):
                 self._obstore.put(self._store, _inside(name), path)
@@ -310,17 +311,27 @@ def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
     Its folder is made when it is not there, and the folders above it too unless ``parents`` says otherwise.
     """
     try:
-        path.parent.mkdir(parents=parents, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as file:
-            yield file
-        sync_file(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        _remove(path)
-        raise cannot_write(path, error) from error
+        with writing(path):
+            path.parent.mkdir(parents=parents, exist_ok=True)
+            _remove(path)  # if it is a link, what it leads to is not written
+            with pa.OSFile(str(path), "wb") as file:
+                yield file
+            sync_file(path)
+            sync_folder(path.parent)
     except BaseException:
         _remove(path)
         raise
+
+
+@contextmanager
+def writing(place: Path | str) -> Iterator[None]:
+    """Errors of writing a file name that file, and not another one that is open besides."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and str(error.filename) not in (str(place), str(Path(place).parent)):
+            raise
+        raise cannot_write(place, error) from error
 
 
 def _remove(path: Path) -> None:
@@ -351,9 +362,27 @@ def sync_folder(path: Path) -> None:
     sync_file(path)
 
 
-def cannot_write(path: Path, error: OSError) -> StoreError:
+def cannot_write(place: Path | str, error: OSError) -> StoreError:
     """The error for a file that cannot be written: a full disk, a read-only folder."""
+    advice = _ADVICE.get(error.errno or 0, "See to it that it can be written")
     return StoreError(
-        f"cannot write {path}: {error.strerror or error}; nothing was committed. Make room or make the folder "
-        "writable, and start again: the application goes on where it was"
+        f"cannot write {place}: {error.strerror or error}; nothing was committed. {advice}, and start again: the "
+        "application goes on where it was"
     )
+
+
+_MAKE_ROOM = (
+    "Make room on its disk (`penstock topics ls` shows what topics take, `penstock topics retain` removes what their "
+    "retention lets go), or move the folder to a larger one"
+)
+_ADVICE = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EROFS: "Make its file system writable",
+    errno.EACCES: "Let this user write there",
+    errno.EPERM: "Let this user write there",
+    errno.EMFILE: "Raise the limit of open files (`ulimit -n`)",
+    errno.ENFILE: "Raise the limit of open files (`ulimit -n`)",
+    errno.ENAMETOOLONG: "Use shorter names",
+}
+"""What helps, by what went wrong."""

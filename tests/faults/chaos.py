@@ -73,6 +73,10 @@ _LOST = re.compile(r"Py4J|ConnectionRefused|Connection reset|SparkContext|Broken
 """How PySpark itself ends when its JVM or a helper process dies."""
 
 
+_PATIENCE = 900
+"""Seconds after which a program hangs: other programs may be running on this machine."""
+
+
 class ChaosError(AssertionError):
     """Something came out differently, or a program ended as it must not."""
 
@@ -173,7 +177,7 @@ class Round:
         tidy = self.rng.random() < 0.5
         if not tidy:
             self.left_behind.append(running)
-        done = running.wait(tidy)
+        done = running.wait(tidy, _PATIENCE)
         errors = running.errors()
         if not done and errors.strip():
             last = [line for line in errors.splitlines() if re.match(r"\w[\w.]*(Error|Exception|Exit)\b", line)]

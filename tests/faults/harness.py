@@ -104,13 +104,18 @@ class Program:
             return False
         return True
 
-    def wait(self, tidy: bool = True) -> bool:
+    def wait(self, tidy: bool = True, patience: float = _PATIENCE) -> bool:
         """Wait for its end, by itself or by the kill; whether it had done everything.
 
         Args:
             tidy: whether processes that it leaves behind are killed too.
+            patience: after how many seconds it counts as hanging.
         """
-        self._process.wait(_PATIENCE)
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill_what_is_left()
+            raise AssertionError(f"it hangs after {self.lines[-1:]}:\n{self.errors()}") from None
         code = self._process.returncode
         if tidy:
             self.kill_what_is_left()

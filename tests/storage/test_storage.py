@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +22,11 @@ from penstock.storage import (
     Storage,
     checksum,
     create_file,
+    durable_file,
     open_storage,
     seal,
     unseal,
+    writing,
 )
 
 
@@ -146,14 +150,15 @@ def test_files_being_created_are_not_listed_and_leave_nothing_behind(tmp_path: P
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path):
-    (tmp_path / "full").symlink_to("/dev/full")
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    open_file = pa.OSFile
+    monkeypatch.setattr(pa, "OSFile", lambda path, mode: open_file("/dev/full", mode))
 
     def fill() -> None:
         with LocalStorage(tmp_path).write("full") as file:
             file.write(b"x" * 1_000_000)
 
-    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/full: .*; nothing was committed. Make room or make"):
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/full: .*; nothing was committed. Make room"):
         fill()
     assert list(tmp_path.iterdir()) == []
 
@@ -239,3 +244,30 @@ def test_keys_in_a_url_are_in_no_message(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(storage, "read", lambda name: (_ for _ in ()).throw(FileNotFoundError(name)))
     with pytest.raises(CorruptDataError, match=r"^s3://\*\*\*\*@bucket/app\?[^ ]*/a is missing"):
         storage.read_verified(ref)
+
+
+# --- a disk that is full -------------------------------------------------------------------------------------------
+
+
+def test_of_several_files_that_are_written_the_one_that_does_not_fit_is_named(tmp_path: Path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    first, second = tmp_path / "first", tmp_path / "second"
+    with pytest.raises(StoreError) as error, durable_file(first), durable_file(second), writing(first):
+        raise full
+    assert str(error.value).startswith(f"cannot write {first}: No space left on device; nothing was committed.")
+    assert "`penstock topics retain`" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_cannot_be_read_is_not_called_an_output_that_cannot_be_written(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match="no such input"), durable_file(tmp_path / "output"):
+        (tmp_path / "no such input").read_bytes()
+
+
+def test_a_link_in_the_place_of_a_new_file_is_replaced_and_not_followed(tmp_path: Path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "new").symlink_to(tmp_path / "precious")
+    with durable_file(tmp_path / "new") as file:
+        file.write(b"1")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not (tmp_path / "new").is_symlink()

@@ -21,7 +21,7 @@ from penstock.batch import HEADERS, Batch
 from penstock.columns import Column
 from penstock.errors import CorruptDataError
 from penstock.log.base import Records
-from penstock.storage import FileRef, Storage
+from penstock.storage import FileRef, Storage, writing
 from penstock.untrusted import ArrowFile
 
 _SCHEMA = pa.schema(
@@ -82,7 +82,8 @@ class ExchangeWriter:
             pa.array(batch.position),
             pa.nulls(count, HEADERS) if batch.headers is None else batch.headers,
         ]
-        self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+        with writing(f"{self._storage.shown}/{self._name}"):
+            self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
         self._written.setdefault(partition, []).append((self._batches, count))
         self._batches += 1
 

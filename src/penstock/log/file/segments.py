@@ -21,7 +21,7 @@ from penstock.log.base import (
     from_record_batch,
     to_record_batch,
 )
-from penstock.storage import FileRef, checksum, durable_file, map_file
+from penstock.storage import FileRef, checksum, durable_file, map_file, writing
 from penstock.untrusted import ArrowFile
 
 _OPEN_FILES = 64
@@ -68,7 +68,8 @@ class _SegmentFile:
         self._ref = FileRef("", 0, 0)
 
     def write(self, partition: int, records: Records) -> None:
-        self._writer.write_batch(to_record_batch(records))
+        with writing(self._path):
+            self._writer.write_batch(to_record_batch(records))
         before = self._contents.get(partition, Segment(partition, self._ref, [], 0, 0, -1, True))
         self._contents[partition] = Segment(
             partition,
@@ -83,7 +84,8 @@ class _SegmentFile:
 
     def close(self, *error: Any) -> None:
         if error[0] is None:
-            self._writer.close()
+            with writing(self._path):
+                self._writer.close()
         self._context.__exit__(*error)
         if error[0] is None:
             data = map_file(self._path)
