@@ -206,3 +206,35 @@ def test_settings_are_checked():
         driver_of(counting(), on_error="ignore")
     with pytest.raises(ConfigError, match=r"unknown setting 'onerror' \(keyword\); the settings are log_dir, "):
         driver_of(counting(), onerror="skip")
+
+
+# --- topologies that feed themselves ---------------------------------------------------------------------------------
+
+
+def test_a_topology_that_writes_into_its_source_without_an_end_is_stopped():
+    builder = StreamsBuilder()
+    builder.stream("a", value=int).to("a")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError) as failure:
+        driver.pipe_input("a", "k", 1)
+    assert str(failure.value).startswith(
+        "the topology reads the topic 'a' that it writes: one input record has made more than 1,000 records in 'a'"
+    )
+    assert len(driver.read_output("a")) == 1_000
+
+
+def test_a_topology_that_feeds_itself_more_with_every_turn_is_stopped_as_soon():
+    builder = StreamsBuilder()
+    builder.stream("a", value=int).flat_map_values(lambda value: [value] * 1000, value=int).repartition().to("a")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError, match="and there is no end"):
+        driver.pipe_input("a", "k", 1)
+
+
+def test_a_topology_that_feeds_itself_until_a_filter_ends_it_comes_to_its_end():
+    builder = StreamsBuilder()
+    builder.stream("a", value=int).map_values(lambda value: value - 1, value=int).filter(lambda k, v: v >= 0).to("a")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("a", "k", 3)
+    driver.pipe_input("a", "k", 1)
+    assert [record.value for record in driver.read_output("a")] == [2, 1, 0, 0]

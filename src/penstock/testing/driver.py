@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +17,7 @@ from penstock.engine.flow import Flow, Outputs
 from penstock.engine.idle import IdleTasks
 from penstock.engine.layout import topic_sizes
 from penstock.engine.stores import stores_of
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.context import Context, Origin
 from penstock.plan import nodes
@@ -64,6 +65,9 @@ class TopologyTestDriver:
         settings: settings as keywords, such as ``on_error="skip"``.
     """
 
+    most_fed_back = 1_000
+    """How many records one input record may make in a topic that the topology both writes and reads."""
+
     def __init__(self, topology: Topology, application_id: str = "test", **settings: Any):
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
@@ -74,6 +78,8 @@ class TopologyTestDriver:
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
         self._queues = TopicQueues[str]()
+        self._fed_back: Counter[str] = Counter()
+        self._own = [topic for topic in topology.source_topics if topic in topology.sink_topics]
         self._current = Origin("unknown", 0, -1, None, None, -1)
         self._offsets: dict[str, int] = {}
         kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
@@ -128,7 +134,7 @@ class TopologyTestDriver:
 
         Raises:
             ConfigError: the topology does not read this topic, or the driver is closed.
-            ProcessingError: the record failed.
+            ProcessingError: the record failed, or the topology feeds itself without an end.
         """
         self._check_open()
         if topic not in self._sources or topic in self.topology.internal_topics:
@@ -206,6 +212,7 @@ class TopologyTestDriver:
         self._queues.add(topic, _Queued(key, value, old, timestamp, headers))
 
     def _drain(self) -> None:
+        self._fed_back.clear()
         while (queued := self._queues.next()) is not None:
             self._process(*queued)
 
@@ -251,11 +258,25 @@ class TopologyTestDriver:
             source = self._sources[topic][0][1].node
             key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)  # type: ignore[attr-defined]
             old = one.old if isinstance(one, Changes) else None
+            self._count_fed_back(topic)
             self._enqueue(topic, key, value, old, timestamp, one.headers)
         if topic in self._outputs:
             record = Record(one.key.decoded()[0], one.value.decoded()[0], timestamp, _pairs(one.headers))
             self._outputs[topic].append(record)
             self._order.append((topic, record))
+
+    def _count_fed_back(self, topic: str) -> None:
+        """Stop when the topology goes on for ever by itself, because it reads what it writes."""
+        self._fed_back[topic] += 1
+        most = self.most_fed_back * (10 if topic in self.topology.internal_topics else 1)
+        if self._own and self._fed_back[topic] > most:
+            self._queues = TopicQueues[str]()
+            raise ProcessingError(
+                f"the topology reads the topic {self._own[0]!r} that it writes: one input record has made more than "
+                f"{most:,} records in {topic!r} and there is no end. A running application goes on for ever as "
+                f"well, as in Kafka Streams. Write into another topic, or filter what goes back; where so many are "
+                "meant, set the driver's most_fed_back"
+            )
 
     def _deliver_dead_letters(self, context: Context) -> None:
         letters, context.dead_letters = context.dead_letters, []
