@@ -110,16 +110,27 @@ _EXACT = frozenset((str, int, bool, type(None)))
 """Scalars of which JSON makes no others; a float without a fraction may have been an int."""
 
 
-def _is_immutable(type_: Any, scalars: frozenset[Any]) -> bool:
-    """Whether values of a type are frozen through and through: frozen classes of scalars."""
+def _is_immutable(type_: Any, scalars: frozenset[Any], within: tuple[Any, ...] = ()) -> bool:
+    """Whether values of a type are frozen through and through: frozen classes of scalars, and of themselves."""
     if get_origin(type_) in (Union, UnionType):
-        return all(_is_immutable(one, scalars) for one in get_args(type_))
-    if type_ in scalars:
+        return all(_is_immutable(one, scalars, within) for one in get_args(type_))
+    if type_ in within or _is_one_of(type_, scalars):
         return True
     config = getattr(type_, "__struct_config__", None) or getattr(type_, "__dataclass_params__", None)
     if config is None or not config.frozen:
         return False
-    return all(_is_immutable(field, scalars) for field in get_type_hints(type_).values())
+    try:
+        fields = get_type_hints(type_).values()
+    except NameError:  # a class inside a function that names itself
+        return False
+    return all(_is_immutable(field, scalars, (*within, type_)) for field in fields)
+
+
+def _is_one_of(type_: Any, scalars: frozenset[Any]) -> bool:
+    try:
+        return type_ in scalars
+    except TypeError:  # a type that cannot be hashed, such as Annotated[..., a Meta with a list]
+        return False
 
 
 def _check_of(type_: Any, decode: Callable[[bytes], Any]) -> Callable[[Any, bytes], None] | None:

@@ -1,8 +1,7 @@
 """Sending the user's program to the slots.
 
 Importable code goes by name, and the folders that this process imports from go along. What was defined in a script or
-a notebook goes by value, through cloudpickle; ``msgspec.Struct`` classes need some help with that, because their
-fields exist only from the moment the class is made.
+a notebook goes by value, through cloudpickle.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-import typing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from pyspark import cloudpickle
 
+from penstock.engine.spark.user_classes import as_it_travels, meta_parts, needs_own_way, take_apart
 from penstock.errors import ConfigError
 
 
@@ -56,32 +55,25 @@ def _import_folders() -> list[str]:
 
 class _Pickler(cloudpickle.CloudPickler):
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and issubclass(obj, msgspec.Struct) and obj.__module__ == "__main__":
-            return _make_struct, _parts(obj)
-        return super().reducer_override(obj)
+        if isinstance(obj, msgspec.Meta):
+            return meta_parts(obj)
+        is_class = isinstance(obj, type)
+        if is_class and needs_own_way(obj) and not _goes_by_name(obj):
+            return take_apart(obj)
+        reduced = super().reducer_override(obj)
+        if is_class and isinstance(reduced, tuple) and len(reduced) == _WITH_SETTER:
+            function, arguments, (state, slots), *rest = reduced
+            return function, arguments, (as_it_travels(obj, state), slots), *rest
+        return reduced
 
 
-_CONFIG = (
-    "frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields",
-    "weakref", "dict", "cache_hash", "tag", "tag_field",
-)  # fmt: skip
+_WITH_SETTER = 6
+"""How long what cloudpickle gives for a class is that it takes apart."""
 
 
-def _parts(struct: type[msgspec.Struct]) -> tuple[str, list[Any], dict[str, Any], dict[str, Any]]:
-    """What a Struct class is made of."""
-    types = typing.get_type_hints(struct, include_extras=True)
-    fields: list[Any] = []
-    for field in msgspec.structs.fields(struct):
-        spec: tuple[Any, ...] = (field.name, types[field.name])
-        if field.default is not msgspec.NODEFAULT:
-            spec = (*spec, field.default)
-        elif field.default_factory is not msgspec.NODEFAULT:
-            spec = (*spec, msgspec.field(default_factory=field.default_factory))
-        fields.append(spec)
-    methods = {name: value for name, value in vars(struct).items() if callable(value) and not name.startswith("__")}
-    config = {name: getattr(struct.__struct_config__, name) for name in _CONFIG}
-    return struct.__name__, fields, methods, config
-
-
-def _make_struct(name: str, fields: list[Any], methods: dict[str, Any], config: dict[str, Any]) -> Any:
-    return msgspec.defstruct(name, fields, namespace=methods, module="__main__", **config)
+def _goes_by_name(class_: type) -> bool:
+    """Whether a class can be imported under its name, elsewhere too."""
+    found: Any = None if class_.__module__ == "__main__" else sys.modules.get(class_.__module__)
+    for name in class_.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is class_
