@@ -272,4 +272,4 @@ def from_arrow(values: Any, serde: Serde) -> Column:
         return BytesColumn(values.cast(pa.binary()), serde)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return BytesColumn(values.cast(pa.binary()), serde)
-    return ValuesColumn(values.to_pylist(), serde)
+    return ValuesColumn(serde.from_arrow(values), serde)

@@ -79,6 +79,10 @@ class Serde(ABC):
         """The values of a column of bytes as an Arrow array, for a ``@columnar`` function."""
         return pa.array(self.decode_all(data))
 
+    def from_arrow(self, values: Any) -> list[Any]:
+        """The values in an Arrow array that a ``@columnar`` function returned."""
+        return values.to_pylist()  # type: ignore[no-any-return]
+
     def routing(self, data: Binary) -> Binary:
         """The part of a column of keys' bytes that decides their partitions."""
         return data

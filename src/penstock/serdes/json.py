@@ -9,10 +9,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
+import pyarrow as pa
 
 from penstock.arrays import Binary, binary
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
+from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 
 
@@ -94,6 +96,24 @@ class JsonSerde(Serde):
             return [None if item is None else decode(item) for item in data.to_pylist()]
         except Exception:
             return super().decode_all(data)
+
+    def arrow(self, data: Binary) -> Any:
+        values = msgspec.to_builtins(self.decode_all(data))
+        kind = arrow_type(self.type)
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowException, TypeError) as error:
+            raise SerdeError(
+                f"values of type {self.name} do not go into one Arrow array for a @columnar function: {error}; take "
+                "@columnar away, or read them as a class whose fields say their types"
+            ) from None
+
+    def from_arrow(self, values: Any) -> list[Any]:
+        plain: list[Any] = values.to_pylist(maps_as_pydicts="strict")
+        try:
+            return msgspec.convert(plain, list[self.type | None])  # type: ignore[name-defined]
+        except Exception:  # what does not fit is found where it is written
+            return plain
 
     def __reduce__(self) -> Any:
         return JsonSerde, (self.type,)
