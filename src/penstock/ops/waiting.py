@@ -126,7 +126,8 @@ class Waiting:
         columns = (rows, is_left[rows], times[rows], stream_time[rows], is_at[rows])
         for row, left, time, now, looks in zip(*(column.tolist() for column in columns), strict=True):
             lowest = self._store.min_time
-            if looks and (lowest == NEVER or lowest + reach[left] < now) and self._may_look() and lowest != NEVER:
+            may_be_due = reach[left] > 0 if lowest == NEVER else lowest + reach[left] < now  # as Kafka's sum overflows
+            if looks and may_be_due and self._may_look() and lowest != NEVER:
                 self._let_go(row, now)
             for place in found.get(row, ()):
                 self._remove(place)

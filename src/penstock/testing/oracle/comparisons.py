@@ -4,22 +4,25 @@ and for each case that no rule covers, by the names that ``differences.json`` gi
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from penstock.errors import BufferFullError
+from penstock.testing.oracle.cached import as_if_expired
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, Row, differences
+from penstock.testing.oracle.outcome import Comparison, Outcome, Row, differences
+from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated
 from penstock.testing.oracle.steps import (
     default_retention,
     gathering_steps,
     has_sides,
     is_sliding,
+    is_windowed,
     last_times,
     steps_above,
+    steps_below,
+    store_of,
     times_of,
     topics_below,
     windows_above,
@@ -55,7 +58,7 @@ class TopicRule:
 def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> list[str]:
     """Some topics by rules, everything else plainly; what is as expected everywhere has passed, if it is as decided."""
     rule_of = {topic: rule for rule in reversed(rules) for topic in rule.topics_of(case)}
-    topics = {topic: _of_topic(outcome.output, topic) for topic in rule_of}
+    topics = {topic: of_topic(outcome.output, topic) for topic in rule_of}
     if all(rule_of[topic].holds_for(case, rows) for topic, rows in topics.items()) and not differences(case, outcome):
         return []
     expected = case["expected"]
@@ -65,27 +68,21 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
         return [f"unexpected {json.dumps(row)}" for row in outcome.output if row not in expected["output"]]
     found = []
     for topic, ours in sorted(topics.items()):
-        theirs = _of_topic(expected["output"], topic)
+        theirs = of_topic(expected["output"], topic)
         found += [f"output to {topic}: {difference}" for difference in rule_of[topic].compare(case, ours, theirs)]
     stores = dict(expected.get("stores", {}))
     kept_of_several = {name for rule in rules for name in _stores_made_of_several(case, rule)}
     for name in kept_of_several & stores.keys() & outcome.stores.keys():
         ours, theirs = [[{"key": row[0]} for row in rows] for rows in (outcome.stores[name], stores.pop(name))]
         found += [f"store {name}: {difference}" for difference in _from_the_same_results(case, ours, theirs)]
+    for name in {name for rule in rules for name in _stores_one_by_one(case, rule)} & stores.keys():
+        rows = _rows_differ(case, outcome.stores.get(name, []), stores.pop(name))
+        found += [f"store {name}: {difference}" for difference in rows]
     metrics = {name: n for name, n in expected.get("metrics", {}).items() if not name.startswith("suppression-")}
-    plain_expected = {**expected, "output": _but(expected["output"], topics), "metrics": metrics, "stores": stores}
+    plain_expected = {**expected, "output": but(expected["output"], topics), "metrics": metrics, "stores": stores}
     plain_case = {**case, "expected": plain_expected}
-    plain_outcome = Outcome(**{**vars(outcome), "output": _but(outcome.output, topics)})
+    plain_outcome = Outcome(**{**vars(outcome), "output": but(outcome.output, topics)})
     return found + differences(plain_case, plain_outcome)
-
-
-def _of_topic(rows: list[Row], topic: str) -> list[Row]:
-    """The rows of a topic without the input entries that caused them: they may come later, or with others."""
-    return [{k: v for k, v in row.items() if k != "after"} for row in rows if row["topic"] == topic]
-
-
-def _but(rows: list[Row], topics: Mapping[str, object]) -> list[Row]:
-    return [row for row in rows if row["topic"] not in topics]
 
 
 def _is_made_of_several(case: Spec, rule: TopicRule, topic: str) -> bool:
@@ -97,7 +94,22 @@ def _is_made_of_several(case: Spec, rule: TopicRule, topic: str) -> bool:
 def _stores_made_of_several(case: Spec, rule: TopicRule) -> set[str]:
     """The stores of what is made of several results: these came at other times, and in another number."""
     gathering = [step for above in rule.steps_of(case) for step in gathering_steps(case, above)]
-    return {str((step.get("materialized") or {}).get("store")) for step in gathering}
+    return {name for step in gathering if (name := store_of(step))}
+
+
+def _stores_one_by_one(case: Spec, rule: TopicRule) -> set[str]:
+    """The stores below that have a row for each window."""
+    below = [step for above in rule.steps_of(case) for step in steps_below(case, above)]
+    return {name for step in below if (name := store_of(step))} - _stores_made_of_several(case, rule)
+
+
+def _rows_differ(case: Spec, ours: list[Any], theirs: list[Any]) -> list[str]:
+    """The same rows, but for those of windows that are held yet, or that were lost by Kafka Streams."""
+    mine, other = [{json.dumps(row[0], sort_keys=True): row for row in rows} for rows in (ours, theirs)]
+    found = [f"row {mine[key]}, expected {other[key]}" for key in mine.keys() & other.keys() if mine[key] != other[key]]
+    if not any(_closes_last(case, step) for step in _sliding_suppressions(case)):
+        found += [f"missing {other[key]}" for key in other.keys() - mine.keys()]
+    return found if _lossy_closings(case) else found + [f"unexpected {mine[key]}" for key in mine.keys() - other.keys()]
 
 
 # --- final results of sliding windows --------------------------------------------------------------------------------
@@ -116,23 +128,23 @@ def _sliding_suppressions(case: Spec) -> list[Spec]:
 def _each_window_once(case: Spec, ours: list[Row]) -> bool:
     rule = BY_TOPIC[_SLIDING]
     several = any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in ours})
-    return several or any(has_sides(case, step) for step in rule.steps_of(case)) or not _repeated(ours)
+    return several or any(has_sides(case, step) for step in rule.steps_of(case)) or not repeated(ours)
 
 
 def _last_of_each_window(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
     """One result for each key and window: the last one expected. Those that close at the very end may be held."""
     rule = BY_TOPIC[_SLIDING]
     if not any(_may_close_early(case, step) for step in rule.steps_of(case)):
-        return _plainly(ours, theirs)
+        return plainly(ours, theirs)
     if any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in [*ours, *theirs]}):
         return _from_the_same_results(case, ours, theirs)
     held = _may_be_held(case, theirs)
     if any(has_sides(case, step) for step in rule.steps_of(case)):
         return _some_of_each_window(ours, theirs, held)
-    expected = {_key(row): row for row in theirs}
-    found = _repeated(ours)
-    found += [f"unexpected {json.dumps(row)}" for row in ours if expected.get(_key(row)) != row]
-    missing = expected.keys() - {_key(row) for row in ours} - held
+    expected = {key_of(row): row for row in theirs}
+    found = repeated(ours)
+    found += [f"unexpected {json.dumps(row)}" for row in ours if expected.get(key_of(row)) != row]
+    missing = expected.keys() - {key_of(row) for row in ours} - held
     return found + [f"missing {json.dumps(expected[key])}" for key in sorted(missing)]
 
 
@@ -142,8 +154,8 @@ def _some_of_each_window(ours: list[Row], theirs: list[Row], held: set[str]) -> 
     Each stream of a cogroup has a time of its own: one may change a window that another one's time has closed.
     """
     found = []
-    for key in sorted({_key(row) for row in [*ours, *theirs]}):
-        mine, other = [[row for row in rows if _key(row) == key] for rows in (ours, theirs)]
+    for key in sorted({key_of(row) for row in [*ours, *theirs]}):
+        mine, other = [[row for row in rows if key_of(row) == key] for rows in (ours, theirs)]
         rest = iter(other)
         found += [f"unexpected, or out of order: {json.dumps(row)}" for row in mine if row not in rest]
         if mine[-1:] != other[-1:] and key not in held:
@@ -151,16 +163,10 @@ def _some_of_each_window(ours: list[Row], theirs: list[Row], held: set[str]) -> 
     return found
 
 
-def _plainly(ours: list[Row], theirs: list[Row]) -> list[str]:
-    """The same rows in the same order."""
-    pairs = enumerate(zip_longest(ours, theirs))
-    return [f"row {n} is {json.dumps(one)}, expected {json.dumps(other)}" for n, (one, other) in pairs if one != other]
-
-
 def _from_the_same_results(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
     """What is made of several results depends on when each of them came, and on those that came twice or are held yet;
     the keys do not, but for those whose only results may be held, or were lost by Kafka Streams."""
-    came, expected = {_key(row) for row in ours}, {_key(row) for row in theirs}
+    came, expected = {key_of(row) for row in ours}, {key_of(row) for row in theirs}
     found = [] if _lossy_closings(case) else [f"unexpected key {key}" for key in sorted(came - expected)]
     held = any(_closes_last(case, step) for step in _sliding_suppressions(case))
     return found if held else found + [f"missing key {key}" for key in sorted(expected - came)]
@@ -185,12 +191,17 @@ def _window_ends(case: Spec, windows: Any) -> set[int]:
 
 
 def _may_be_held(case: Spec, theirs: list[Row]) -> set[str]:
-    """The keys of the windows that Kafka Streams emitted last, if some record has the very time at which they close."""
-    last = max((_end(row["key"]) for row in theirs), default=0)
-    graces = {windows_above(case, step).get("grace_ms", 0) for step in _sliding_suppressions(case)}
-    if not {last + grace for grace in graces} & times_of(case):
+    """The keys of the windows that Kafka Streams emitted last, if some record has the very time at which they close.
+
+    Suppressions behind others wait for what these hold: each one of them may hold one end more.
+    """
+    steps = _sliding_suppressions(case)
+    depth = max((1 + sum(below["op"] == "suppress" for below in steps_below(case, step)) for step in steps), default=0)
+    last = sorted({_end(row["key"]) for row in theirs})[-depth:] if depth else []
+    graces = {windows_above(case, step).get("grace_ms", 0) for step in steps}
+    if depth == 1 and not {end + grace for grace in graces for end in last} & times_of(case):
         return set()
-    return {_key(row) for row in theirs if _end(row["key"]) == last}
+    return {key_of(row) for row in theirs if _end(row["key"]) in last}
 
 
 def _end(key: Any) -> int:
@@ -199,8 +210,10 @@ def _end(key: Any) -> int:
 
 
 def _is_full_earlier(case: Spec, outcome: Outcome) -> bool:
-    """Whether a buffer that shuts down was full when Kafka's, which lets windows go a moment earlier, was not."""
-    buffers = [step.get("buffer_config") or {} for step in _sliding_suppressions(case)]
+    """Whether a buffer that shuts down was full when Kafka's was not, which lets windows go a moment earlier, or has
+    lost some."""
+    below = [low for step in _lossy_closings(case) for low in steps_below(case, step) if low["op"] == "suppress"]
+    buffers = [step.get("buffer_config") or {} for step in [*_sliding_suppressions(case), *below]]
     error = case["expected"].get("error", {"when": "run", "after": len(case["input"])})
     is_earlier = outcome.error_after is None or outcome.error_after <= error.get("after", -1)
     limited = any(buffer.get("when_full") == "shut_down" for buffer in buffers)
@@ -214,7 +227,7 @@ def _lossy_closings(case: Spec) -> list[Spec]:
     """The aggregations that emit on close and whose store does not keep all windows until the end of the input."""
     found = []
     for step in case["topology"]:
-        if step["op"] not in _AGGREGATIONS or not _emits_on_close(case, step):
+        if not is_windowed(case, step) or not _emits_on_close(case, step):
             continue
         windows = windows_above(case, step)
         retention = (step.get("materialized") or {}).get("retention_ms")
@@ -226,9 +239,8 @@ def _lossy_closings(case: Spec) -> list[Spec]:
 
 
 def _emits_on_close(case: Spec, step: Spec) -> bool:
-    return any(
-        above["op"] == "emit_strategy" and above["strategy"] == "on_window_close" for above in steps_above(case, step)
-    )
+    above = steps_above(case, step)[0]
+    return (above["op"], above.get("strategy")) == ("emit_strategy", "on_window_close")
 
 
 def _nothing_lost(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
@@ -237,9 +249,9 @@ def _nothing_lost(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
     rule = BY_TOPIC[_ON_CLOSE]
     if any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in [*ours, *theirs]}):
         return _from_the_same_results(case, ours, theirs)
-    rest = iter(ours)
-    missing = [row for row in theirs if row not in rest]
-    return [f"missing, or out of order: {json.dumps(row)}" for row in missing] + _repeated(ours)
+    rest, held = iter(ours), _may_be_held(case, theirs)
+    missing = [row for row in theirs if not (key_of(row) in held and row not in ours) and row not in rest]
+    return [f"missing, or out of order: {json.dumps(row)}" for row in missing] + repeated(ours)
 
 
 # --- what fails in Kafka Streams for no reason -----------------------------------------------------------------------
@@ -262,41 +274,14 @@ def _suppresses_cogroup(case: Spec) -> bool:
 
 
 def _goes_on(case: Spec, outcome: Outcome) -> list[str]:
-    """Nothing fails, and what was expected up to the failure comes out."""
-    if outcome.error is not None:
+    """Nothing fails but a buffer that is full, and what was expected up to the failure comes out."""
+    if outcome.error is not None and not isinstance(outcome.error, BufferFullError):
         return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
     found = []
     for topic in {row["topic"] for row in case["expected"].get("output", [])}:
-        ours, theirs = _of_topic(outcome.output, topic), _of_topic(case["expected"]["output"], topic)
-        found += _plainly(ours[: len(theirs)], theirs)
+        ours, theirs = of_topic(outcome.output, topic), of_topic(case["expected"]["output"], topic)
+        found += plainly(ours[: len(theirs)], theirs)
     return found
-
-
-# --- what a cache still shows ----------------------------------------------------------------------------------------
-
-
-def _without_expired(case: Spec) -> Spec:
-    """The case without the rows of window and session stores that only Kafka's cache still shows."""
-    expected = case["expected"]
-    stores = {name: _unexpired(case, name, rows) for name, rows in expected.get("stores", {}).items()}
-    return case if stores == expected.get("stores", {}) else {**case, "expected": {**expected, "stores": stores}}
-
-
-def _unexpired(case: Spec, store: str, rows: list[Any]) -> list[Any]:
-    for step in case["topology"]:
-        given = step.get("materialized") or {}
-        windows = windows_above(case, step)
-        if given.get("store") == store and given.get("caching") and step["op"] in _AGGREGATIONS and windows is not None:
-            if windows["type"] == "UnlimitedWindows" or not all(isinstance(row[0], dict) for row in rows):
-                continue
-            bound = "end" if windows["type"] == "SessionWindows" else "start"
-            now = max((row[0][bound] for row in rows), default=0)
-            retention = max(given.get("retention_ms") or 0, default_retention(windows))
-            return [row for row in rows if row[0][bound] > now - retention]
-    return rows
-
-
-_AGGREGATIONS = ("count", "reduce", "aggregate")
 
 
 # --- single cases ----------------------------------------------------------------------------------------------------
@@ -320,26 +305,14 @@ def _forwards_null_keys(case: Spec, outcome: Outcome) -> list[str]:
     return found
 
 
-# --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _key(row: Row) -> str:
-    return json.dumps(row["key"], sort_keys=True)
-
-
-def _repeated(rows: list[Row]) -> list[str]:
-    counted = Counter(map(_key, rows))
-    return [f"{count} results for {key}" for key, count in counted.items() if count > 1]
-
-
 _SLIDING = "SlidingWindows, then suppress until window_closes"
 _ON_CLOSE = "emit_strategy on_window_close with a store of default retention"
 
 BY_TOPIC = {
-    _SLIDING: TopicRule(_sliding_suppressions, _last_of_each_window, _each_window_once),
     _ON_CLOSE: TopicRule(_lossy_closings, _nothing_lost),
+    _SLIDING: TopicRule(_sliding_suppressions, _last_of_each_window, _each_window_once),
 }
-"""The rules that compare some topics of a case otherwise."""
+"""The rules that compare some topics of a case otherwise; the first one goes first."""
 
 WHOLE = {
     "SlidingWindows of a time difference of 0": WholeRule(
@@ -357,8 +330,10 @@ WHOLE = {
 }
 """The rules that compare a case otherwise as a whole."""
 
-OTHERWISE: dict[str, Callable[[Spec], Spec]] = {"a window or session store with caching": _without_expired}
-"""The rules by which a case that differs may be otherwise: as what they make of it."""
+OTHERWISE: dict[str, Callable[[Spec, Outcome, Comparison], list[str]]] = {
+    "a window or session store with caching": as_if_expired
+}
+"""The rules by which what differs is compared once more."""
 
 CASES = {"stream-table-left-join-grace-null-key": _forwards_null_keys}
 """The comparisons of single cases."""

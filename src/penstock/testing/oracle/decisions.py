@@ -51,7 +51,7 @@ class Decisions:
         for when in self.rules:
             if when in WHOLE and WHOLE[when].applies(case):
                 return WHOLE[when].compare
-        rules = [BY_TOPIC[when] for when in self.rules if when in BY_TOPIC and BY_TOPIC[when].steps_of(case)]
+        rules = [rule for when, rule in BY_TOPIC.items() if when in self.rules and rule.steps_of(case)]
         if rules:
             return lambda case, outcome: compare_topics(case, outcome, rules)
         if case["name"] not in self.cases:
@@ -62,9 +62,9 @@ class Decisions:
 
     def differences(self, case: Spec, outcome: Outcome) -> list[str]:
         """What differs from the expectations of a case, as decided; nothing when it passed."""
-        found = (self.comparison_of(case) or differences)(case, outcome)
+        compare = self.comparison_of(case) or differences
+        found = compare(case, outcome)
         for when in self.rules:
-            if found and when in OTHERWISE and (other := OTHERWISE[when](case)) != case:
-                case = other
-                found = (self.comparison_of(case) or differences)(case, outcome)
+            if found and when in OTHERWISE:
+                found = OTHERWISE[when](case, outcome, compare)
         return found

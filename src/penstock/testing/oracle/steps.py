@@ -61,6 +61,21 @@ def windows_above(case: Spec, step: Spec) -> Any:
     return next((above["windows"] for above in steps_above(case, step) if above["op"] == "windowed_by"), None)
 
 
+def is_windowed(case: Spec, step: Spec) -> bool:
+    """Whether a step aggregates in windows, and not what came out of windows."""
+    above = steps_above(case, step)[:1]
+    return step["op"] in ("count", "reduce", "aggregate") and bool(above) and above[0]["op"] in _WINDOWED
+
+
+_WINDOWED = ("windowed_by", "emit_strategy")
+
+
+def store_of(step: Spec) -> str | None:
+    """The name that a step gives its store."""
+    name: str | None = (step.get("materialized") or {}).get("store")
+    return name
+
+
 def is_sliding(windows: Any) -> bool:
     return windows is not None and windows["type"] == "SlidingWindows"
 
@@ -88,7 +103,11 @@ def times_of(case: Spec) -> set[int]:
 
 
 def last_times(case: Spec) -> set[int]:
-    """The last time of all topics together, and of each; records without a key or a value do not reach windows."""
-    seen = [entry for entry in case["input"] if entry.get("key") is not None and entry.get("value") is not None]
-    topics = [{entry["topic"]} for entry in seen] + [{entry["topic"] for entry in seen}]
-    return {max(entry["timestamp"] for entry in seen if entry["topic"] in some) for some in topics}
+    """The last time of all topics together, and of each: of all records, and of those that always reach windows."""
+    every = [entry for entry in case["input"] if "topic" in entry]
+    whole = [entry for entry in every if entry.get("key") is not None and entry.get("value") is not None]
+    topics = [*({entry["topic"]} for entry in every), {entry["topic"] for entry in every}]
+    chosen = [
+        [entry["timestamp"] for entry in some if entry["topic"] in of] for some in (every, whole) for of in topics
+    ]
+    return {max(times) for times in chosen if times}
