@@ -4,6 +4,7 @@ import pytest
 
 from penstock import JoinWindows, StreamJoined, StreamsBuilder
 from penstock.errors import ConfigError, TopologyError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run
 
 NEAR = JoinWindows.of_time_difference_with_no_grace(5)
@@ -127,3 +128,11 @@ def test_windows_that_no_record_could_fit_are_refused():
 def test_a_join_of_streams_needs_windows():
     with pytest.raises(TopologyError, match=r"the windows of join at .* must be of type JoinWindows"):
         joined("join", None)
+
+
+def test_the_interval_between_two_looks_begins_when_something_may_have_waited_long_enough():
+    at_once = JoinWindows.of_time_difference_with_no_grace(0)
+    driver = TopologyTestDriver(joined("left_join", at_once).build(), emit_interval_ms=10)
+    for timestamp in (1, 8):  # the wall clock stands still
+        driver.pipe_input("L", "k", f"l{timestamp}", timestamp)
+    assert [record[:3] for record in driver.read_output("out")] == [("k", "l1 None", 1)]
