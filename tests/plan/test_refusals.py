@@ -213,6 +213,16 @@ WRONG_ARGUMENTS = {
         lambda b, s: s.group_by_key().count("my counts"),
         "'my counts' at HERE cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens",
     ),
+    "a store's name that is too long for files": (
+        lambda b, s: s.group_by_key().count("n" * 210),
+        f"the store {'n' * 210!r} at HERE has a name of 210 letters, and files and topics are named after it; use at "
+        "most 200",
+    ),
+    "a repartition topic's name that is too long for files": (
+        lambda b, s: s.select_key(lambda key, value: key).group_by_key().count("n" * 190),
+        f"the repartition topic '{'n' * 190}-repartition' at HERE has a name of 202 letters, and files and topics are "
+        "named after it; use at most 200",
+    ),
     "a step's name with a slash": (
         lambda b, s: s.filter(YES, name="a/b"),
         "'a/b' at HERE cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens",

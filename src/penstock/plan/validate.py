@@ -18,6 +18,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
         raise TopologyError("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
     _unique_names(subs)
     _unique_stores(facts)
+    _short_names(declared, facts)
     _topics_read_once(subs)
     _topic_names(subs)
     _internal_topics(declared)
@@ -61,6 +62,22 @@ def _unique_stores(facts: TableFacts) -> None:
             raise TopologyError(
                 f"two steps have a store {store.name!r}: at {other.where} and at {node.where}; "
                 "give each store a name of its own"
+            )
+
+
+_LONGEST = 200
+"""Letters of a name that files are named after, together with the application, the commit and the task; file systems
+have room for 255, and Kafka for 249 with the application id in front and ``-changelog`` behind."""
+
+
+def _short_names(declared: Sequence[Node], facts: TableFacts) -> None:
+    named = [("store", store.name, node) for node, store in facts.stores.items()]
+    named += [("repartition topic", node.topic, node) for node in declared if isinstance(node, nodes.Repartition)]
+    for what, name, node in named:
+        if len(name) > _LONGEST:
+            raise TopologyError(
+                f"the {what} {name!r} at {node.where} has a name of {len(name)} letters, and files and topics are "
+                f"named after it; use at most {_LONGEST}"
             )
 
 
