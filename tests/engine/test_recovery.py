@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
 from penstock.engine.lock import ApplicationLock, SlotLock
 from penstock.errors import (
@@ -19,6 +20,7 @@ from penstock.errors import (
     FencedError,
     StoreError,
 )
+from penstock.log.produce import produce
 from penstock.settings import Settings
 from support.world import SETTINGS, World, counts
 
@@ -115,6 +117,25 @@ def test_the_checkpoint_of_one_application_is_not_taken_up_by_another(world: Wor
     world.run("a")
     with pytest.raises(ConfigError, match="other"):
         LocalApplication(counts(), "other", world.settings, world.log, world.storage, world.folder / "tasks")
+
+
+def two_sources(*topics: str) -> Topology:
+    builder = StreamsBuilder()
+    for topic in topics:
+        builder.stream(topic, value=str).group_by_key().count(f"of {topic}".replace(" ", "-")).to_stream().to("out")
+    return builder.build()
+
+
+def test_a_source_topic_less_after_a_kill_is_refused_by_name_and_nothing_is_changed(world: World):
+    produce([("b", "x", 0)], "other", value=str, log=world.log)
+    world.topology = two_sources("in", "other")
+    world.run("a", crash=True)
+    world.topology = two_sources("in")
+    with pytest.raises(ConfigError, match=r"has read topic 'other', and the topology reads it no more"):
+        world.run("a")
+    world.topology = two_sources("in", "other")
+    world.run()
+    assert world.output() == [("a", 1), ("b", 1), ("a", 2)]
 
 
 def test_of_two_programs_on_one_checkpoint_the_one_that_is_behind_stops_and_nothing_is_corrupted(world: World):

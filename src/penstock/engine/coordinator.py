@@ -27,7 +27,14 @@ import msgspec
 from penstock import errors
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.exchange import ExchangeRef
-from penstock.engine.identity import application_of, check_identity, keep_identity, new_identity, read_identity
+from penstock.engine.identity import (
+    application_of,
+    check_identity,
+    check_sources,
+    keep_identity,
+    new_identity,
+    read_identity,
+)
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
@@ -127,6 +134,7 @@ class Coordinator:
         new = new_identity(self.application_id, self.topology, self.layout)
         if old is not None:
             check_identity(old, new, self.storage.shown)
+            check_sources(newest, self.topology, self.application_id)
         claims = Claims(self.log)
         claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
         keep_identity(self.storage, old or new)

@@ -96,6 +96,19 @@ def check_identity(old: Identity, new: Identity, where: str) -> None:
         )
 
 
+def check_sources(newest: Manifest, topology: Topology, application_id: str) -> None:
+    """Raise ``ConfigError`` when a topic that was read is read no more."""
+    offsets = {place: offset for entry in newest.tasks.values() for place, offset in entry.offsets.items()}
+    for place in sorted(offsets):
+        topic = place.split("/")[0]  # partitions of global tables' topics have places of their own
+        if topic in newest.topics and topic not in topology.source_topics:
+            raise ConfigError(
+                f"application {application_id!r} has read topic {topic!r}, and the topology reads it no more: what is "
+                "in its stores and outputs of that topic would stay as it is. Put the source back, or start under "
+                "another application id to process the other topics anew. Nothing was changed"
+            )
+
+
 def new_identity(application_id: str, topology: Topology, layout: Layout) -> Identity:
     """What a new checkpoint says of itself."""
     tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
