@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -21,21 +22,28 @@ def arrival_reader(topology: Topology) -> type[Reader]:
 
 
 def _written(topology: Topology) -> dict[str, int]:
-    """The topics of all sinks, numbered depth first, as a record goes through each sub-topology."""
-    topics: list[str] = []
-
-    def visit(part: Part, sub: SubTopology) -> None:
-        if part.kind == "sink":
-            topics.extend(part.topics)
-        for below in sub.parts:
-            if part.name in below.predecessors:
-                visit(below, sub)
-
+    """The topics of all sinks, numbered so that a record of any source reaches those before others, depth first."""
+    before: dict[str, set[str]] = {}
     for sub in topology.sub_topologies:
-        for part in sub.parts:
-            if part.kind == "source":
-                visit(part, sub)
-    return {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
+        for source in sub.parts:
+            if source.kind == "source":
+                reached = list(dict.fromkeys(_sinks(source, sub)))
+                for place, topic in enumerate(reached):
+                    before.setdefault(topic, set()).update(reached[:place])
+    try:
+        topics = list(TopologicalSorter(before).static_order())
+    except CycleError:  # records of two sources reach two topics the other way round
+        topics = list(before)
+    return {topic: number for number, topic in enumerate(topics)}
+
+
+def _sinks(part: Part, sub: SubTopology) -> Iterator[str]:
+    """The topics that what comes out of a part reaches, in order."""
+    if part.kind == "sink":
+        yield from part.topics
+    for below in sub.parts:
+        if part.name in below.predecessors:
+            yield from _sinks(below, sub)
 
 
 class ArrivalReader(Reader):
