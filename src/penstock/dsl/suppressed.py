@@ -120,6 +120,9 @@ class Suppressed:
         A window closes when stream time reaches its end plus the grace period. The table must be that of a windowed
         aggregation, and the buffer one that never emits early.
 
+        Each stream of a windowed cogroup goes by its own stream time, as in Kafka Streams: a stream that lags behind
+        the others may still change a window whose result is out, and the changed result comes out too.
+
         Raises:
             ConfigError: the buffer may emit early.
         """
