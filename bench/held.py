@@ -20,8 +20,9 @@ from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from penstock.batch import Changes
 from penstock.columns import BytesColumn, WindowedColumn
-from penstock.ops.context import Context, Origin
+from penstock.ops.context import Context
 from penstock.ops.episodes import Limits
+from penstock.ops.failures import Origin
 from penstock.ops.suppress import Suppress
 from penstock.serdes import INT, STR, TimeWindowedSerde
 from penstock.state.clock import StreamTime

@@ -39,6 +39,9 @@ TopologyException = TopologyError
 class SerdeError(PenstockError):
     """A value does not fit its serde."""
 
+    got: type | None = None
+    """The type of the value, where that is what is wrong with it."""
+
 
 class ProcessingError(PenstockError):
     """A record failed while it was processed; nothing of its batch was committed."""

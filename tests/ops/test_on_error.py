@@ -63,7 +63,7 @@ def test_fail_names_the_record_the_node_the_function_and_the_line(run: Run):
     assert message_of(failure) == [
         "KSTREAM-MAPVALUES-0000000001 failed on the record at topic 'in', partition 0, offset 1: "
         "ZeroDivisionError: division by zero",
-        "  the record: key b'b', value b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00', timestamp 11",
+        "  the record: key 'b', value 0, timestamp 11",
         f"  the function: inverse at {at(inverse)}, given to the step at {__file__}:{given_at}",
         f"  the line: {__file__}:{inverse.__code__.co_firstlineno + 1}: return 1 / value",
         SAFE,
@@ -71,16 +71,76 @@ def test_fail_names_the_record_the_node_the_function_and_the_line(run: Run):
 
 
 def test_fail_is_the_default_for_records_that_do_not_decode(run: Run):
-    builder, stream = source(value=Order)
+    builder = StreamsBuilder()
+    read_at = this_line() + 1
+    stream = builder.stream("in", value=Order)
     stream.filter(lambda key, order: order.item != "").to("out")
     with pytest.raises(ProcessingError) as failure:
         run(builder, [("a", Order("pen"), 10), ("b", THING, 11)]).output()
     assert message_of(failure) == [
         "KSTREAM-SOURCE-0000000000 failed on the record at topic 'in', partition 0, offset 1: "
         "Object missing required field `item`; the bytes are b'{\"thing\":1}'",
-        "  the record: key b'b', value b'{\"thing\":1}', timestamp 11",
+        "  the record: key 'b', value b'{\"thing\":1}', timestamp 11",
+        f"  the way out: the source at {__file__}:{read_at} reads values of type json[Order]; if the topic holds "
+        "others, say so with value= (value=bytes takes them as they are)",
         SAFE,
     ]
+
+
+def test_a_key_of_another_type_names_the_step_that_made_it_and_the_way_out(run: Run):
+    builder = StreamsBuilder()
+    stream = builder.stream("in")
+    given_at = this_line() + 1
+    stream.group_by(number_of).count().to_stream().to("out")
+    with pytest.raises(ProcessingError) as failure:
+        run(builder, [("a", {"id": 7}, 10)]).output()
+    assert message_of(failure)[1:-1] == [
+        "  the record: key 'a', value {'id': 7}, timestamp 10",
+        f"  the function: number_of at {at(number_of)}, given to the step at {__file__}:{given_at}",
+        "  the way out: the keys of this step are of type str; say key=int at that step, or have the function return "
+        "str",
+    ]
+
+
+def test_a_result_of_another_type_names_the_mapper_the_joiner_or_the_aggregator(run: Run):
+    def message(build: Callable[[Any], Any]) -> list[str]:
+        builder, stream = source(value=int)
+        build(stream).to("out")
+        with pytest.raises(ProcessingError) as failure:
+            run(builder, [("a", 1, 10), ("a", 2, 11)]).output()
+        return [line.split(" at ")[0] for line in message_of(failure)[2:-1]]
+
+    def said(name: str) -> list[str]:
+        way_out = "  the way out: the values of this step are of type int; say value=float"
+        return [f"  the function: {name}", way_out]
+
+    assert message(lambda stream: stream.map_values(inverse, value=int)) == said("inverse")
+    assert message(lambda stream: stream.flat_map_values(inverses, value=int).filter(some)) == said("inverses")
+    assert message(lambda stream: stream.to_table().map_values(inverse, value=int, store="t").to_stream()) == said(
+        "inverse"
+    )
+    assert message(lambda stream: stream.group_by_key().reduce(ratio).to_stream()) == said("ratio")
+    assert message(lambda stream: stream.group_by_key().aggregate(int, total).to_stream()) == said("total")
+
+
+def number_of(key, value):
+    return value["id"]
+
+
+def inverses(value):
+    return [1 / value]
+
+
+def some(key, value):
+    return True
+
+
+def ratio(aggregate, value):
+    return aggregate / value
+
+
+def total(key, value, aggregate):
+    return aggregate + value / 2
 
 
 # --- skip ------------------------------------------------------------------------------------------------------------

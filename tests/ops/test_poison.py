@@ -332,3 +332,16 @@ def test_a_versioned_aggregate_that_could_not_be_read_again_is_left_as_it_was(ru
     stream.group_by_key().aggregate(lambda: {"amount": 0}, add, value=dict, materialized=kept).to_stream().to("out")
     ran = run(builder, [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)], on_error="skip")
     assert [value for _, value, _ in ran.output()] == [{"amount": 1}, {"amount": 4}]
+
+
+def test_a_joined_row_or_a_foreign_key_of_another_type_is_left_out_of_the_table(run: Run):
+    builder = StreamsBuilder()
+    left, right = builder.table("in", value=int), builder.table("right", value=int)
+    left.join(right, lambda one, other: one / other if one == 2 else one, value=int, store="t").to_stream().to("out")
+    left.join(
+        right, lambda one, other: one + other, foreign_key=lambda value: 5 if value == 2 else "a", value=int, store="f"
+    ).to_stream().to("foreign")
+    rows = [("right", "a", 10, 1), ("in", "a", 1, 2), ("in", "a", 2, 3), ("in", "a", 3, 4)]
+    ran = run(builder, rows, on_error="skip")
+    assert ran.output() == [("a", 1, 2), ("a", 3, 4)]
+    assert ran.output("foreign") == [("a", 11, 2), ("a", 13, 4)]

@@ -8,6 +8,7 @@ from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
 from penstock.dsl.materialized import Materialized
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, user_function
+from penstock.plan.returns import check_returns
 from penstock.serdes import Serde
 
 REDUCER = ("aggregate", "value")
@@ -17,7 +18,12 @@ MERGER = ("key", "one", "other")
 
 def reduction_of(reducer: Any) -> nodes.Aggregation:
     """The aggregation of a ``reduce`` call."""
-    return nodes.Aggregation(kind="reduce", add=user_function(reducer, "reduce", REDUCER))
+    return nodes.Aggregation(kind="reduce", add=reducer_of(reducer))
+
+
+def reducer_of(function: Any, what: str = "reducer") -> UserFunction:
+    """A function of (aggregate, value) that returns the new aggregate."""
+    return check_returns(user_function(function, "reduce", REDUCER), "reduce", what)
 
 
 def aggregation_of(
@@ -25,9 +31,11 @@ def aggregation_of(
 ) -> tuple[nodes.Aggregation, Serde]:
     """The aggregation of an ``aggregate`` call, and the type it results in."""
     initialize: UserFunction = user_function(initializer, "aggregate", ())
-    add = user_function(adder, "aggregate", AGGREGATOR)
+    add = check_returns(user_function(adder, "aggregate", AGGREGATOR), "aggregate", "aggregator", initializer)
     subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR)
     merge = None if merger is None else user_function(merger, "aggregate", MERGER)
+    if merge is not None:
+        check_returns(merge, "aggregate", "merger")
     annotation = add.returns()
     if annotation is None and initializer in (int, float, str):
         annotation = initializer

@@ -13,6 +13,7 @@ from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.returns import check_returns
 from penstock.record import Windowed
 from penstock.serdes import Serde
 
@@ -34,7 +35,7 @@ class CogroupedKStream(Generic[K, R]):
 
     def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]:
         """With one more stream; a stream that is there already gets the new aggregator."""
-        function = user_function(aggregator, "cogroup", AGGREGATOR)
+        function = check_returns(user_function(aggregator, "cogroup", AGGREGATOR), "cogroup", "aggregator")
         groups = dict(self._groups)
         groups[grouped] = function
         return CogroupedKStream(tuple(groups.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, overload
 
-from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.graph import Graph, K, R, V
 from penstock.dsl.ktable import KTable
@@ -196,7 +196,7 @@ class KGroupedTable(Generic[K, V]):
         """The values of each group made into one by functions of (aggregate, value): one adds, one takes out again."""
         aggregation = nodes.Aggregation(
             kind="reduce",
-            add=user_function(adder, "reduce", REDUCER),
+            add=reducer_of(adder, "adder"),
             subtract=user_function(subtractor, "reduce", REDUCER),
         )
         given = materialized_of(materialized, store)

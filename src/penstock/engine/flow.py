@@ -12,9 +12,11 @@ from penstock.engine.idle import timed_nodes
 from penstock.engine.lower import Lowering, lower
 from penstock.ops.base import Operator, TwoSided
 from penstock.ops.context import Context
+from penstock.ops.failures import Known
 from penstock.ops.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
+from penstock.plan.passes.makers import makers, source_types
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.task_state import TaskState
@@ -58,6 +60,7 @@ class Flow:
     ):
         self._state = state
         self._context = context
+        context.known = Known(makers(sub), source_types((*sub.parts, *sub.global_parts)))
         context.looked_up = frozenset(topology.facts.looked_up)
         context.looked_up_as_of = frozenset(topology.facts.looked_up_as_of)
         decodes = decoded_columns(sub)

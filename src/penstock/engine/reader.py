@@ -12,7 +12,7 @@ from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import Batch, Changes, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.log.base import Records, join_headers
-from penstock.ops.context import Origin
+from penstock.ops.failures import Origin
 from penstock.serdes import Serde
 
 

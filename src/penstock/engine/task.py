@@ -18,7 +18,8 @@ from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
 from penstock.metrics import labelled
-from penstock.ops.context import Context, DeadLetter, Origin
+from penstock.ops.context import Context, DeadLetter
+from penstock.ops.failures import Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology

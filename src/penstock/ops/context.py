@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,28 +14,18 @@ from penstock.arrays import Binary, IntArray, is_too_large
 from penstock.batch import NO_RECORD, Batch, Order
 from penstock.columns import Column
 from penstock.errors import ProcessingError
-from penstock.messages import describe, show
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
+from penstock.ops.failures import Failure, Known, Origin, way_out_of_reading, way_out_of_writing
 from penstock.ops.left_changes import LeftChanges
 from penstock.ops.written import Written
-from penstock.plan.functions import UserFunction, is_own_file
+from penstock.plan.functions import UserFunction
+from penstock.serdes import Serde
 from penstock.state.versioned_puts import VersionedPuts
 
 _log = logging.getLogger(__name__)
 
 CLOSED_WINDOW = "expired-window"
 """The reason of drops that count as late records."""
-
-
-class Origin(NamedTuple):
-    """Where a record came from, and its bytes."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
 
 
 class DeadLetter(NamedTuple):
@@ -87,6 +76,8 @@ class Context:
         """The steps that send these where, in this commit, any change may overtake one of its key before it."""
         self.subscribed_overtaking: defaultdict[str, list[Binary]] = defaultdict(list)
         """The keys of the subscriptions that these have sent in this commit, by the stores that hold them."""
+        self.known = Known()
+        """What the topology tells about keys and values, for messages."""
         self.dead_letters: list[DeadLetter] = []
         self._failed: set[int] = set()
         """The positions of the records that have failed in this commit: each is counted once, where it failed first."""
@@ -115,6 +106,7 @@ class Context:
         kind = self._on_error if self._on_error == "fail" else "skip"
         same = Context(self.task, kind, self._origin)
         same.written, same.looked_up, same._failed = self.written, self.looked_up, self._failed
+        same.known = self.known
         same.sent = self.sent
         return same
 
@@ -190,15 +182,22 @@ class Context:
                 "%s drops topic %s, partition %d, offset %d: %s", node, at.topic, at.partition, at.offset, reason
             )
 
-    def failed(self, node: str, position: int, error: BaseException, function: UserFunction | None = None) -> None:
+    def failed(
+        self,
+        node: str,
+        position: int,
+        error: BaseException,
+        function: UserFunction | None = None,
+        way_out: str = "",
+    ) -> None:
         """A record failed in a node: raise, or count it as left out, once however often it fails.
 
         Raises:
             ProcessingError: records that fail are to stop the program.
         """
-        origin = self._origin(position)
+        failure = Failure(node, self._origin(position), error, function, way_out)
         if self._on_error == "fail":
-            raise ProcessingError(_message(node, origin, error, function)) from error
+            raise ProcessingError(failure.message(self.known)) from error
         if position in self._failed:
             return
         if position != NO_RECORD:
@@ -207,17 +206,17 @@ class Context:
             self.count(SKIPPED, node, reason=type(error).__name__)
             return
         self.count(DEAD_LETTERS, node, reason=type(error).__name__)
-        self.dead_letters.append(DeadLetter(origin, _reason(node, origin, error, function)))
+        self.dead_letters.append(DeadLetter(failure.origin, failure.reason()))
 
     # --- columns that may not decode or encode -------------------------------------------------------------------
 
     def decoded(self, node: str, batch: Batch, *columns: str) -> Batch:
         """The batch without the records whose columns do not decode."""
-        return self._checked(node, batch, columns, lambda column: column.decoded(), _undecodable)
+        return self._checked(node, batch, columns, lambda column: column.decoded(), _undecodable, self._unread)
 
     def encoded(self, node: str, batch: Batch, *columns: str) -> Batch:
         """The batch without the records whose columns do not encode."""
-        return self._checked(node, batch, columns, lambda column: column.encoded(), _unencodable)
+        return self._checked(node, batch, columns, lambda column: column.encoded(), _unencodable, self._unwritten)
 
     def _checked(
         self,
@@ -226,6 +225,7 @@ class Context:
         names: tuple[str, ...],
         read: Callable[[Column], Any],
         errors_of: Callable[[Column], list[tuple[int, BaseException]]],
+        tell: Callable[[str, int, BaseException, str, Serde], None],
     ) -> Batch:
         for name in names:
             column = getattr(batch, name, None)
@@ -242,9 +242,17 @@ class Context:
                 if not errors:  # it is the column as a whole that fails, which no serde of ours does
                     errors = [(row, problem) for row in range(len(batch))]
                 for row, error in errors:
-                    self.failed(node, int(batch.position[row]), error)
+                    tell(node, int(batch.position[row]), error, name, column.serde)
                 batch = batch.take(np.setdiff1d(np.arange(len(batch)), [row for row, _ in errors]))
         return batch
+
+    def _unread(self, node: str, position: int, error: BaseException, column: str, serde: Serde) -> None:
+        source = self.known.types.get(self._origin(position).topic)
+        self.failed(node, position, error, way_out=way_out_of_reading(column, serde, source))
+
+    def _unwritten(self, node: str, position: int, error: BaseException, column: str, serde: Serde) -> None:
+        function = self.known.maker(node, column)
+        self.failed(node, position, error, function, way_out_of_writing(column, serde, error))
 
 
 def _undecodable(column: Column) -> list[tuple[int, BaseException]]:
@@ -266,42 +274,6 @@ def _errors(values: list[Any], convert: Callable[[Any], Any]) -> list[tuple[int,
         except BaseException as error:
             errors.append((row, error))
     return errors
-
-
-def _message(node: str, origin: Origin, error: BaseException, function: UserFunction | None) -> str:
-    lines = [
-        f"{node} failed on the record at topic {origin.topic!r}, partition {origin.partition}, offset {origin.offset}: "
-        f"{describe(error)}",
-        f"  the record: key {show(origin.key)}, value {show(origin.value)}, timestamp {origin.timestamp}",
-    ]
-    if function is not None:
-        lines.append(f"  the function: {function.name} at {function.location()}, given to the step at {function.where}")
-        lines += [f"  the line: {line}" for line in _users_lines(error)]
-    lines.append(
-        "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
-        "'dead_letter:<topic>', and start again"
-    )
-    return "\n".join(lines)
-
-
-def _reason(node: str, origin: Origin, error: BaseException, function: UserFunction | None) -> dict[str, str]:
-    reason = {
-        "penstock.node": node,
-        "penstock.topic": origin.topic,
-        "penstock.partition": str(origin.partition),
-        "penstock.offset": str(origin.offset),
-        "penstock.error": describe(error),
-    }
-    if function is not None:
-        reason["penstock.function"] = f"{function.name} at {function.location()}"
-    return reason
-
-
-def _users_lines(error: BaseException) -> list[str]:
-    """Where the error came from, in the user's own code: the innermost line outside of this package."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not is_own_file(frame.filename)]
-    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in users[-1:]]
 
 
 class Looks:

@@ -15,7 +15,9 @@ import numpy as np
 from penstock.arrays import Binary, BoolArray, IntArray, binary, is_too_large
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
+from penstock.errors import SerdeError
 from penstock.ops.context import Context
+from penstock.ops.failures import way_out_of_writing
 from penstock.ops.groups import Groups
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
@@ -162,7 +164,8 @@ class UserFold(Fold):
             return None
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
-            self._context.failed(self._node, position, error, self._functions[0] if self._functions else None)
+            way_out = way_out_of_writing("value", self._serde, error) if isinstance(error, SerdeError) else ""
+            self._context.failed(self._node, position, error, self._functions[0] if self._functions else None, way_out)
         kept = None
         if failed:
             kept = np.ones(len(new), np.bool_)

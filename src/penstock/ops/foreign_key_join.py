@@ -94,7 +94,7 @@ class Subscribe(Operator):
     def _extracted(self, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
         """The foreign keys of some values, null where there is none; and for which the function did not fail."""
         present, part = present_rows(batch, values)
-        kept, found = self._caller.column(part, self._foreign_key)
+        kept, found = self._caller.written_column(part, self._foreign_key)
         fine = did_not_fail(batch, present, kept)
         if len(kept) == len(batch):
             return found.encoded(), fine

@@ -88,6 +88,12 @@ class Caller:
         batch, results = self.rows(batch, *arguments)
         return batch, ValuesColumn(results, serde)
 
+    def written_column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
+        """The same, without the records whose results cannot be written in their type."""
+        batch, column = self.column(batch, serde)
+        batch = self.context.encoded(self.node, batch.with_value(column), "value")
+        return batch, batch.value
+
     def pairs(self, batch: Batch, key: Serde, value: Serde) -> tuple[Batch, Column, Column]:
         """The keys and the values that a function of (key, value) returns."""
         if self.function.columnar:

@@ -47,6 +47,8 @@ class Joiner:
         if len(rows) < count:
             part, own, other = part.take(rows), own.take(rows), other.take(rows)
         kept, results = self.join(part, own, other)
+        kept = self._caller.context.encoded(self.node, kept.with_value(results), "value")
+        results = kept.value
         if len(kept) == count:
             return results, np.ones(count, np.bool_)
         places = np.full(count, len(kept), np.int64)

@@ -177,7 +177,8 @@ class TableMapValues(Operator):
     def mapped(self, batch: Batch, values: Column) -> tuple[Column, BoolArray]:
         """The new values of all rows, null where there was none; and for which rows the function did not fail."""
         present, part = present_rows(batch, values)
-        kept, mapped = self._caller.column(part, self._value)
+        column = self._caller.column if self._store is None else self._caller.written_column
+        kept, mapped = column(part, self._value)
         if len(kept) == len(batch):
             return mapped, np.ones(len(batch), np.bool_)
         places = np.full(len(batch), len(kept), np.int64)

@@ -89,7 +89,9 @@ class Serde(ABC):
 
     def refuse(self, value: Any) -> SerdeError:
         """The error for a value of the wrong type."""
-        return SerdeError(f"the serde {self.name!r} cannot encode {show(value)} of type {type(value).__name__}")
+        error = SerdeError(f"the serde {self.name!r} cannot encode {show(value)} of type {type(value).__name__}")
+        error.got = type(value)
+        return error
 
     def __repr__(self) -> str:
         return f"<serde {self.name}>"

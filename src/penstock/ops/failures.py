@@ -1,0 +1,126 @@
+"""What is said of a record that failed: which one, where, why, and what to do about it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.errors import SerdeError
+from penstock.messages import describe, show
+from penstock.plan.functions import UserFunction, is_own_file
+from penstock.plan.passes.makers import Made, SourceTypes
+from penstock.serdes import Serde
+
+_SAFE = (
+    "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
+    "'dead_letter:<topic>', and start again"
+)
+
+
+class Origin(NamedTuple):
+    """Where a record came from, and its bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the topology tells about keys and values."""
+
+    makers: Mapping[str, Made] = field(default_factory=dict)
+    """By steps, whose function made what they get."""
+    types: Mapping[str, SourceTypes] = field(default_factory=dict)
+    """By topics, how they are read."""
+
+    def maker(self, node: str, column: str) -> UserFunction | None:
+        """Whose function made the keys or the values that a step gets."""
+        made = self.makers.get(node, Made())
+        return made.key if column == "key" else made.value
+
+
+class Failure(NamedTuple):
+    """A record that failed in a step."""
+
+    node: str
+    origin: Origin
+    error: BaseException
+    function: UserFunction | None
+    way_out: str = ""
+
+    def message(self, known: Known) -> str:
+        at, function = self.origin, self.function
+        types = known.types.get(at.topic)
+        key, value = (None, None) if types is None else (types.key, types.value)
+        lines = [
+            f"{self.node} failed on the record at topic {at.topic!r}, partition {at.partition}, offset {at.offset}: "
+            f"{describe(self.error)}",
+            f"  the record: key {_shown(at.key, key)}, value {_shown(at.value, value)}, timestamp {at.timestamp}",
+        ]
+        if function is not None:
+            called = f"{function.name} at {function.location()}"
+            lines.append(f"  the function: {called}, given to the step at {function.where}")
+            lines += [f"  the line: {line}" for line in _users_lines(self.error)]
+        if self.way_out:
+            lines.append(f"  the way out: {self.way_out}")
+        return "\n".join([*lines, _SAFE])
+
+    def reason(self) -> dict[str, str]:
+        """The headers of a dead letter."""
+        reason = {
+            "penstock.node": self.node,
+            "penstock.topic": self.origin.topic,
+            "penstock.partition": str(self.origin.partition),
+            "penstock.offset": str(self.origin.offset),
+            "penstock.error": describe(self.error),
+        }
+        if self.function is not None:
+            reason["penstock.function"] = f"{self.function.name} at {self.function.location()}"
+        return reason
+
+
+def way_out_of_writing(column: str, serde: Serde, error: BaseException) -> str:
+    """What to do about a key or a value that is not of the type of a step."""
+    column = "key" if column == "key" else "value"
+    got = error.got if isinstance(error, SerdeError) else None
+    if got is None:
+        return f"the {column}s of this step are of type {serde.name}; have the function return such"
+    other = (
+        f"say {column}={got.__name__} at that step" if got.__name__.isidentifier() else f"give {column}= at that step"
+    )
+    return f"the {column}s of this step are of type {serde.name}; {other}, or have the function return {serde.name}"
+
+
+def way_out_of_reading(column: str, serde: Serde, source: SourceTypes | None) -> str:
+    """What to do about a key or a value that is not of the type that its source says."""
+    column = "key" if column == "key" else "value"
+    where = f" at {source.where}" if source is not None and source.where else ""
+    return (
+        f"the source{where} reads {column}s of type {serde.name}; if the topic holds others, say so with {column}= "
+        f"({column}=bytes takes them as they are)"
+    )
+
+
+def _shown(data: bytes | None, serde: Serde | None) -> str:
+    """A key or value as the user knows it; its bytes where they do not decode."""
+    if data is None or serde is None:
+        return show(data)
+    try:
+        return show(serde.decode(data))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return show(data)
+
+
+def _users_lines(error: BaseException) -> list[str]:
+    """Where the error came from, in the user's own code: the innermost line outside of this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not is_own_file(frame.filename)]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in users[-1:]]

@@ -1,0 +1,66 @@
+"""Whose function made the keys and values that a step gets: for errors of types, which say where it was given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction
+from penstock.plan.nodes import Node
+from penstock.plan.physical import Part, SubTopology
+from penstock.serdes import Serde
+
+
+class Made(NamedTuple):
+    """The functions that keys and values come out of; None where they come out of a topic, or no function made them."""
+
+    key: UserFunction | None = None
+    value: UserFunction | None = None
+
+
+class SourceTypes(NamedTuple):
+    """How a topic is read, and where the user says so."""
+
+    key: Serde
+    value: Serde
+    where: str
+
+
+_PAIRS = (nodes.Map, nodes.FlatMap, nodes.TableGroupBy)
+_VALUES = (nodes.MapValues, nodes.FlatMapValues, nodes.TableMapValues)
+
+
+def makers(sub: SubTopology) -> dict[str, Made]:
+    """For each part of a sub-topology, by name, whose keys and values it gets; for those that make some, its own."""
+    made: dict[str, Made] = {}
+    concerned: dict[str, Made] = {}
+    for part in sub.parts:
+        above = next((made[name] for name in part.predecessors if name in made), Made())
+        made[part.name] = _made_by(part.node, above) if part.kind == "processor" else above
+        concerned[part.name] = above if hasattr(part.node, "aggregation") else made[part.name]
+    return concerned
+
+
+def _made_by(node: Node, above: Made) -> Made:
+    if isinstance(node, _PAIRS):
+        value = above.value if isinstance(node, nodes.FlatMapValues) else node.mapper
+        return Made(node.mapper, value)
+    if isinstance(node, _VALUES):
+        return above._replace(value=node.mapper)
+    if isinstance(node, nodes.SelectKey):
+        return above._replace(key=node.mapper)
+    joiner = getattr(node, "joiner", None)
+    if isinstance(joiner, UserFunction):
+        return above._replace(value=joiner)
+    aggregation = getattr(node, "aggregation", None)
+    return above if aggregation is None else above._replace(value=aggregation.add)
+
+
+def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:
+    """How each topic is read."""
+    return {
+        topic: SourceTypes(part.node.key, part.node.value, part.node.where)
+        for part in parts
+        if isinstance(part.node, nodes.StreamSource | nodes.TableSource | nodes.Repartition) and part.kind == "source"
+        for topic in part.topics
+    }
