@@ -34,6 +34,20 @@ START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 listener: Callable[[str], None] | None = None
 """What tests inside this process have called at every point."""
 
+LOG_POINTS = (
+    "before-merge-file",
+    "after-merge-file",
+    "after-merge",
+    "after-seal-node",
+    "after-seal",
+    "after-fold-node",
+    "after-fold",
+    "after-trim",
+    "after-state",
+    "before-entry-goes",
+)
+"""Those of the file log while it keeps topics small, which it does beside the commits."""
+
 _seen: dict[str, int] = {}
 
 

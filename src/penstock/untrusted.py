@@ -74,6 +74,11 @@ class ArrowFile:
     def __len__(self) -> int:
         return int(self._reader.num_record_batches)
 
+    @property
+    def schema(self) -> Any:
+        """Which of the forms it has."""
+        return self._reader.schema
+
     def batch(self, number: int) -> Any:
         """A record batch; raises ``CorruptDataError`` when there is none, or one that contradicts itself."""
         return self.batch_and_metadata(number)[0]

@@ -106,12 +106,29 @@ def test_a_name_that_no_topic_can_bear_is_refused(penstock):
     ]
 
 
-def test_retention_removes_records_that_are_too_old(penstock):
-    penstock("topics", "create", "lines", "--value", "str", "--retention", "1 day")
+def test_retention_is_changed_and_removes_records_that_are_too_old(penstock):
+    penstock("topics", "create", "lines", "--value", "str")
     penstock("topics", "produce", "lines", "--json", stdin='{"value":"old","timestamp":1000}\n')
     penstock("topics", "produce", "lines", stdin="new\n")
-    assert penstock("topics", "retain") == (0, [], ["Removed 1 record of topic lines."])
+    assert penstock("topics", "retain") == (0, [], ["Removed 0 records of topic lines."])
+    assert penstock("topics", "retain", "lines", "--retention", "1 day") == (
+        0,
+        [],
+        ["Removed 1 record of topic lines."],
+    )
     assert penstock("topics", "cat", "lines", "--no-keys").out == ["new"]
+
+    penstock("topics", "retain", "lines", "--retention", "forever", "--retention-bytes", "1 GB")
+    [row] = map(json.loads, penstock("topics", "ls", "--json").out)
+    assert (row["records"], row["retention_ms"], row["retention_bytes"]) == (1, -1, 1 << 30)
+    penstock("topics", "retain", "lines", "--retention-bytes", "unlimited")
+    [row] = map(json.loads, penstock("topics", "ls", "--json").out)
+    assert (row["retention_ms"], row["retention_bytes"]) == (-1, -1)
+
+
+def test_a_new_retention_is_for_topics_that_are_named(penstock):
+    code, out, err = penstock("topics", "retain", "--retention", "1 day")
+    assert (code, out, err[-1]) == (2, [], "Error: say which topics: penstock topics retain NAME --retention ...")
 
 
 def test_retention_is_written_as_a_duration_and_a_size(penstock):

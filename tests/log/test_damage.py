@@ -19,7 +19,7 @@ PARTITION = 1
 def log(tmp_path: Path) -> FileLog:
     """A topic of two partitions; in partition 1 three segments, offsets 0 to 1, 2 to 3 and 4 to 5."""
     log = FileLog(tmp_path)
-    log.create_topic(TopicInfo("t", partitions=2, value="int", retention_ms=1000))
+    log.create_topic(TopicInfo("t", partitions=2, value="int", retention_ms=10**15))
     for first in (0, 2, 4):
         append(log, "t", *((b"key", b"value %d" % n, n) for n in (first, first + 1)), partition=PARTITION)
     return log
@@ -162,14 +162,14 @@ def test_a_missing_entry_is_named(log: FileLog, number: int):
 @pytest.fixture
 def commits(log: FileLog, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the entries 4 to 8 and of the checkpoints that sum up those before 4 and before 8."""
-    monkeypatch.setattr("penstock.log.file.state.CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr("penstock.log.file.entries.STATE_EVERY", 4)
     for n in range(6, 12):
         append(log, "t", (b"key", b"value %d" % n, n), partition=PARTITION)
     assert FileLog(log.root).end_offsets("t") == [0, 12]
     return log.root / "t" / "commits"
 
 
-@pytest.mark.parametrize("name", ["0000000000000008.checkpoint", "0000000000000008.json"])
+@pytest.mark.parametrize("name", ["0000000000000008.state", "0000000000000008.json"])
 def test_a_damaged_checkpoint_or_entry_behind_it_is_named(log: FileLog, commits: Path, name: str):
     flip(commits / name, 40)
     with pytest.raises(CorruptDataError, match=f"^{commits / name} is damaged: its checksum does not match; restore"):
@@ -178,14 +178,14 @@ def test_a_damaged_checkpoint_or_entry_behind_it_is_named(log: FileLog, commits:
 
 def test_without_the_newest_checkpoint_the_one_before_is_enough(log: FileLog, commits: Path):
     expected = rows(log, "t", PARTITION)
-    (commits / "0000000000000008.checkpoint").unlink()
+    (commits / "0000000000000008.state").unlink()
     assert rows(FileLog(log.root), "t", PARTITION) == expected
 
 
 @pytest.mark.parametrize(
     ("removed", "missing"),
     [
-        (["0000000000000004.checkpoint", "0000000000000008.checkpoint"], "0000000000000000.json"),
+        (["0000000000000004.state", "0000000000000008.state"], "0000000000000000.json"),
         (["0000000000000007.json", "0000000000000008.json"], "0000000000000007.json"),
     ],
 )

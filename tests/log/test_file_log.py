@@ -15,7 +15,7 @@ from penstock.errors import (
     TopicNotFoundError,
 )
 from penstock.log.base import TopicInfo
-from penstock.log.file import state
+from penstock.log.file import entries
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.state import Entry
 from penstock.storage import checksum, seal
@@ -69,20 +69,20 @@ def test_a_topic_is_there_for_every_program_from_the_moment_it_was_made(log: Fil
 @pytest.fixture
 def checkpoint_every_4(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries are summed up after every 4 instead of 256."""
-    monkeypatch.setattr("penstock.log.file.state.CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr("penstock.log.file.entries.STATE_EVERY", 4)
 
 
 @pytest.mark.usefixtures("checkpoint_every_4")
 def test_old_entries_are_summed_up_and_a_new_program_reads_everything(log: FileLog):
     append_numbers(log, 0, 14)
     assert sorted(path.name for path in (log.root / "t" / "commits").iterdir()) == [
-        "0000000000000008.checkpoint",
         "0000000000000008.json",
+        "0000000000000008.state",
         "0000000000000009.json",
         "0000000000000010.json",
         "0000000000000011.json",
-        "0000000000000012.checkpoint",
         "0000000000000012.json",
+        "0000000000000012.state",
         "0000000000000013.json",
     ]
     assert numbers(FileLog(log.root)) == list(range(14))
@@ -132,15 +132,15 @@ def test_a_program_that_falls_asleep_right_after_appending_does_not_append_again
     log: FileLog, known: int, monkeypatch: pytest.MonkeyPatch
 ):
     append_numbers(log, 0, known)
-    others, create = FileLog(log.root), state.create_file
+    others, create = FileLog(log.root), entries.create_file
 
     def create_and_sleep(path: Path, data: bytes) -> bool:
-        monkeypatch.setattr(state, "create_file", create)
+        monkeypatch.setattr(entries, "create_file", create)
         created = create(path, data)
         append_numbers(others, known + 1, 14)
         return created
 
-    monkeypatch.setattr(state, "create_file", create_and_sleep)
+    monkeypatch.setattr(entries, "create_file", create_and_sleep)
     append_numbers(log, known, known + 1)
     assert numbers(log) == numbers(others) == numbers(FileLog(log.root)) == list(range(14))
 
@@ -152,7 +152,7 @@ def test_an_entry_under_an_old_number_that_a_killed_program_left_is_not_taken_fo
     topic, others = log._topic("t"), FileLog(log.root)
     left = Entry(topic.fresh().place(write(log, "t", (0, [(b"k", b"99", 99)]))))
     append_numbers(others, known, 14)
-    assert state.create_file(topic.entries.folder / f"{known:016}.json", seal(left))
+    assert entries.create_file(topic.entries.folder / f"{known:016}.json", seal(left))
 
     assert numbers(log) == numbers(others) == numbers(FileLog(log.root)) == list(range(14))
 
@@ -197,7 +197,7 @@ def test_a_producer_whose_topic_is_removed_meanwhile_is_told_so_and_makes_no_hal
 def test_a_topic_is_not_removed_in_the_middle_of_an_append(log: FileLog, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("penstock.log.file.topic_file._PATIENCE", 0.05)
     append_numbers(log, 0, 1)
-    create, refusals = state.create_file, []
+    create, refusals = entries.create_file, []
 
     def create_while_another_removes(path: Path, data: bytes) -> bool:
         with pytest.raises(
@@ -207,7 +207,7 @@ def test_a_topic_is_not_removed_in_the_middle_of_an_append(log: FileLog, monkeyp
         refusals.append(e)
         return create(path, data)
 
-    monkeypatch.setattr(state, "create_file", create_while_another_removes)
+    monkeypatch.setattr(entries, "create_file", create_while_another_removes)
     append_numbers(log, 1, 2)
     assert (len(refusals), numbers(log)) == (1, [0, 1])
 
@@ -361,11 +361,12 @@ def test_a_reader_keeps_a_file_that_it_has_open_when_its_records_are_trimmed(log
 
 def test_retention_by_time_removes_segments_whose_newest_record_is_too_old(tmp_path: Path):
     log = FileLog(tmp_path)
-    log.create_topic(TopicInfo("t", 2, retention_ms=HOUR))
+    log.create_topic(TopicInfo("t", 2))
     append(log, "t", (b"a", b"0", 0), (b"a", b"1", 1 * HOUR))
     append(log, "t", (b"a", b"2", 5 * HOUR))
     append(log, "t", (b"a", b"3", 2 * HOUR))  # late: it stays behind a newer segment
     append(log, "t", (b"b", b"4", 4 * HOUR), partition=1)
+    log.set_retention("t", retention_ms=HOUR)
 
     assert log.apply_retention("t", now_ms=2 * HOUR) == {}  # one hour old is kept
     assert log.apply_retention("t", now_ms=2 * HOUR + 1) == {0: 2}
@@ -378,10 +379,11 @@ def test_retention_by_time_removes_segments_whose_newest_record_is_too_old(tmp_p
 
 def test_retention_by_size_keeps_the_newest_segments_of_each_partition(tmp_path: Path):
     log = FileLog(tmp_path)
-    log.create_topic(TopicInfo("t", 2, retention_bytes=350))  # a record below has a little more than 100 bytes
+    log.create_topic(TopicInfo("t", 2))
     for n in range(5):
         append(log, "t", (b"k", b"v" * 91, n))
     append(log, "t", (b"k", b"v" * 91, 9), partition=1)
+    log.set_retention("t", retention_bytes=350)  # a record has a little more than 100 bytes
 
     assert log.apply_retention("t") == {0: 2}
     assert (log.start_offsets("t"), log.end_offsets("t")) == ([2, 0], [5, 1])

@@ -1,23 +1,25 @@
-"""Any sequence of appends, reads and trims, by several programs, gives what plain lists would."""
+"""Any sequence of appends, reads and trims, by several programs, gives what plain lists would, whatever is merged."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from penstock.errors import OffsetOutOfRangeError
-from penstock.log.base import Log, TopicInfo
+from penstock.log.base import NO_LIMIT, Log, Records, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
 from support.folders import MEMORY
-from support.logs import rows, write
+from support.logs import rows, rows_of, write
 
 data = st.none() | st.binary(max_size=4)
 times = st.integers(0, 2**62)
@@ -43,6 +45,7 @@ class LogMachine(RuleBasedStateMachine):
         self.lists: list[list[Any]] = [[], []]
         self.starts = [0, 0]
         self.numbers: dict[str, int] = {}
+        self.readers: list[tuple[int, Iterator[Records], list[Any]]] = []
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -89,6 +92,61 @@ class LogMachine(RuleBasedStateMachine):
         self.starts[partition] = max(self.starts[partition], start)
 
     @rule(program=programs)
+    def tidy(self, program: int) -> None:
+        if self.kind is FileLog:
+            self.logs[program].tidy("t")
+            self._retained(self.logs[program])
+
+    @rule(program=programs, partition=partitions)
+    def begin_to_read(self, program: int, partition: int) -> None:
+        """Read some, and the rest after whatever comes next."""
+        start, end = self.starts[partition], len(self.lists[partition])
+        pieces = self.logs[program].read("t", partition, start, end)
+        expected = [(offset, *row) for offset, row in enumerate(self.lists[partition])][start:]
+        self.readers.append((partition, pieces, expected))
+        self._read_on(len(self.readers) - 1, 1)
+
+    @precondition(lambda self: self.readers)
+    @rule(share=st.floats(0, 1), count=st.integers(1, 3))
+    def read_on(self, share: float, count: int) -> None:
+        self._read_on(round(share * (len(self.readers) - 1)), count)
+
+    def _read_on(self, number: int, count: int) -> None:
+        partition, pieces, expected = self.readers.pop(number)
+        found: list[Any] = []
+        try:
+            for records in islice(pieces, count):
+                found += rows_of(records)
+        except OffsetOutOfRangeError:
+            assert expected[len(found)][0] < self.starts[partition]
+        else:
+            assert found == expected[: len(found)]
+            assert found or not expected
+            self.readers.append((partition, pieces, expected[len(found) :]))
+
+    @rule(program=programs, kept=st.none() | st.integers(0, 2000))
+    def retain_bytes(self, program: int, kept: int | None) -> None:
+        """What a topic keeps of each partition; how it goes depends on what is merged, so the log is asked."""
+        if self.kind is FileLog:
+            log = self.logs[program]
+            log.set_retention("t", retention_bytes=NO_LIMIT if kept is None else kept)
+            log.apply_retention("t")
+            self._retained(log)
+
+    def _retained(self, log: FileLog) -> None:
+        starts = log.start_offsets("t")
+        assert all(new >= old for new, old in zip(starts, self.starts, strict=True))
+        self.starts = starts
+
+    @rule(program=programs)
+    def look_at_what_it_holds(self, program: int) -> None:
+        if self.kind is FileLog:
+            stats = self.logs[program].stats("t")
+            assert stats == FileLog(self.folder).stats("t")
+            assert stats.records == sum(map(len, self.lists)) - sum(self.starts)
+            assert (stats.nbytes > 0, stats.newest is not None) == (stats.records > 0,) * 2
+
+    @rule(program=programs)
     def start_anew(self, program: int) -> None:
         if self.kind is FileLog:
             self.logs[program] = FileLog(self.folder)
@@ -99,12 +157,19 @@ class LogMachine(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def checkpoint_every_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries are summed up after every 3 instead of 256."""
-    monkeypatch.setattr("penstock.log.file.state.CHECKPOINT_EVERY", 3)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens after so many appends happens after a few; merging only when the test says so."""
+    monkeypatch.setattr("penstock.log.file.entries.STATE_EVERY", 3)
+    monkeypatch.setattr("penstock.log.file.entries.GRACE_MS", 0)
+    monkeypatch.setattr("penstock.log.file.merge.FAN_IN", 2)
+    monkeypatch.setattr("penstock.log.file.merge.TARGET_BYTES", 400)
+    monkeypatch.setattr("penstock.log.file.upkeep.MOST_UNITS", 2)
+    monkeypatch.setattr("penstock.log.file.upkeep.NODE_UNITS", 2)
+    monkeypatch.setattr("penstock.log.file.upkeep.NODE_NODES", 2)
+    monkeypatch.setattr("penstock.log.file.upkeep.Upkeep.appended", lambda *_: None)
 
 
-@pytest.mark.usefixtures("checkpoint_every_3")
+@pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("kind", [FileLog, MemoryLog])
 def test_a_log_is_a_list_for_each_partition(kind: type[Log]):
     machine = type("Machine", (LogMachine,), {"kind": kind})

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.faults import LOG_POINTS
 from penstock.log.base import TopicInfo
+from penstock.log.file import upkeep
 from penstock.log.file.log import FileLog
 from support.folders import MEMORY
 from support.logs import append, rows
@@ -21,13 +23,15 @@ from support.logs import append, rows
 START = """
 import sys, time
 from penstock.log.base import TopicInfo
-from penstock.log.file import state
+from penstock.log.file import entries, merge, upkeep
 from penstock.log.file.log import FileLog
 from support.logs import append, rows, write
 
 log = FileLog(sys.argv[1])
 name = sys.argv[2].encode()
-state.CHECKPOINT_EVERY = 8
+entries.STATE_EVERY, entries.GRACE_MS = 8, 0
+merge.FAN_IN, merge.TARGET_BYTES = 3, 1000
+upkeep.MOST_UNITS, upkeep.NODE_UNITS, upkeep.NODE_NODES = 4, 3, 2
 print("ready", flush=True)
 sys.stdin.readline()
 """
@@ -67,6 +71,23 @@ while len(seen) < 72:
     time.sleep(0.01)
 """
 
+TIDY = """
+while log.size("t") < 72:
+    log.tidy("t")
+    print(log.size("t"), flush=True)
+"""
+
+TIDY_AND_CRASH = """
+upkeep.Upkeep.appended = lambda *_: None
+for n in range(60):
+    if n == 30:
+        log.set_retention("t", retention_bytes=400)
+    pair = [(name, b"%d" % n, n)]
+    log.append("t", write(log, "t", (0, pair), (1, pair)), "app", n)
+    print(n, flush=True)
+    log.tidy("t")
+"""
+
 CREATE = """
 from penstock.errors import TopicExistsError
 try:
@@ -84,7 +105,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def start(folder: Path, **programs: str) -> list[subprocess.Popen[str]]:
+def start(folder: Path, crash_at: str = "", **programs: str) -> list[subprocess.Popen[str]]:
     """Processes that begin their programs, given by name, at the same moment."""
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     processes = [
@@ -93,7 +114,7 @@ def start(folder: Path, **programs: str) -> list[subprocess.Popen[str]]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": path} | ({"PENSTOCK_CRASH_AT": crash_at} if crash_at else {}),
         )
         for name, program in programs.items()
     ]
@@ -112,10 +133,11 @@ def finish(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
     return printed
 
 
-def test_several_producers_and_readers_at_once_lose_and_repeat_nothing(folder: Path):
+def test_several_producers_readers_and_mergers_at_once_lose_and_repeat_nothing(folder: Path):
     log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=2))
-    *_, counts = finish(start(folder, a=PRODUCE, b=PRODUCE, c=PRODUCE, reader=READ))
+    programs = {"a": PRODUCE, "b": PRODUCE, "c": PRODUCE, "one": TIDY, "two": TIDY, "reader": READ}
+    *_, counts = finish(start(folder, **programs))
 
     for partition in (0, 1):
         found = rows(log, "t", partition)
@@ -145,9 +167,8 @@ def test_producers_of_a_topic_that_is_removed_and_made_anew_fail_clearly_and_lea
         log.create_topic(TopicInfo("t", partitions=2))
         remade += 1
         for partition in (0, 1):
-            assert [row[0] for row in rows(FileLog(folder), "t", partition)] == list(
-                range(log.end_offsets("t")[partition])
-            )
+            found = [row[0] for row in rows(FileLog(folder), "t", partition)]
+            assert found == list(range(len(found)))
         time.sleep(0.03)
     for told in finish(producers):
         assert set(told[:-1]) <= {"topic 't' was removed while records were written into it"}
@@ -175,6 +196,32 @@ def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invi
         assert there in (done, [*done, len(done)])  # the last one may have been committed before it was told
     append(log, "t", (b"c", b"goes on", 1))
     assert rows(FileLog(folder), "t", 0) == [*found, (len(found), b"c", b"goes on", 1)]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("point", LOG_POINTS)
+def test_a_program_killed_while_it_keeps_a_topic_small_loses_nothing_and_leaves_nothing(
+    folder: Path, point: str, count: int, monkeypatch: pytest.MonkeyPatch
+):
+    log = FileLog(folder)
+    log.create_topic(TopicInfo("t", partitions=2))
+    (process,) = start(folder, crash_at=f"{point}:{count}", app=TIDY_AND_CRASH)
+    (*_, last) = process.communicate()[0].split()
+    assert process.returncode == -signal.SIGKILL
+
+    (first, _), (end, _) = log.start_offsets("t"), log.end_offsets("t")
+    assert end - int(last) in (1, 2)  # the last append may have been there before it was told
+    expected = [(n, b"app", b"%d" % n, n) for n in range(first, end)]
+    assert rows(log, "t", 0, first) == rows(log, "t", 1, log.start_offsets("t")[1])[-len(expected) :] == expected
+    assert log.append("t", [], "app", end - 1) is False
+
+    for name in ("_LEFT_MS", "_LEFT_TEMPORARY_MS"):
+        monkeypatch.setattr(upkeep, name, 0)
+    log.tidy("t")  # sweeps what the killed program left
+    assert rows(FileLog(folder), "t", 0, first) == expected
+    found = log._topic("t")
+    nodes = list(found.nodes.all_nodes(found.fresh().topmost()))
+    assert {path.name for path in (folder / "t" / "index").glob("*")} == {ref.file.name for ref, _ in nodes}
 
 
 def test_a_torn_file_of_a_killed_writer_is_never_read(folder: Path):

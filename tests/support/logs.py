@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch import HEADERS
-from penstock.log.base import Log, Segment
+from penstock.log.base import Log, Records, Segment
 
 Row = tuple[Any, ...]
 """(key, value, timestamp), all three as the log holds them, or with headers, pairs of a name and bytes, behind."""
@@ -36,11 +36,16 @@ def rows(log: Log, topic: str, partition: int = 0, start: int = 0, end: int | No
     found: list[Row] = []
     end = log.end_offsets(topic)[partition] if end is None else end
     for records in log.read(topic, partition, start, end):
-        columns = [records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist()]
-        if records.headers is not None:
-            columns.append([_pairs(headers) for headers in records.headers.to_pylist()])
-        found += [(offset, *row) for offset, row in enumerate(zip(*columns, strict=True), records.offset)]
+        found += rows_of(records)
     return found
+
+
+def rows_of(records: Records) -> list[Row]:
+    """The same of records that were read."""
+    columns = [records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist()]
+    if records.headers is not None:
+        columns.append([_pairs(headers) for headers in records.headers.to_pylist()])
+    return [(offset, *row) for offset, row in enumerate(zip(*columns, strict=True), records.offset)]
 
 
 def _headers(every: Iterable[Iterable[tuple[str, bytes]]]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.errors import ConfigError
+from penstock.log.base import NO_LIMIT
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 
@@ -84,12 +85,16 @@ def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) 
     return [name for name in names if name.startswith(incomplete)]
 
 
-def read_by(read: Callable[[str], int]) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """An option's callback that reads a duration or a size, by ``to_ms`` or ``to_bytes``."""
+def read_by(
+    read: Callable[[str], int], no_limit: str | None = None
+) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """An option's callback that reads a duration or a size, by ``to_ms`` or ``to_bytes``, or a word for no limit."""
 
     def callback(_: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
         if value is None:
             return None
+        if value == no_limit:
+            return NO_LIMIT
         try:
             amount = read(value)
         except ConfigError as error:

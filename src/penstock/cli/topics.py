@@ -21,7 +21,7 @@ from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
 from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
-from penstock.log.base import TopicInfo
+from penstock.log.base import NO_LIMIT, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.sizes import to_bytes
 
@@ -128,15 +128,15 @@ def create(
 ) -> None:
     """Make a topic.
 
-    The types say how its records are shown and written; records are kept for ever unless a retention says otherwise,
-    which `penstock topics retain` applies.
+    The types say how its records are shown and written. Records are kept for ever unless a retention says otherwise;
+    `penstock topics retain` changes it later.
 
     \b
     Examples:
       penstock topics create departures --partitions 4
       penstock topics create counts --value int --retention "7 days" --retention-bytes "1 GB"
     """
-    limits = (-1 if retention is None else retention, -1 if retention_bytes is None else retention_bytes)
+    limits = (NO_LIMIT if limit is None else limit for limit in (retention, retention_bytes))
     log = open_file_log(log_dir)
     log.create_topic(TopicInfo(name, partitions, key, value, *limits))
     say(f"Made topic {name} with {count(partitions, 'partition')} in {log.root}.")
@@ -168,19 +168,40 @@ def rm(name: str, yes: bool, log_dir: Path | None) -> None:
 
 @topics.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_topic)
+@click.option(
+    "--retention",
+    callback=read_by(to_ms, no_limit="forever"),
+    metavar="DURATION",
+    help="How long records are kept from now on, or forever.",
+)
+@click.option(
+    "--retention-bytes",
+    callback=read_by(to_bytes, no_limit="unlimited"),
+    metavar="SIZE",
+    help="How much a partition may hold from now on, or unlimited.",
+)
 @log_option
-def retain(names: tuple[str, ...], log_dir: Path | None) -> None:
-    """Remove records that are older, or more, than a topic's retention keeps. Without a name: of all topics.
+def retain(names: tuple[str, ...], retention: int | None, retention_bytes: int | None, log_dir: Path | None) -> None:
+    """Say how long, or how much, topics keep, and remove the records that they no longer keep.
+
+    Whoever writes into a topic removes them too, now and then. Here it is done at once, and small files are merged
+    besides. Without a name: for all topics, as they are.
 
     \b
     Examples:
-      penstock topics retain departures
+      penstock topics retain departures --retention "7 days"
+      penstock topics retain departures --retention forever --retention-bytes "1 GB"
       penstock topics retain
     """
     log = open_file_log(log_dir)
+    if retention is not None or retention_bytes is not None:
+        if not names:
+            raise click.UsageError("say which topics: penstock topics retain NAME --retention ...")
+        for name in names:
+            log.set_retention(name, retention, retention_bytes)
     for name in names or log.topics():
         before = log.size(name)
-        log.apply_retention(name)
+        log.tidy(name)
         say(f"Removed {count(before - log.size(name), 'record')} of topic {name}.")
 
 

@@ -24,6 +24,10 @@ SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+NO_LIMIT = -1
+"""The retention of a topic that keeps its records for ever, or all of them."""
+
+
 class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a topic is, apart from its records.
 
@@ -34,8 +38,8 @@ class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: int
     key: str = "bytes"
     value: str = "bytes"
-    retention_ms: int = -1
-    retention_bytes: int = -1
+    retention_ms: int = NO_LIMIT
+    retention_bytes: int = NO_LIMIT
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -302,5 +306,7 @@ def to_record_batch(records: Records) -> Any:
 def from_record_batch(batch: Any, offset: int, placed: bool = False) -> Records:
     """The reverse of ``to_record_batch``."""
     headers = batch.column(3) if batch.num_columns > 3 else None
+    if headers is not None and headers.null_count == len(headers):
+        headers = None
     timestamp = batch.column(2).to_numpy()
     return Records(offset, batch.column(0), batch.column(1), np.asarray(timestamp), headers, placed)

@@ -1,8 +1,9 @@
 """The file log: topics as folders of Arrow files, for any number of producers and readers, with no broker.
 
 <log>/<topic>/topic.json        what the topic is
-<log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible
-<log>/<topic>/data/*.arrow      the records
+<log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible (entries.py, state.py)
+<log>/<topic>/data/*.arrow      the records (segments.py); small files are merged (merge.py)
+<log>/<topic>/index/*.node      where older records lie (nodes.py)
 <log>/@applications/<id>.json   which checkpoint writes under an application id; no topic can bear such a name
 """
 
@@ -10,13 +11,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import CorruptDataError, StoreError, TopicExistsError, TopicNotFoundError
+from penstock.errors import CorruptDataError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import (
     Log,
     Records,
@@ -27,11 +27,13 @@ from penstock.log.base import (
     check_topic_name,
     check_trim,
     is_topic_name,
-    removed_meanwhile,
 )
-from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
-from penstock.log.file.state import Entry, EntryFiles, TopicState
-from penstock.log.file.topic_file import create_topic_file, file_identity, held, read_topic_file
+from penstock.log.file import upkeep
+from penstock.log.file.segments import FileSegmentWriter
+from penstock.log.file.state import Entry, Retention, TopicState
+from penstock.log.file.topic import OpenTopic
+from penstock.log.file.topic_file import create_topic_file, held
+from penstock.log.file.upkeep import Upkeep
 from penstock.storage import LocalStorage, Storage
 
 
@@ -59,7 +61,8 @@ class FileLog(Log):
 
     def __init__(self, root: Path | str):
         self.root = Path(root)
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, OpenTopic] = {}
+        self._beside: Upkeep | None = None
 
     @property
     def url(self) -> str:
@@ -97,10 +100,30 @@ class FileLog(Log):
             shutil.rmtree(left, ignore_errors=True)
 
     def topic(self, name: str) -> TopicInfo:
-        return self._topic(name).info
+        found = self._topic(name)
+        found.fresh()
+        return found.info
 
     def topic_id(self, name: str) -> str:
         return self._topic(name).id
+
+    def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
+        """Change how long, or how much of each partition, records are kept; -1 for ever, and for all.
+
+        What is not kept any more goes with later appends, or with ``apply_retention``.
+        """
+        found = self._topic(topic)
+
+        def entry_for(_: TopicState) -> Entry:
+            info = found.info
+            return Entry(
+                change=Retention(
+                    info.retention_ms if retention_ms is None else retention_ms,
+                    info.retention_bytes if retention_bytes is None else retention_bytes,
+                )
+            )
+
+        upkeep.add(found, entry_for)
 
     def start_offsets(self, topic: str) -> list[int]:
         return list(self._topic(topic).fresh().starts)
@@ -112,88 +135,86 @@ class FileLog(Log):
         found = self._topic(topic)
         state = found.state if found.state.ends[partition] >= end else found.fresh()
         check_start(topic, partition, start, state.starts[partition])
-        for segment in state.segments_from(partition, start):
-            if segment.base >= end:
-                return
+        said = ""
+        while True:
+            known = state.next
             try:
-                yield from found.segments.read(segment, start, end)
-            except CorruptDataError as error:
+                for records in found.read(state, partition, start, end):
+                    yield records
+                    start = records.offset + len(records)
+                return
+            except CorruptDataError as error:  # or retention removed it, or it was merged
                 found.check_is_there()
-                check_start(topic, partition, start, found.fresh().starts[partition])  # retention may have removed it
-                place = f"partition {partition}, offsets {segment.base} to {segment.end - 1}"
-                raise CorruptDataError(f"topic {topic!r}, {place}: {error}") from None
+                state = found.fresh()
+                check_start(topic, partition, start, state.starts[partition])
+                if state.next == known or str(error) == said:
+                    raise
+                said = str(error)
 
     def stats(self, topic: str) -> TopicStats:
         """How much a topic holds."""
         state = self._topic(topic).fresh()
-        segments = [segment for part in state.segments for segment in part]
-        newest = max((segment.max_timestamp for segment in segments), default=None)
-        return TopicStats(sum(state.ends) - sum(state.starts), sum(segment.nbytes for segment in segments), newest)
+        newest = max(state.newest)
+        return TopicStats(sum(state.ends) - sum(state.starts), sum(state.nbytes), newest if newest >= 0 else None)
 
     def writer(self, topic: str, name: str) -> AbstractContextManager[FileSegmentWriter]:
         return self._topic(topic).writer(name)
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         found = self._topic(topic)
-        with found.held():
-            while True:
-                state = found.fresh()
-                if producer and state.producers.get(producer, -1) >= sequence:
-                    return False
-                found.check_written(segments)
-                entry = Entry(state.place(list(segments)), producer, sequence, at=time.time_ns() // 1_000_000)
-                if found.entries.create(state, entry):
-                    return True
+
+        def entry_for(state: TopicState) -> Entry | None:
+            if producer and state.producers.get(producer, -1) >= sequence:
+                return None
+            found.check_written(segments)
+            return Entry(state.place(list(segments)), producer, sequence)
+
+        appended = upkeep.add(found, entry_for) is not None
+        if appended:
+            self._upkeep.appended(topic, found)
+        return appended
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)
 
     def trim(self, topic: str, starts: dict[int, int]) -> None:
-        found = self._topic(topic)
-        with found.held():
-            while True:
-                state = found.fresh()
-                check_trim(topic, starts, state.ends)
-                before = state.files()
-                if found.entries.create(state, Entry(starts=starts, at=time.time_ns() // 1_000_000)):
-                    break
-            for name in before - state.files():
-                (found.folder / "data" / name).unlink(missing_ok=True)
+        upkeep.trim(self._topic(topic), starts, lambda state: check_trim(topic, starts, state.ends))
 
     def apply_retention(self, topic: str, now_ms: int | None = None) -> dict[int, int]:
-        """Remove what the topic's retention by time and by size lets go; the new starts of the partitions it moved."""
+        """Remove what the topic's retention by time and by size lets go; the new starts of the partitions it moved.
+
+        Whoever appends does this as well, now and then.
+        """
+        return upkeep.apply_retention(self._topic(topic), now_ms)
+
+    def tidy(self, topic: str) -> None:
+        """Apply retention, merge small files and remove what killed programs left, as whoever appends does."""
         found = self._topic(topic)
-        info, state = found.info, found.fresh()
-        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        starts = {}
-        for partition, segments in enumerate(state.segments):
-            size = sum(segment.nbytes for segment in segments)
-            for segment in segments:
-                too_old = info.retention_ms >= 0 and segment.max_timestamp < now_ms - info.retention_ms
-                too_much = info.retention_bytes >= 0 and size > info.retention_bytes
-                if not (too_old or too_much):
-                    break
-                starts[partition] = segment.end
-                size -= segment.nbytes
-        if starts:
-            self.trim(topic, starts)
-        return starts
+        upkeep.tidy(found)
+        upkeep.sweep_leftovers(found)
+
+    def wait(self) -> None:
+        """Until nothing is under way beside the appends of this program any more; its end waits as well."""
+        if self._beside is not None:
+            self._beside.wait()
 
     def sweep(self, topic: str, writer_prefix: str) -> None:
         """Remove files that writers of this name left behind without appending them."""
-        found = self._topic(topic)
-        known = found.fresh().files()
-        for path in (found.folder / "data").glob(f"{writer_prefix}*"):
-            if path.name not in known:
-                path.unlink(missing_ok=True)
+        upkeep.sweep(self._topic(topic), lambda name: name.startswith(writer_prefix))
 
-    def _topic(self, name: str) -> _Topic:
+    @property
+    def _upkeep(self) -> Upkeep:
+        if self._beside is None:
+            self._beside = Upkeep(FileLog(self.root)._topic)
+        return self._beside
+
+    def _topic(self, name: str) -> OpenTopic:
         check_topic_name(name)
         topic = self._topics.get(name)
         if topic is None or not topic.is_there:
             self._topics.pop(name, None)
             try:
-                topic = self._topics[name] = _Topic(self._file(name))
+                topic = self._topics[name] = OpenTopic(self._file(name))
             except FileNotFoundError:
                 raise self._half(name) if self._is_half(name) else self._not_found(name) from None
         return topic
@@ -218,64 +239,3 @@ class FileLog(Log):
             f"topic {name!r} does not exist in {self.root}: {there}; make it with "
             f"`penstock topics create {name}` or by producing into it"
         )
-
-
-class _Topic:
-    """One topic as this process knows it."""
-
-    def __init__(self, path: Path):
-        self.folder = path.parent
-        self._path = path
-        self._identity = file_identity(path)
-        stored = read_topic_file(path)
-        self.info = stored.info()
-        self.id = stored.id
-        if self.info.name != self.folder.name:
-            raise CorruptDataError(f"{path} is of topic {self.info.name!r}; restore it from a backup")
-        self.entries = EntryFiles(self.folder / "commits")
-        self.segments = SegmentFiles(self.folder / "data")
-        self.state: TopicState = self.entries.load(self.info.partitions)
-
-    def fresh(self) -> TopicState:
-        """The state with everything appended by now."""
-        self.state = self.entries.refresh(self.state)
-        return self.state
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it has not been removed."""
-        return self._identity == file_identity(self._path)
-
-    def check_is_there(self) -> None:
-        """Raise ``TopicNotFoundError`` when it has been removed."""
-        if not self.is_there:
-            raise TopicNotFoundError(f"topic {self.folder.name!r} was removed while it was used")
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep it from being removed; raises ``TopicNotFoundError`` when it has been."""
-        try:
-            with held(self._path) as identity:
-                if identity != self._identity:
-                    raise removed_meanwhile(self.folder.name)
-                yield
-        except FileNotFoundError:
-            if self.is_there:
-                raise
-            raise removed_meanwhile(self.folder.name) from None
-
-    @contextmanager
-    def writer(self, name: str) -> Iterator[FileSegmentWriter]:
-        """A writer of segments; it fails with ``TopicNotFoundError`` when the topic is removed meanwhile."""
-        try:
-            with FileSegmentWriter(self.folder / "data", name) as writer:
-                yield writer
-        except (StoreError, FileNotFoundError):
-            if self.is_there:
-                raise
-            raise removed_meanwhile(self.folder.name) from None
-
-    def check_written(self, segments: Sequence[Segment]) -> None:
-        """Raise ``TopicNotFoundError`` for segments whose files are not there: they were for another topic."""
-        if not all((self.folder / "data" / name).exists() for name in {segment.file.name for segment in segments}):
-            raise removed_meanwhile(self.folder.name)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import Binary, IntArray
+from penstock.batch import HEADERS
 from penstock.errors import CorruptDataError
 from penstock.log.base import (
     SCHEMA,
@@ -25,14 +27,21 @@ from penstock.storage import FileRef, checksum, durable_file, map_file, writing
 from penstock.untrusted import ArrowFile
 
 _OPEN_FILES = 64
+_MOST_BYTES = 128 << 20
+"""Of a record batch, as long as it has more than one record."""
 
 
 class FileSegmentWriter(SegmentWriter):
-    """Writes a file, opened at the first record; records with headers and records without go to files of their own."""
+    """Writes a file, opened at the first record.
 
-    def __init__(self, folder: Path, name: str):
+    Records with headers and records without go to files of their own, unless ``with_headers`` says that a file of
+    records with headers is to have all of them.
+    """
+
+    def __init__(self, folder: Path, name: str, with_headers: bool = False):
         self._folder = folder
         self._name = name
+        self._with_headers = with_headers
         self._files: list[_SegmentFile] = []
 
     def __enter__(self) -> FileSegmentWriter:
@@ -41,11 +50,14 @@ class FileSegmentWriter(SegmentWriter):
     def write(
         self, partition: int, key: Binary, value: Binary, timestamp: IntArray, headers: Any = None, placed: bool = False
     ) -> None:
+        if self._with_headers and headers is None:
+            headers = pa.nulls(len(timestamp), HEADERS)
         if len(timestamp):
             if not self._files or self._files[-1].has_headers != (headers is not None):
                 name = f"{self._name}-{len(self._files)}.arrow"
                 self._files.append(_SegmentFile(self._folder / name, headers is not None))
-            self._files[-1].write(partition, Records(-1, key, value, timestamp, headers, placed))
+            for piece in _pieces(Records(-1, key, value, timestamp, headers, placed)):
+                self._files[-1].write(partition, piece)
 
     def __exit__(self, *error: Any) -> None:
         for file in self._files:
@@ -53,6 +65,16 @@ class FileSegmentWriter(SegmentWriter):
 
     def segments(self) -> list[Segment]:
         return [segment for file in self._files for segment in file.segments()]
+
+
+def _pieces(records: Records) -> Iterator[Records]:
+    """Records in pieces that whoever reads them has room for, and can put together with others."""
+    if records.nbytes <= _MOST_BYTES or len(records) == 1:
+        yield records
+    else:
+        half = len(records) // 2
+        yield from _pieces(records.slice(0, half))
+        yield from _pieces(records.slice(half, len(records)))
 
 
 class _SegmentFile:
@@ -119,6 +141,10 @@ class SegmentFiles:
                 f"{self.folder / segment.file.name} has {offset - segment.base} records of partition "
                 f"{segment.partition} and not {segment.records} as its entry says; restore both from a backup"
             )
+
+    def has_headers(self, segment: Segment) -> bool:
+        """Whether the file of a segment has room for headers."""
+        return len(self._reader(segment.file).schema) > len(SCHEMA)
 
     def _reader(self, ref: FileRef) -> ArrowFile:
         reader = self._open.get(ref.name)

@@ -1,29 +1,88 @@
-"""The commit entries of a topic, and what they add up to.
+"""What a topic's entries add up to: its newest segments themselves, and references to what came before.
 
-Every append is one small file, numbered without gaps and created at most once; that file makes the append visible.
-Each entry begins with a checksum of the rest, and every so often a checkpoint sums up all entries before it.
+Every change of a topic is an entry, and entries are numbered without gaps, so all programs see the same states in the
+same order. A state stays small however long the history is: neighbouring small appends are merged, and the oldest
+merged ones go into nodes of the index (``nodes.py``), of which the state knows the topmost.
+
+    nodes[1]  [ node of nodes | node of nodes ]
+    nodes[0]                                   [ node of segments | node of segments ]
+    segments                                                                          [ merged | merged | new | new ]
+    offsets   0 --------------------------------------------------------------------------------------------> end
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from pathlib import Path
-from typing import TypeVar
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 
 import msgspec
 
-from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
-from penstock.storage import create_file, seal, unseal
+from penstock.storage import FileRef
+from penstock.untrusted import file_name
 
-CHECKPOINT_EVERY = 256
-_DIGITS = 16
+VERSION = 2
+"""The form of entries and states. Version 1 knew no merges and no nodes."""
 
-T = TypeVar("T")
+RECENT = 1024
+"""So many of the newest entries are remembered by their checksums."""
+MAX_PRODUCERS = 4096
+"""So many producers are remembered with the number of their last append; of more the longest silent is forgotten."""
+
+
+class NodeRef(msgspec.Struct, frozen=True, array_like=True):
+    """A node of the index."""
+
+    file: FileRef
+    ends: list[int]
+    """For each partition the offset behind what is in this node and all nodes before it."""
+
+
+class Unit(msgspec.Struct, frozen=True, array_like=True):
+    """What was appended at once, or was merged into one: it is merged, and goes into the index, as a whole."""
+
+    files: list[str]
+    nbytes: int
+    oldest: int
+    """The newest timestamp that the topic had with the first append in it: until it is old, nothing of it goes."""
+    newest: int
+    """The same with the last one."""
+    level: int = 0
+    """How often it was merged."""
+
+
+class Merge(msgspec.Struct, frozen=True, tag="merge"):
+    """Segments in the place of those whose files are gone."""
+
+    segments: list[Segment]
+    level: int
+
+
+class Seal(msgspec.Struct, frozen=True, tag="seal"):
+    """The oldest units are in a node of the index from now on."""
+
+    node: NodeRef
+    units: int
+
+
+class Fold(msgspec.Struct, frozen=True, tag="fold"):
+    """The oldest nodes of a level are in a node of the next level from now on."""
+
+    node: NodeRef
+    level: int
+    nodes: int
+
+
+class Retention(msgspec.Struct, frozen=True, tag="retention"):
+    """How long, and how much of each partition, records are kept from now on; -1 for ever, and for all."""
+
+    retention_ms: int
+    retention_bytes: int
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One append: new segments, or the new starts of partitions when old records go."""
+    """One change of a topic: new segments, the new starts of partitions when old records go, or another form of what
+    is there."""
 
     segments: list[Segment] = []
     producer: str = ""
@@ -31,6 +90,18 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     starts: dict[int, int] = {}
     at: int = 0
     """Wall-clock time in ms."""
+    gone: list[str] = []
+    """Files of segments that nothing needs once this entry is there."""
+    gone_nodes: list[str] = []
+    """Files of nodes of which the same is true."""
+    freed: dict[int, int] = {}
+    """By partition the bytes of the segments in nodes of the index that ``starts`` removes."""
+    change: Merge | Seal | Fold | Retention | None = None
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        for name in (*self.gone, *self.gone_nodes):
+            file_name(name)
 
 
 class TopicState(msgspec.Struct):
@@ -40,19 +111,48 @@ class TopicState(msgspec.Struct):
     starts: list[int]
     ends: list[int]
     segments: list[list[Segment]]
+    """By partition those that are not in the index yet."""
     producers: dict[str, int]
+    """The number of each one's last append; the one that appended last is the last one here."""
+    units: list[Unit] = []
+    """What the segments belong to, oldest first."""
+    nodes: list[list[NodeRef]] = []
+    """The topmost nodes of the index by level; those of a higher level are older."""
+    nbytes: list[int] = []
+    """By partition how many bytes all its segments have, in the index or not."""
+    newest: list[int] = []
+    """By partition the newest timestamp; -1 when it is empty."""
+    retention: Retention | None = None
+    """Set since the topic was made."""
+    recent: list[int] = []
+    """The checksums of the newest entries."""
+    version: int = 1
 
     @classmethod
     def empty(cls, partitions: int) -> TopicState:
-        return cls(0, [0] * partitions, [0] * partitions, [[] for _ in range(partitions)], {})
+        zeros = [0] * partitions
+        lists: list[list[Segment]] = [[] for _ in zeros]
+        newest = [-1] * partitions
+        return cls(0, zeros, [*zeros], lists, {}, nbytes=[*zeros], newest=newest, version=VERSION)
+
+    def upgraded(self) -> TopicState:
+        """The state in the form of today, if it was written by a version that knew no units and nodes."""
+        if self.version < VERSION:
+            self.units = _units_of(self.segments)
+            self.nbytes = [sum(segment.nbytes for segment in part) for part in self.segments]
+            self.newest = [max((segment.max_timestamp for segment in part), default=-1) for part in self.segments]
+            self.version = VERSION
+        return self
 
     def check(self, partitions: int) -> None:
         """Raise ``ValueError`` unless this is the state of a topic with so many partitions."""
-        lengths = {len(self.starts), len(self.ends), len(self.segments)}
-        if lengths != {partitions}:
+        lengths = {len(self.starts), len(self.ends), len(self.segments), len(self.nbytes), len(self.newest)}
+        if lengths | {len(ref.ends) for ref in self.topmost()} != {partitions}:
             raise ValueError(f"it sums up {len(self.ends)} partitions and not {partitions}")
         for partition, segments in enumerate(self.segments):
             base = segments[0].base if segments else self.ends[partition]
+            if base < self.sealed_end(partition):
+                raise ValueError(f"its segments of partition {partition} are in the index already")
             for segment in segments:
                 if segment.partition != partition or segment.base != base:
                     raise ValueError(f"its segments of partition {partition} do not follow one another")
@@ -60,18 +160,29 @@ class TopicState(msgspec.Struct):
             if base != self.ends[partition]:
                 raise ValueError(f"its segments of partition {partition} do not reach offset {self.ends[partition]}")
 
-    def apply(self, entry: Entry) -> None:
+    # --- what entries do ------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry, checksum: int = 0) -> None:
         """Add what an entry says; raises ``ValueError``, and adds nothing, when it does not fit what is there."""
         self._check(entry)
-        for segment in entry.segments:
-            self.segments[segment.partition].append(segment)
-            self.ends[segment.partition] = segment.end
-        for partition, start in entry.starts.items():
-            start = max(start, self.starts[partition])  # two programs may apply retention at once
-            self.starts[partition] = start
-            self.segments[partition] = [segment for segment in self.segments[partition] if segment.end > start]
+        self._append(entry)
+        self._trim(entry)
+        match entry.change:
+            case Merge():
+                self._merge(entry.change, set(entry.gone))
+            case Seal():
+                self._seal(entry.change)
+            case Fold():
+                self._fold(entry.change)
+            case Retention():
+                self.retention = entry.change
         if entry.producer:
+            self.producers.pop(entry.producer, None)
             self.producers[entry.producer] = entry.sequence
+            while len(self.producers) > MAX_PRODUCERS:
+                del self.producers[next(iter(self.producers))]
+        self.recent.append(checksum)
+        del self.recent[:-RECENT]
         self.next += 1
 
     def _check(self, entry: Entry) -> None:
@@ -83,6 +194,80 @@ class TopicState(msgspec.Struct):
         for partition, start in entry.starts.items():
             if not (0 <= partition < len(ends) and start <= ends[partition]):
                 raise ValueError(f"it removes the records before offset {start} of partition {partition}")
+        change = entry.change
+        if isinstance(change, Seal | Fold) and len(change.node.ends) != len(ends):
+            raise ValueError(f"its node has {len(change.node.ends)} partitions")
+        if isinstance(change, Fold) and not 0 <= change.level < len(self.nodes):
+            raise ValueError(f"there are no nodes of level {change.level}")
+        if isinstance(change, Merge):
+            self._check_merge(change, set(entry.gone))
+
+    def _check_merge(self, merge: Merge, gone: set[str]) -> None:
+        for new in merge.segments:
+            old = self.segments[new.partition][self._run(new)]
+            if any(segment.file.name not in gone for segment in old) or (old and old[-1].end != new.end):
+                raise ValueError(f"its merged segment of partition {new.partition} has no place")
+
+    def _run(self, new: Segment) -> slice:
+        """The place of the segments that a merged one stands for, as far as they are still there."""
+        segments = self.segments[new.partition]
+        first = bisect_left(segments, new.base, key=lambda segment: segment.base)
+        return slice(first, bisect_right(segments, new.end, lo=first, key=lambda segment: segment.end))
+
+    def _append(self, entry: Entry) -> None:
+        for segment in entry.segments:
+            p = segment.partition
+            self.segments[p].append(segment)
+            self.ends[p] = segment.end
+            self.nbytes[p] += segment.nbytes
+            self.newest[p] = max(self.newest[p], segment.max_timestamp)
+        if entry.segments:
+            self.units.append(unit_of(entry.segments, max(self.newest)))
+
+    def _trim(self, entry: Entry) -> None:
+        for partition, nbytes in entry.freed.items():
+            self.nbytes[partition] -= nbytes
+        for partition, start in entry.starts.items():
+            start = max(start, self.starts[partition])  # two programs may apply retention at once
+            self.starts[partition] = start
+            count = bisect_right(self.segments[partition], start, key=lambda segment: segment.end)
+            self.nbytes[partition] -= sum(segment.nbytes for segment in self.segments[partition][:count])
+            del self.segments[partition][:count]
+            if start == self.ends[partition]:
+                self.newest[partition] = -1
+        if entry.starts:
+            files = self.files()
+            self.units = [unit for unit in self.units if not files.isdisjoint(unit.files)]
+            self.nodes = [[ref for ref in level if not self.is_before_start(ref)] for level in self.nodes]
+
+    def _merge(self, merge: Merge, gone: set[str]) -> None:
+        for new in merge.segments:
+            run = self._run(new)
+            old = self.segments[new.partition][run]
+            if old:  # else all of it was removed meanwhile
+                self.nbytes[new.partition] += new.nbytes - sum(segment.nbytes for segment in old)
+                self.segments[new.partition][run] = [new]
+        old_units = [number for number, unit in enumerate(self.units) if not gone.isdisjoint(unit.files)]
+        if old_units:
+            run = slice(old_units[0], old_units[-1] + 1)
+            first, last = self.units[run.start], self.units[run.stop - 1]
+            unit = unit_of(merge.segments, first.oldest, last.newest, merge.level)
+            self.units[run] = [unit]
+
+    def _seal(self, seal: Seal) -> None:
+        for partition, segments in enumerate(self.segments):
+            del segments[: bisect_right(segments, seal.node.ends[partition], key=lambda segment: segment.end)]
+        del self.units[: seal.units]
+        lowest = [*self.nodes[0], seal.node] if self.nodes else [seal.node]
+        self.nodes = [lowest, *self.nodes[1:]]
+
+    def _fold(self, fold: Fold) -> None:
+        levels = [*self.nodes, []] if fold.level + 1 == len(self.nodes) else list(self.nodes)
+        levels[fold.level] = levels[fold.level][fold.nodes :]
+        levels[fold.level + 1] = [*levels[fold.level + 1], fold.node]
+        self.nodes = levels
+
+    # --- what is asked of it --------------------------------------------------------------------------------------
 
     def place(self, segments: list[Segment]) -> list[Segment]:
         """The segments with the offsets they get when they are appended next."""
@@ -94,127 +279,67 @@ class TopicState(msgspec.Struct):
         return placed
 
     def segments_from(self, partition: int, offset: int) -> list[Segment]:
-        """The segments that hold this offset and all later ones."""
+        """Of the segments that are not in the index those that hold this offset and all later ones."""
         every = self.segments[partition]
         first = bisect_right(every, offset, key=lambda segment: segment.end)
         return every[first:]
 
+    def sealed_end(self, partition: int) -> int:
+        """The offset behind what is in the index."""
+        return next((level[-1].ends[partition] for level in self.nodes if level), 0)
+
+    def topmost(self) -> list[NodeRef]:
+        """The topmost nodes of the index, oldest first."""
+        return [ref for level in reversed(self.nodes) for ref in level]
+
+    def checksum_of(self, number: int) -> int | None:
+        """The checksum of an entry; None when it is not one of the newest."""
+        first = self.next - len(self.recent)
+        return self.recent[number - first] if first <= number < self.next else None
+
+    def is_before_start(self, ref: NodeRef) -> bool:
+        """Whether all records in a node are removed."""
+        return all(end <= start for end, start in zip(ref.ends, self.starts, strict=True))
+
     def files(self) -> set[str]:
+        """The files of the segments that are not in the index."""
         return {segment.file.name for part in self.segments for segment in part}
 
 
-class EntryFiles:
-    """The folder of a topic's entries."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def load(self, partitions: int) -> TopicState:
-        """The newest state: the last checkpoint and all entries behind it."""
-        while True:
-            newest = self._newest_checkpoint()
-            missing = None
-            try:
-                state = self._load_from(newest, partitions)
-            except FileNotFoundError as error:
-                missing = error.filename
-            if self._newest_checkpoint() == newest:  # else entries were summed up meanwhile, and removed perhaps
-                if missing is not None:
-                    raise CorruptDataError(
-                        f"{missing} is missing though later entries are there; restore it from a backup"
-                    )
-                return state
-
-    def refresh(self, state: TopicState) -> TopicState:
-        """The state with all entries that have come since.
-
-        It is another object when entries that it lacks have been summed up and removed.
-        """
-        try:
-            while (self.folder / _entry(state.next)).exists():
-                entry = self._read(_entry(state.next), Entry)
-                if not self._is_near(state):  # then this may be what ``create`` is about to take back
-                    break
-                self._apply(state, entry)
-        except FileNotFoundError:
-            pass
-        return state if self._is_near(state) else self.load(len(state.ends))
-
-    def create(self, state: TopicState, entry: Entry) -> bool:
-        """Add an entry behind the state; False when somebody else was faster."""
-        path = self.folder / _entry(state.next)
-        if not create_file(path, seal(entry)):
-            return False
-        if not self._is_near(state):
-            if self._is_summed_up(entry, len(state.ends)):  # since it was created, while this process slept
-                return True
-            path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
-            return False
-        state.apply(entry)
-        if state.next % CHECKPOINT_EVERY == 0:
-            self.checkpoint(state)
-        return True
-
-    def checkpoint(self, state: TopicState) -> None:
-        """Sum up all entries so far, and remove those that the checkpoint before this one summed up."""
-        name = f"{state.next:0{_DIGITS}d}.checkpoint"
-        older = sorted(path.name for path in self.folder.glob("[0-9]*.checkpoint") if path.name < name)
-        create_file(self.folder / name, seal(state))
-        for before in older[:-1]:
-            (self.folder / before).unlink(missing_ok=True)
-        summed_up = int(older[-1][:_DIGITS]) if older else 0
-        for path in sorted(self.folder.glob("[0-9]*.json")):  # the oldest goes first: see _is_near
-            if int(path.name[:_DIGITS]) < summed_up:
-                path.unlink(missing_ok=True)
-
-    def _is_near(self, state: TopicState) -> bool:
-        """Whether no entry behind the state can have been removed: the last one that it knows is still there."""
-        if state.next == 0:
-            return self._newest_checkpoint() is None
-        return (self.folder / _entry(state.next - 1)).exists()
-
-    def _is_summed_up(self, entry: Entry, partitions: int) -> bool:
-        """Whether the segments of an entry are in the newest state at the offsets that the entry gives them."""
-        if not entry.segments:  # setting starts twice does no harm
-            return False
-        first = entry.segments[0]
-        return first in self.load(partitions).segments[first.partition]
-
-    def _newest_checkpoint(self) -> str | None:
-        return max((path.name for path in self.folder.glob("[0-9]*.checkpoint")), default=None)
-
-    def _load_from(self, checkpoint: str | None, partitions: int) -> TopicState:
-        state = TopicState.empty(partitions) if checkpoint is None else self._read_checkpoint(checkpoint, partitions)
-        newest = max((path.name for path in self.folder.glob("[0-9]*.json")), default="")
-        while _entry(state.next) <= newest:
-            self._apply(state, self._read(_entry(state.next), Entry))
-        if state.next:
-            self._read(_entry(state.next - 1), Entry)  # it must be there: see _is_near
-        return state
-
-    def _read_checkpoint(self, name: str, partitions: int) -> TopicState:
-        state = self._read(name, TopicState)
-        try:
-            state.check(partitions)
-        except ValueError as error:
-            raise does_not_fit(self.folder / name, error) from None
-        return state
-
-    def _apply(self, state: TopicState, entry: Entry) -> None:
-        try:
-            state.apply(entry)
-        except ValueError as error:
-            raise does_not_fit(self.folder / _entry(state.next), error) from None
-
-    def _read(self, name: str, type_: type[T]) -> T:
-        path = self.folder / name
-        return unseal(path.read_bytes(), type_, str(path))
+def unit_of(segments: list[Segment], oldest: int, newest: int | None = None, level: int = 0) -> Unit:
+    """The unit that segments are which came at once, or were merged."""
+    files = list(dict.fromkeys(segment.file.name for segment in segments))
+    return Unit(files, sum(segment.nbytes for segment in segments), oldest, oldest if newest is None else newest, level)
 
 
-def does_not_fit(path: Path, reason: ValueError) -> CorruptDataError:
-    """The error for a file that is whole and contradicts the others."""
-    return CorruptDataError(f"{path} does not fit the topic: {reason}; restore the topic from a backup")
+def _units_of(parts: list[list[Segment]]) -> list[Unit]:
+    """Units for segments of which nobody remembers any more which came together, in an order that fits them all.
 
+    A file is the next unit when it comes next in all partitions that it has records of.
+    """
+    waiting: dict[str, list[Segment]] = {}
+    for part in parts:
+        for segment in part:
+            waiting.setdefault(segment.file.name, []).append(segment)
+    heads, at_head = [iter(part) for part in parts], dict.fromkeys(waiting, 0)
+    ready: list[str] = []
 
-def _entry(number: int) -> str:
-    return f"{number:0{_DIGITS}d}.json"
+    def go_on(partition: int) -> None:
+        segment = next(heads[partition], None)
+        if segment is not None:
+            name = segment.file.name
+            at_head[name] += 1
+            if at_head[name] == len(waiting[name]):
+                ready.append(name)
+
+    for partition in range(len(parts)):
+        go_on(partition)
+    found: list[list[Segment]] = []
+    while ready:
+        found.append(waiting.pop(ready.pop()))
+        for segment in found[-1]:
+            go_on(segment.partition)
+    if waiting:  # files that come in another order in other partitions stay together
+        found.append([segment for segments in waiting.values() for segment in segments])
+    times = accumulate((max(segment.max_timestamp for segment in segments) for segments in found), max)
+    return [unit_of(segments, time) for segments, time in zip(found, times, strict=True)]

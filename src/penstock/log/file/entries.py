@@ -1,0 +1,234 @@
+"""The folder of a topic's entries: every append is one small file, which makes it visible.
+
+<n>.json   entry n; created at most once, without gaps
+<n>.state  the state that the entries before n add up to, now and then, so that they need not be read
+
+Each begins with a checksum of the rest. Entries that two states sum up are removed, the oldest first.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.errors import CorruptDataError, LogError, PenstockError
+from penstock.faults import crash_point
+from penstock.log.file.state import RECENT, VERSION, Entry, TopicState
+from penstock.storage import create_file, seal, unseal
+
+_log = logging.getLogger(__name__)
+
+STATE_EVERY = 256
+"""After so many entries they are summed up."""
+GRACE_MS = 60_000
+"""How long files that nothing needs any more stay at least, for readers that have begun to read them."""
+_DIGITS = 16
+_NAME = re.compile(rf"(\d{{{_DIGITS}}})\.(json|state|checkpoint)", re.ASCII)
+
+T = TypeVar("T")
+
+
+class _Version(msgspec.Struct):
+    version: int = 1
+
+
+class EntryFiles:
+    """The folder of a topic's entries; ``data`` and ``index`` are those of its segments and nodes."""
+
+    def __init__(self, folder: Path, data: Path, index: Path):
+        self.folder = folder
+        self._data = data
+        self._index = index
+
+    def load(self, partitions: int) -> TopicState:
+        """The newest state: the last one written down and all entries behind it."""
+        while True:
+            newest = self._newest_state()
+            missing = None
+            try:
+                state = self._load_from(newest, partitions)
+            except FileNotFoundError as error:
+                missing = error.filename
+            if self._newest_state() == newest:  # else entries were summed up meanwhile, and removed perhaps
+                if missing is not None:
+                    raise CorruptDataError(
+                        f"{missing} is missing though later entries are there; restore it from a backup"
+                    )
+                return state
+
+    def refresh(self, state: TopicState) -> TopicState:
+        """The state with all entries that have come since.
+
+        It is another object when entries that it lacks have been summed up and removed.
+        """
+        try:
+            while (self.folder / _entry(state.next)).exists():
+                entry, checksum = self._read_entry(state.next)
+                if not self._is_near(state):  # then this may be what ``create`` is about to take back
+                    break
+                self._apply(state, entry, checksum)
+        except FileNotFoundError:
+            pass
+        return state if self._is_near(state) else self.load(len(state.ends))
+
+    def create(self, state: TopicState, entry: Entry) -> bool:
+        """Add an entry behind the state; False when somebody else was faster."""
+        entry = msgspec.structs.replace(entry, version=VERSION, at=time.time_ns() // 1_000_000)
+        data = seal(entry)
+        path = self.folder / _entry(state.next)
+        if not create_file(path, data):
+            return False
+        if not self._is_near(state):
+            if self._is_summed_up(state.next, entry, _checksum(data), len(state.ends)):
+                return True  # since it was created, while this process slept
+            path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
+            return False
+        state.apply(entry, _checksum(data))
+        if state.next % STATE_EVERY == 0:
+            try:
+                self.sum_up(state)
+            except (PenstockError, OSError) as error:  # the entry is there all the same
+                _log.warning("the entries in %s were not summed up: %s", self.folder, error)
+        return True
+
+    def sum_up(self, state: TopicState) -> None:
+        """Write down the state, and remove the entries that the one before this one summed up."""
+        older = max((number for number, _ in self._states() if number < state.next), default=0)
+        create_file(self.folder / f"{state.next:0{_DIGITS}d}.state", seal(state))
+        crash_point("after-state")
+        for number, name in self._states():
+            if number < older:
+                (self.folder / name).unlink(missing_ok=True)
+        for number, name in sorted(self._named("json")):  # the oldest goes first: see _is_near
+            if number >= older or not self._forget(number, state):
+                return
+            crash_point("before-entry-goes")
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _forget(self, number: int, state: TopicState) -> bool:
+        """Remove the files that an entry says are not needed, before it goes itself; False while it is too early.
+
+        Only if it is the entry of this number: what a killed program left under an old number says nothing.
+        """
+        try:
+            entry, checksum = self._read_entry(number)
+        except (FileNotFoundError, LogError):  # another program is here as well, or it is damaged, and summed up
+            return True
+        if (entry.gone or entry.gone_nodes) and state.checksum_of(number) == checksum:
+            is_young = time.time_ns() // 1_000_000 - entry.at < GRACE_MS
+            if (
+                is_young and state.next - number < RECENT - 2 * STATE_EVERY
+            ):  # else it would soon not be told from others
+                return False
+            self.remove_files(entry)
+        return True
+
+    def remove_files(self, entry: Entry) -> None:
+        """Remove the files that an entry said are not needed."""
+        for folder, names in ((self._data, entry.gone), (self._index, entry.gone_nodes)):
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+
+    def _is_near(self, state: TopicState) -> bool:
+        """Whether no entry behind the state can have been removed: the last one that it knows is still there."""
+        if state.next == 0:
+            return self._newest_state() is None
+        return (self.folder / _entry(state.next - 1)).exists()
+
+    def _is_summed_up(self, number: int, entry: Entry, checksum: int, partitions: int) -> bool:
+        """Whether an entry is one of those that the newest state sums up."""
+        state = self.load(partitions)
+        known = state.checksum_of(number)
+        if known is not None:
+            return known == checksum
+        if entry.producer:
+            return state.producers.get(entry.producer, -1) >= entry.sequence
+        if not entry.segments:  # other changes do no harm, and are made again when they are still due
+            return False
+        raise LogError(
+            f"{self.folder / _entry(number)}: this program slept while it appended, and others have appended so much "
+            "since that it cannot tell whether its own records are in the topic; look for them, and write them again "
+            "if they are not"
+        )
+
+    def _named(self, kind: str) -> Iterator[tuple[int, str]]:
+        """The numbers and names of all files of a kind; what others put here is not ours."""
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                match = _NAME.fullmatch(path.name)
+                if match and match[2] == kind:
+                    yield int(match[1]), path.name
+
+    def _states(self) -> list[tuple[int, str]]:
+        """The states that are written down; version 1 had another ending for them."""
+        return sorted([*self._named("state"), *self._named("checkpoint")])
+
+    def _newest_state(self) -> str | None:
+        return max(self._states(), default=(0, None))[1]
+
+    def _load_from(self, name: str | None, partitions: int) -> TopicState:
+        state = TopicState.empty(partitions) if name is None else self._read_state(name, partitions)
+        newest = max((number for number, _ in self._named("json")), default=-1)
+        while state.next <= newest:
+            self._apply(state, *self._read_entry(state.next))
+        if state.next:
+            self._read_entry(state.next - 1)  # it must be there: see _is_near
+        return state
+
+    def _read_state(self, name: str, partitions: int) -> TopicState:
+        state = self._read(name, TopicState)[0].upgraded()
+        try:
+            state.check(partitions)
+        except ValueError as error:
+            raise does_not_fit(self.folder / name, error) from None
+        return state
+
+    def _apply(self, state: TopicState, entry: Entry, checksum: int) -> None:
+        try:
+            state.apply(entry, checksum)
+        except ValueError as error:
+            raise does_not_fit(self.folder / _entry(state.next), error) from None
+
+    def _read_entry(self, number: int) -> tuple[Entry, int]:
+        return self._read(_entry(number), Entry)
+
+    def _read(self, name: str, type_: type[T]) -> tuple[T, int]:
+        path = self.folder / name
+        data = path.read_bytes()
+        try:
+            return unseal(data, type_, str(path)), _checksum(data)
+        except CorruptDataError:
+            self._check_version(data, path)
+            raise
+
+    def _check_version(self, data: bytes, path: Path) -> None:
+        """Raise ``LogError`` for a file that is whole, and of a form that is not known yet."""
+        try:
+            version = unseal(data, _Version, str(path)).version
+        except CorruptDataError:
+            return
+        if version > VERSION:
+            raise LogError(
+                f"{path} was written by a newer version of Penstock (format {version}, and this one knows up to "
+                f"{VERSION}); use that version for this topic"
+            ) from None
+
+
+def does_not_fit(path: Path, reason: ValueError) -> CorruptDataError:
+    """The error for a file that is whole and contradicts the others."""
+    return CorruptDataError(f"{path} does not fit the topic: {reason}; restore the topic from a backup")
+
+
+def _entry(number: int) -> str:
+    return f"{number:0{_DIGITS}d}.json"
+
+
+def _checksum(data: Any) -> int:
+    """The checksum with which a sealed file begins."""
+    return int(bytes(data[:16]), 16)

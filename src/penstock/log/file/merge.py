@@ -1,0 +1,137 @@
+"""Neighbouring small appends become one file, again and again, until it is large.
+
+Appends are merged when there are ``FAN_IN`` of them side by side, the results again when there are as many of these,
+and so on: every record is written a few times in all, and a topic has some dozens of small files at most.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+import msgspec
+
+from penstock.log.base import Records, Segment, TopicInfo, join_records
+from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
+from penstock.log.file.state import TopicState, Unit
+
+FAN_IN = 32
+"""So many appends side by side are merged."""
+TARGET_BYTES = 64 << 20
+"""No more is merged into one file; what has half of it is large enough."""
+_MOST_UNITS = 512
+_BATCH_RECORDS = 65_536
+_BATCH_BYTES = 32 << 20
+_RETENTION_SHARE = 8
+"""A merged file has at most one part in so many of what a topic keeps, since files go as a whole."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be merged into one file."""
+
+    nbytes: int
+    span_ms: int
+    """How far the newest timestamps at the first and the last append of what is merged may lie apart."""
+
+    @classmethod
+    def of(cls, info: TopicInfo) -> Limits:
+        """Those of a topic with its retention."""
+        nbytes, span_ms = TARGET_BYTES, 2**63
+        if info.retention_bytes >= 0:
+            nbytes = min(nbytes, info.retention_bytes // _RETENTION_SHARE)
+        if info.retention_ms >= 0:
+            span_ms = info.retention_ms // _RETENTION_SHARE
+        return cls(nbytes, span_ms)
+
+    def is_large(self, unit: Unit) -> bool:
+        """Whether a unit stays as it is."""
+        return unit.nbytes * 2 >= self.nbytes
+
+
+def due(units: list[Unit], limits: Limits) -> slice | None:
+    """Which units are to be merged next; None when there is nothing to do.
+
+    >>> small, large = Unit(["a"], 10, 0, 0), Unit(["b"], TARGET_BYTES, 0, 0)
+    >>> limits = Limits(TARGET_BYTES, 1000)
+    >>> due([small] * 31, limits), due([small] * 32, limits), due([small, small, large, small], limits)
+    (None, slice(0, 32, None), slice(0, 2, None))
+    """
+    for first, end in _stretches(units, limits):
+        for start, stop in _of_one_level(units, first, end):
+            if stop - start >= FAN_IN:
+                return slice(start, min(stop, start + _MOST_UNITS))
+        if end < len(units) and end - first > 1:  # nothing more will come beside these
+            return slice(first, min(end, first + _MOST_UNITS))
+    return None
+
+
+def _stretches(units: list[Unit], limits: Limits) -> Iterator[tuple[int, int]]:
+    """The stretches of small units that fit into one file."""
+    first, nbytes = 0, 0
+    for number, unit in enumerate(units):
+        if limits.is_large(unit):
+            yield first, number
+            first, nbytes = number + 1, 0
+            continue
+        span = unit.newest - units[first].oldest
+        if nbytes and (nbytes + unit.nbytes > limits.nbytes or span > limits.span_ms):
+            yield first, number
+            first, nbytes = number, 0
+        nbytes += unit.nbytes
+    yield first, len(units)
+
+
+def _of_one_level(units: list[Unit], first: int, end: int) -> Iterator[tuple[int, int]]:
+    start = first
+    for number in range(first, end + 1):
+        if number == end or units[number].level != units[start].level:
+            yield start, number
+            start = number
+
+
+def segments_of(state: TopicState, units: list[Unit]) -> list[list[Segment]]:
+    """By partition the segments that belong to some units, which stand side by side."""
+    files = {name for unit in units for name in unit.files}
+    parts = []
+    for segments in state.segments:
+        before = dropwhile(lambda segment: segment.file.name not in files, segments)
+        parts.append(list(takewhile(lambda segment: segment.file.name in files, before)))
+    return parts
+
+
+def write_merged(folder: Path, files: SegmentFiles, parts: list[list[Segment]]) -> list[Segment]:
+    """Write the records of segments that follow each other into one file; one segment for each partition.
+
+    Raises:
+        CorruptDataError: a file is damaged or, because others were faster, not there any more.
+    """
+    with_headers = any(files.has_headers(segment) for part in parts for segment in part)
+    with FileSegmentWriter(folder, f"merge-{os.urandom(8).hex()}", with_headers) as writer:
+        for partition, part in enumerate(parts):
+            pieces = (piece for segment in part for piece in files.read(segment, segment.base, segment.end))
+            for one in _together(pieces):
+                writer.write(partition, one.key, one.value, one.timestamp, one.headers, one.placed)
+    return [_in_place_of(parts[segment.partition], segment) for segment in writer.segments()]
+
+
+def _in_place_of(part: list[Segment], segment: Segment) -> Segment:
+    return msgspec.structs.replace(segment, base=part[0].base, nbytes=sum(old.nbytes for old in part))
+
+
+def _together(pieces: Iterable[Records]) -> Iterator[Records]:
+    """Consecutive records in fewer pieces; none is too large, and all records of a piece can have headers or none."""
+    waiting: list[Records] = []
+    count = nbytes = 0
+    for piece in pieces:
+        differs = waiting and (waiting[0].headers is None) != (piece.headers is None)
+        if waiting and (differs or count + len(piece) > _BATCH_RECORDS or nbytes + piece.nbytes > _BATCH_BYTES):
+            yield join_records(waiting)
+            waiting, count, nbytes = [], 0, 0
+        waiting.append(piece)
+        count, nbytes = count + len(piece), nbytes + piece.nbytes
+    if waiting:
+        yield join_records(waiting)
