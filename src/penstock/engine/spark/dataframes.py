@@ -96,7 +96,7 @@ class PenstockSource(DataSource):
         values = JSON if schema["value"].metadata.get(IS_JSON) else values
         topic_types(FileLog(log), topic, keys, values)
         new = TopicInfo(topic, int(self.options.get("partitions", 1)), keys.name, values.name)
-        producer = self.options.get("producer", f"spark:{os.urandom(6).hex()}")
+        producer = self.options.get("producer", "")  # without a name that comes again there is nothing to repeat
         return _Target(log, new, chosen, producer, FileLog(log).exists(topic))
 
 
