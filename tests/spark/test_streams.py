@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import StreamsBuilder, Topology, consume, produce
-from penstock.errors import AlreadyRunningError, ProcessingError
+from penstock.errors import AlreadyRunningError, ConfigError, ProcessingError
 
 pytestmark = pytest.mark.slow
 
@@ -147,3 +148,23 @@ def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: 
     processes = [process for _, process in output(tmp_path)]
     assert len(processes) == 8
     assert len(set(processes)) == 2
+
+
+def test_a_stopped_handle_raises_and_still_tells_what_was_committed(spark: Any, tmp_path: Path):
+    put(tmp_path, "a")
+    streams = start(tmp_path, spark, trigger="100 ms")
+    streams.process_all_available()
+    assert re.fullmatch("<Streams of application 'app': running, commit [0-9]+>", repr(streams))
+    streams.stop()
+    assert re.fullmatch("<Streams of application 'app': stopped, commit [0-9]+>", repr(streams))
+    for asked in (
+        streams.process_all_available,
+        lambda: streams.store("counts"),
+        lambda: streams.on_progress(print),
+    ):
+        with pytest.raises(ConfigError, match="application 'app' was stopped, or has ended; start it again"):
+            asked()
+    streams.stop()
+    assert streams.await_termination()
+    assert (streams.is_active, streams.exception(), sum(map(sum, streams.offsets().values()))) == (False, None, 1)
+    assert streams.spark is spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic
 
-from penstock.dsl.graph import K, V
+from penstock.dsl.graph import K, V, shown
 from penstock.plan import nodes
 from penstock.serdes import Serde
 
@@ -25,3 +25,6 @@ class GlobalKTable(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def __repr__(self) -> str:
+        return shown(type(self).__name__, self._key, self._value, self._node)

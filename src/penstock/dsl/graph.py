@@ -76,3 +76,8 @@ def item_annotation(function: UserFunction) -> Any:
     """The annotated type of what a function returns several of; None where it does not tell."""
     arguments = get_args(function.returns())
     return arguments[0] if len(arguments) == 1 else None
+
+
+def shown(kind: str, key: Serde, value: Serde, node: nodes.Node) -> str:
+    """What the ``repr`` of a stream or table says: its types, and the step it comes from."""
+    return f"<{kind} {key.name} -> {value.name} of {node.name} at {node.where}>"

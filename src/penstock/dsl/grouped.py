@@ -7,7 +7,7 @@ from typing import Any, Generic, overload
 
 from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
-from penstock.dsl.graph import Graph, K, R, V
+from penstock.dsl.graph import Graph, K, R, V, shown
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.stream import repartition_node
@@ -32,6 +32,9 @@ class KGroupedStream(Generic[K, V]):
         self._name = name
         self._repartition_required = repartition_required
         self._repartition: nodes.Repartition | None = None
+
+    def __repr__(self) -> str:
+        return shown(type(self).__name__, self._key, self._value, self._node)
 
     def count(
         self,
@@ -171,6 +174,9 @@ class KGroupedTable(Generic[K, V]):
         self._value = value
         self._name = name
         self._repartition: nodes.Repartition | None = None
+
+    def __repr__(self) -> str:
+        return shown(type(self).__name__, self._key, self._value, self._node)
 
     def count(
         self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None

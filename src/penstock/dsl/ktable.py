@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, Graph, K, R, V, pair_annotation, result_type
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, Graph, K, R, V, pair_annotation, result_type, shown
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.stream import KEY_VALUE, VALUE
@@ -36,6 +36,9 @@ class KTable(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def __repr__(self) -> str:
+        return shown(type(self).__name__, self._key, self._value, self._node)
 
     def filter(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import K2, V2, Graph, K, R, V
+from penstock.dsl.graph import K2, V2, Graph, K, R, V, shown
 from penstock.dsl.joined import Joined, TableOptions
 from penstock.durations import Duration
 from penstock.errors import TopologyError
@@ -35,6 +35,9 @@ class StreamJoins(Generic[K, V]):
         self._repartition_required = repartition_required
         self._repartitioned: nodes.Repartition | None = None
         """The repartition that joins of this stream share."""
+
+    def __repr__(self) -> str:
+        return shown(type(self).__name__, self._key, self._value, self._node)
 
     @overload
     def join(

@@ -38,6 +38,9 @@ class TimeWindowedKStream(Generic[K, V]):
         self._windows = windows
         self._emit = emit or EmitStrategy.on_window_update()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
+
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
         """The same windows, whose results are sent on when this strategy says.
 
@@ -120,6 +123,9 @@ class SessionWindowedKStream(Generic[K, V]):
         self._grouped = grouped
         self._windows = windows
         self._emit = emit or EmitStrategy.on_window_update()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
 
     def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
         """The same sessions, whose results are sent on when this strategy says.

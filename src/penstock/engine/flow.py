@@ -84,6 +84,11 @@ class Flow:
         """Run chunks through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
         return self._run(inputs, lambda step: step.operator.unasked())
 
+    @property
+    def flushes(self) -> bool:
+        """Whether anything is held back until the commit."""
+        return any(step.operator.flushes for step in self._steps)
+
     def flush(self) -> Iterator[Outputs]:
         """What the operators held back until the commit."""
         return self._run({}, lambda step: step.operator.flush())

@@ -12,14 +12,14 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, nulls
 from penstock.batch import Batch, Changes, Order, merge
-from penstock.columns import BytesColumn, WindowedColumn, null_column
+from penstock.columns import BytesColumn, Column, WindowedColumn, null_column
 from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.base import Operator
 from penstock.ops.closing import Closing
 from penstock.ops.cogroup import ObservedTime, SideTimes
 from penstock.ops.context import CLOSED_WINDOW, Context
-from penstock.ops.emit import EmitCache
+from penstock.ops.emit import EmitCache, values_before
 from penstock.ops.fold import Fold, Folded, Rows
 from penstock.ops.functions import row_numbers
 from penstock.ops.groups import Groups, group_keys
@@ -51,6 +51,10 @@ class Aggregate(Operator):
         if isinstance(store, VersionedStore):
             self._versions = VersionedAggregateStore(node, context, fold, store, sends_old)
 
+    @property
+    def flushes(self) -> bool:
+        return self._cache is not None and not self._cache.each
+
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
@@ -67,9 +71,11 @@ class Aggregate(Operator):
         last = groups.last_rows
         stored = folded.new.take(last).encoded()
         self._store.put(located, Values(stored, np.where(_is_null(stored), -1, folded.timestamps[last])))
-        if self._cache is not None:
+        if self._cache is not None and not self._cache.each:
             self._cache.add(self._last_of_each(groups, before, folded, result))
             return None
+        if self._cache is not None:
+            return self._cache.at_once(self._each(groups, before, folded, result))
         changes = result.as_changes(folded.new, folded.timestamps, folded.old if self._sends_old else None)
         return changes if folded.kept is None else changes.keep(folded.kept)
 
@@ -81,6 +87,12 @@ class Aggregate(Operator):
             times = np.maximum.accumulate(np.concatenate([[now], keys.times[codes]]))
         self._context.written[self._store.name] = Written(keys, before, codes, values, order, times)
 
+    def _each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
+        """All updates as a cache sends them on: old is what the store had, and not what an aggregate begins with."""
+        times = _times_of_deletions(folded.new, result, folded.timestamps)
+        changes = result.as_changes(folded.new, times, values_before(groups, before, folded.new))
+        return changes if folded.kept is None else changes.keep(folded.kept)
+
     def _last_of_each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
         """The last update of each key, with the value that the store had before as the old one."""
         last = groups.last_rows
@@ -90,11 +102,14 @@ class Aggregate(Operator):
             chosen = chosen[updates[chosen] > 0]
         rows = last[chosen]
         old, new = BytesColumn(before.data, folded.new.serde).take(chosen), folded.new.take(rows)
-        updates, times = result.take(rows), folded.timestamps[rows]
-        gone = new.null_mask()
-        if gone is not None:  # a deletion has the time of its record, as in Kafka Streams
-            times = np.where(gone, updates.timestamp, times)
-        return updates.as_changes(new, times, old)
+        updates = result.take(rows)
+        return updates.as_changes(new, _times_of_deletions(new, updates, folded.timestamps[rows]), old)
+
+
+def _times_of_deletions(new: Column, updates: Batch, times: IntArray) -> IntArray:
+    """The times of updates out of a cache: a deletion has the time of its record, as in Kafka Streams."""
+    gone = new.null_mask()
+    return times if gone is None else np.where(gone, updates.timestamp, times)
 
 
 class StreamAggregate(Aggregate):

@@ -27,6 +27,11 @@ class Operator(ABC):
         """What becomes due because time went on without a record."""
         return None
 
+    @property
+    def flushes(self) -> bool:
+        """Whether something may be held back until the commit."""
+        return type(self).flush is not Operator.flush
+
     def flush(self) -> Batch | None:
         """What was held back until the commit."""
         return None

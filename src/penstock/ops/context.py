@@ -85,6 +85,9 @@ class Context:
         """For tests: the positions of dropped records, when it is a list."""
         self.more_is_waiting = False
         """When a commit begins, and when it ends: whether something that was read before is still on its way here."""
+        self.commits_each_record = False
+        """Whether each record is a commit of its own and causes one update of a key at most, also where many records
+        come at once."""
         self.replays = False
         """Whether a record may come for a second time, on state that it has changed already."""
         self.offsets = offsets or (lambda positions: np.full(len(positions), -1, np.int64))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.batch import Batch, Changes, merge
-from penstock.columns import NumberColumn
+from penstock.columns import BytesColumn, Column, NumberColumn
 from penstock.ops.context import Context
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.written import Written
@@ -33,6 +33,8 @@ class EmitCache:
         self._sends_old = sends_old
         self._context = context
         self._store = store
+        self.each = context.commits_each_record
+        """Whether updates go on at once: each record is a commit of its own, and causes one update of a key at most."""
         self._held: list[Changes] = []
         self.held_bytes = 0
         """How many bytes the updates have that are held, numbers not counted."""
@@ -53,20 +55,28 @@ class EmitCache:
         self.held_bytes = self._needed = 0
         if not held:
             return None
-        last = _last_of_each_key(held)
-        assert last.old is not None
-        gone, absent = last.value.null_mask(), last.old.null_mask()
-        if gone is not None and absent is not None:
-            last = last.keep(~(gone & absent))
+        last = _without_absent(_last_of_each_key(held))
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
             self._note(last, self._store)
         return last if self._sends_old else replace(last, old=None)
+
+    def at_once(self, updates: Changes) -> Changes:
+        """What goes on of updates that are each the last one of its key and commit."""
+        updates = _without_absent(updates)
+        return updates if self._sends_old else replace(updates, old=None)
 
     def _note(self, last: Changes, store: KeyValueStore) -> None:
         """Note for joins of tables, to which the table changes only now, when it does."""
         keys, values = Keys(last.key.encoded()), Values(last.value.encoded(), last.timestamp)
         before = store.get(keys, committed=True)
         self._context.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
+
+
+def _without_absent(updates: Changes) -> Changes:
+    """The updates without those of keys that had no value and have none now."""
+    assert updates.old is not None
+    gone, absent = updates.value.null_mask(), updates.old.null_mask()
+    return updates if gone is None or absent is None else updates.keep(~(gone & absent))
 
 
 def _size(changes: Changes) -> int:
@@ -86,3 +96,12 @@ def _last_of_each_key(held: list[Changes]) -> Changes:
     first, last = groups.order[groups.starts], groups.last_rows
     in_order = np.argsort(last)
     return replace(every.take(last[in_order]), old=every.old.take(first[in_order]))
+
+
+def values_before(groups: Groups, before: Values, values: Column) -> Column:
+    """The value of its key before each row: that of the key's row before in the chunk, else what the store had."""
+    count = len(groups)
+    source = np.empty(len(groups.order), np.int64)
+    source[1:] = groups.order[:-1] + count
+    source[groups.starts] = np.arange(count)
+    return BytesColumn(before.data, values.serde).join([values]).take(groups.unsort(source))

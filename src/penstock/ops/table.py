@@ -13,7 +13,7 @@ from penstock.columns import BytesColumn, Column, null_column
 from penstock.ops.aggregate import drop_nulls
 from penstock.ops.base import Operator
 from penstock.ops.context import Context
-from penstock.ops.emit import EmitCache
+from penstock.ops.emit import EmitCache, values_before
 from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
 from penstock.ops.written import Written
@@ -68,10 +68,11 @@ class TableStore:
             values = Values(data, batch.timestamp)
             self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         serde = batch.value.serde
-        if self._cache is None:
-            if self._sends_old and old is None:
-                old = _values_before(groups, before, batch.value)
-            return batch.as_changes(batch.value, batch.timestamp, old)
+        if self._cache is None or self._cache.each:
+            if old is None and (self._sends_old or self._cache is not None):
+                old = values_before(groups, before, batch.value)
+            changes = batch.as_changes(batch.value, batch.timestamp, old)
+            return changes if self._cache is None else self._cache.at_once(changes)
         in_order = np.argsort(last)
         newest = batch.take(last[in_order])
         self._cache.add(
@@ -81,15 +82,6 @@ class TableStore:
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
-
-
-def _values_before(groups: Groups, before: Values, values: Column) -> Column:
-    """The value of its key before each row: that of the key's row before in the chunk, else what the store had."""
-    count = len(groups)
-    source = np.empty(len(groups.order), np.int64)
-    source[1:] = groups.order[:-1] + count
-    source[groups.starts] = np.arange(count)
-    return BytesColumn(before.data, values.serde).join([values]).take(groups.unsort(source))
 
 
 class TableSource(Operator):

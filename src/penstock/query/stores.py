@@ -54,6 +54,11 @@ class View(Generic[S]):
             raise StoreError(f"this view of the store {self._pieces[0].name!r} is closed; ask for the store again")
         return self._pieces
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else ""
+        tasks = "1 task" if len(self._pieces) == 1 else f"{len(self._pieces)} tasks"
+        return f"<{type(self).__name__} of store {self._pieces[0].name!r} in {tasks}{state}>"
+
     def on_close(self, action: Callable[[], object]) -> None:
         """Have something done when the view is closed."""
         self._closing.append(action)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from itertools import islice, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
@@ -29,8 +31,16 @@ from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers, TaskState
+from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
+from penstock.testing.records import Given, as_input, batch_of, checked_row, header_list, pairs_of, places
+from penstock.times import to_timestamp
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from penstock.settings import SettingsArguments
 
 
 class _Queued(NamedTuple):
@@ -41,6 +51,9 @@ class _Queued(NamedTuple):
     old: Column | None
     timestamp: int
     headers: Any
+
+
+_BATCH = 1024
 
 
 class TopologyTestDriver:
@@ -69,7 +82,7 @@ class TopologyTestDriver:
     most_fed_back = 1_000
     """How many records one input record may make in a topic that the topology both writes and reads."""
 
-    def __init__(self, topology: Topology, application_id: str = "test", **settings: Any):
+    def __init__(self, topology: Topology, application_id: str = "test", **settings: Unpack[SettingsArguments]):
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
         self.wall_clock_ms = 0
@@ -81,7 +94,7 @@ class TopologyTestDriver:
         self._queues = TopicQueues[str]()
         self._fed_back: Counter[str] = Counter()
         self._own = [topic for topic in topology.source_topics if topic in topology.sink_topics]
-        self._current = Origin("unknown", 0, -1, None, None, -1)
+        self._current = Given("unknown", -1)
         self._offsets: dict[str, int] = {}
         kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
@@ -89,14 +102,20 @@ class TopologyTestDriver:
         """Who takes up the records of each topic; those of a global table go to several."""
         self._sinks: dict[str, Part] = {}
         caching = self.settings.statestore_cache_max_bytes > 0
+        self._batchable = batchable_topics(topology, caching) if not self.settings.emit_interval_ms else frozenset()
         for sub in topology.sub_topologies:
             if sub.is_global:
                 continue
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
             context = Context(
-                f"{sub.id}_0", kind, lambda position: self._current, self._current_offsets, self._topic_bytes
+                f"{sub.id}_0",
+                kind,
+                self._origin,
+                self._offsets_at,
+                self._topic_bytes,
             )
             context.dropped_positions = []
+            context.commits_each_record = updates_each_key_once(sub, topology.facts)
             context.emit_interval_ms = self.settings.emit_interval_ms
             context.wall_clock_ms = lambda: self.wall_clock_ms
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
@@ -137,15 +156,46 @@ class TopologyTestDriver:
             ConfigError: the topology does not read this topic, or the driver is closed.
             ProcessingError: the record failed, or the topology feeds itself without an end.
         """
-        self._check_open()
-        if topic not in self._sources or topic in self.topology.internal_topics:
-            known = ", ".join(self.topology.source_topics)
-            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
-        node = self._sources[topic][0][1].node
-        assert isinstance(node, nodes.StreamSource | nodes.TableSource)
+        node = self._source_node(topic)
+        time = to_timestamp(timestamp)
         columns = _column(key, node.key, "key", topic), _column(value, node.value, "value", topic)
-        self._enqueue(topic, *columns, None, timestamp, _headers(headers))
+        self._enqueue(topic, *columns, None, time, _headers(headers))
         self._drain()
+
+    def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
+        """Process many records, with the same outputs, in the same order, as one after the other.
+
+        Where nothing needs one record at a time (streams without tables that cache, and plain chains of steps with one
+        cache or several), functions are called step by step for a thousand records or so, which is many times faster.
+
+        Args:
+            topic: a topic that the topology reads.
+            records: ``(key, value)``, ``(key, value, timestamp)``, ``(key, value, timestamp, headers)`` or a
+                :class:`penstock.Record` each; without a timestamp it is 0.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("words", value=str).group_by(lambda key, word: word).count().to_stream().to("counts")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_record_list("words", [(None, "hello"), (None, "you"), (None, "hello")])
+        >>> [(record.key, record.value) for record in driver.read_output("counts")]
+        [('hello', 1), ('you', 1), ('hello', 2)]
+
+        Raises:
+            ConfigError: the topology does not read this topic, a row has another form, or the driver is closed.
+            ProcessingError: a record failed; those before it are processed.
+        """
+        self._source_node(topic)
+        if topic not in self._batchable:
+            for record in records:
+                self.pipe_input(topic, *checked_row(topic, record))
+            return
+        rows = iter(records)
+        while some := list(islice(rows, _BATCH)):
+            given = [checked_row(topic, row) for row in some]
+            if not self._run_batch(topic, given):
+                for row in given:
+                    self.pipe_input(topic, *row)
 
     def read_output(self, topic: str) -> list[Record]:
         """The records written to a topic since the last call, decoded."""
@@ -188,11 +238,25 @@ class TopologyTestDriver:
         """How many records were dropped by Kafka's rules so far."""
         return int(total(self.metrics(), DROPPED))
 
+    def __repr__(self) -> str:
+        at = "closed" if self._is_closed else f"reads {', '.join(self.topology.source_topics)}"
+        return f"<TopologyTestDriver of {self.topology!r}: {at}>"
+
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ConfigError("the driver is closed; make a new TopologyTestDriver")
+
+    def _source_node(self, topic: str) -> nodes.StreamSource | nodes.TableSource:
+        """The source that reads a topic from outside."""
+        self._check_open()
+        if topic not in self._sources or topic in self.topology.internal_topics:
+            known = ", ".join(self.topology.source_topics)
+            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
+        node = self._sources[topic][0][1].node
+        assert isinstance(node, nodes.StreamSource | nodes.TableSource)
+        return node
 
     def _view(self, name: str) -> AnyView:
         self._check_open()
@@ -204,8 +268,11 @@ class TopologyTestDriver:
         stores = stores[:1] if isinstance(node, nodes.GlobalTable) else stores  # every task has all of it
         return view_of(stores, spec, node)
 
-    def _current_offsets(self, positions: IntArray) -> IntArray:
-        return np.where(positions == NO_RECORD, -1, self._current.offset)
+    def _origin(self, position: int) -> Origin:
+        return self._current.origin(position)
+
+    def _offsets_at(self, positions: IntArray) -> IntArray:
+        return np.where(positions == NO_RECORD, -1, self._current.offset + positions)
 
     def _enqueue(
         self, topic: str, key: Column, value: Column, old: Column | None, timestamp: int, headers: Any
@@ -221,11 +288,76 @@ class TopologyTestDriver:
         return np.full(len(positions), self._topic_sizes[self._current.topic])
 
     def _process(self, topic: str, record: _Queued) -> None:
-        offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
-        key, value = record.key.encoded()[0].as_py(), record.value.encoded()[0].as_py()
-        self._current = Origin(topic, 0, offset, key, value, record.timestamp)
+        self._current = self._taken(topic, record.key, record.value, [record.timestamp])
         for number, part in self._sources[topic]:
             self._run(self._tasks[number], part, record)
+
+    def _taken(self, topic: str, key: Column, value: Column, times: list[int]) -> Given:
+        """The next records of a topic, as those that are being processed."""
+        first = self._offsets.get(topic, -1) + 1
+        self._offsets[topic] = first + len(times) - 1
+        return Given(topic, first, key, value, times)
+
+    def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
+        """Process many records at once; False, and nothing is done, if one of them fails."""
+        before = dict(self._offsets), [dict(context.metrics) for _, _, context in self._tasks]
+        dropped = [list(context.dropped_positions or ()) for _, _, context in self._tasks]
+        ran: list[tuple[Flow, TaskState, Context]] = []
+        try:
+            node = self._source_node(topic)
+            found = self._through(topic, batch_of(rows, node.key, node.value), ran)
+        except Exception:
+            self._offsets = before[0]
+            for (_, state, context), figures, positions in zip(self._tasks, before[1], dropped, strict=True):
+                context.metrics, context.dropped_positions = figures, positions
+                context.puts.clear()
+                context.dead_letters.clear()
+                context.forget_failures()
+                if any(state is one for _, one, _ in ran):
+                    state.rollback()
+            return False
+        for _, state, context in ran:
+            self._idle.had_records([state.task])
+            self._deliver_dead_letters(context)
+            context.forget_failures()
+            state.commit(state.at + 1)
+        for sink, record in found:
+            self._outputs[sink].append(record)
+            self._order.append((sink, record))
+        return True
+
+    def _through(
+        self, topic: str, batch: Batch, ran: list[tuple[Flow, TaskState, Context]]
+    ) -> list[tuple[str, Record]]:
+        """Records through one sub-topology after the other, and what comes out at the end."""
+        while True:
+            [(number, part)] = self._sources[topic]
+            flow = self._tasks[number][0]
+            ran.append(self._tasks[number])
+            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist())
+            if _carries_changes(part) and not isinstance(batch, Changes):
+                batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
+            pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
+            outputs = [(name, one) for piece in pieces for name, batches in piece.items() for one in batches]
+            internal = [one for name, one in outputs if self._sinks[name].topics[0] in self.topology.internal_topics]
+            if not internal:
+                return self._in_order(outputs)
+            topic = next(self._sinks[name].topics[0] for name, _ in outputs)
+            source = self._sources[topic][0][1].node
+            assert isinstance(source, nodes.Repartition)
+            batch = as_input(merge(internal), source)
+
+    def _in_order(self, outputs: list[tuple[str, Batch]]) -> list[tuple[str, Record]]:
+        """The records of all sinks, each where it would have come out."""
+        rows: list[tuple[tuple[int, ...], str, Record]] = []
+        for name, batch in outputs:
+            topic = self._sinks[name].topics[0]
+            headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
+            columns = batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers
+            rows += zip(places(batch), repeat(topic), map(Record, *columns))
+        if len(outputs) > 1:
+            rows.sort(key=itemgetter(0))
+        return [(topic, record) for _, topic, record in rows]
 
     def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: _Queued) -> None:
         flow, state, context = task
@@ -239,7 +371,8 @@ class TopologyTestDriver:
         self._finish(flow, state, context)
 
     def _finish(self, flow: Flow, state: TaskState, context: Context) -> None:
-        self._deliver(flow.flush())
+        if flow.flushes:
+            self._deliver(flow.flush())
         self._deliver_dead_letters(context)
         context.forget_failures()
         state.commit(state.at + 1)
@@ -292,13 +425,12 @@ def _column(value: Any, serde: Serde, what: str, topic: str) -> Column:
 
 
 def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:
-    pairs = [{"key": key, "value": value} for key, value in headers]
+    pairs = header_list(headers)
     return pa.array([pairs], HEADERS) if pairs else None
 
 
 def _pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
-    found = None if headers is None else headers[0].as_py()
-    return tuple((item["key"], item["value"]) for item in found or ())
+    return () if headers is None else pairs_of(headers[0].as_py())
 
 
 def _order_of(batch: Batch, row: int) -> tuple[int, ...]:

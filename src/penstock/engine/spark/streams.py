@@ -62,6 +62,8 @@ class Streams:
         self._stopping = threading.Event()
         self._working = threading.Lock()
         self._stopped = False
+        self._is_closed = False
+        """Whether the user has stopped it; what has ended by itself shows its stores on."""
         self._total = 0
         self._resources: list[Callable[[], None]] = []
         try:
@@ -181,7 +183,12 @@ class Streams:
         return self._error
 
     def on_progress(self, listener: Callable[[Progress], None]) -> None:
-        """Call a function after every commit."""
+        """Call a function after every commit.
+
+        Raises:
+            ConfigError: the application was stopped.
+        """
+        self._check_open("on_progress")
         self._listeners.append(listener)
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -199,7 +206,7 @@ class Streams:
             raise
         if self.is_active:
             return False
-        self.stop()
+        self._end()
         self._raise_failure()
         return True
 
@@ -208,7 +215,11 @@ class Streams:
 
         Raises:
             PenstockError: the application failed.
+            ConfigError: it was stopped, or has ended.
         """
+        if self._stopped:
+            self._raise_failure()
+            self._check_open("process_all_available", is_open=False)
         try:
             self.query.processAllAvailable()
         except Exception:
@@ -216,7 +227,14 @@ class Streams:
             raise
 
     def stop(self) -> None:
-        """Finish the commit under way, then stop; a later start goes on from there."""
+        """Finish the commit under way, then stop; a later start goes on from there.
+
+        What the last commit was can still be asked for: ``last_progress``, ``offsets()``, ``metrics()``.
+        """
+        self._is_closed = True
+        self._end()
+
+    def _end(self) -> None:
         if self._stopped:
             return
         self._stopping.set()
@@ -232,7 +250,13 @@ class Streams:
 
     @property
     def spark(self) -> Any:
-        """The Spark session it runs on."""
+        """The Spark session it runs on.
+
+        Raises:
+            ConfigError: the session was made for the application, and ended with it.
+        """
+        if self._owns_session:
+            self._check_open("spark", is_open=not self._stopped)
         return self._spark
 
     def offsets(self) -> Ends:
@@ -247,7 +271,12 @@ class Streams:
         return readable(self._coordinator.manifest.metrics, self.application_id)
 
     def store(self, name: str) -> Any:
-        """A state store as of the last commit, for reading."""
+        """A state store as of the last commit, for reading.
+
+        Raises:
+            ConfigError: there is no such store, or the application was stopped.
+        """
+        self._check_open("store")
         from penstock.query.committed import committed_store
 
         return committed_store(self._coordinator, name)
@@ -257,6 +286,18 @@ class Streams:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+
+    def __repr__(self) -> str:
+        how = "failed" if self._error else "stopped" if self._stopped else "running"
+        done = "nothing committed yet" if self.last_progress is None else f"commit {self.last_progress.commit}"
+        return f"<Streams of application {self.application_id!r}: {how}, {done}>"
+
+    def _check_open(self, asked: str, is_open: bool | None = None) -> None:
+        if self._is_closed if is_open is None else not is_open:
+            raise ConfigError(
+                f"{asked}: application {self.application_id!r} was stopped, or has ended; start it again with "
+                "topology.start(...), and it goes on from there"
+            )
 
     def _raise_failure(self) -> None:
         if self._error is not None:

@@ -1,0 +1,79 @@
+"""Where a test driver may take many records at once and still show what one at a time would give.
+
+How input is cut does not show while every update of a table goes on (see ARCHITECTURE.md). With caching a record's last
+update of each key goes on when the record is committed; where each record causes one update of a key at most, and what
+it causes meets nothing else on its way, that is the same again.
+"""
+
+from __future__ import annotations
+
+from penstock.plan import nodes
+from penstock.plan.passes.stores import TableFacts
+from penstock.plan.physical import Part, SubTopology
+from penstock.plan.topology import Topology
+
+_KEEP_ONE = (
+    nodes.StreamSource,
+    nodes.Repartition,
+    nodes.Filter,
+    nodes.Map,
+    nodes.MapValues,
+    nodes.SelectKey,
+    nodes.Peek,
+    nodes.ToStream,
+    nodes.TableFilter,
+    nodes.TableMapValues,
+)
+"""Steps that make one record, or none, of a record."""
+_CACHED = (nodes.StreamAggregate, nodes.WindowAggregate, nodes.ToTable, nodes.TableSource)
+"""Steps with caches that can send updates on at once."""
+
+
+def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
+    """Whether a record causes one update of a key at most in all caches, and its results meet nothing else."""
+    if not _is_chain(sub) or sub.global_parts:
+        return False
+    cached = [number for number, part in enumerate(sub.parts) if _is_cached(part, facts)]
+    above = sub.parts[: cached[-1] + 1] if cached else ()
+    kinds = [type(part.node) for part in above if not _is_cached(part, facts)]
+    return all(kind in _KEEP_ONE for kind in kinds) and all(
+        type(sub.parts[number].node) in _CACHED for number in cached
+    )
+
+
+def batchable_topics(topology: Topology, caching: bool) -> frozenset[str]:
+    """The source topics whose records may be processed many at once."""
+    return frozenset(topic for topic in topology.source_topics if _may_batch(topology, topic, caching))
+
+
+def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
+    """Follow the records from sub-topology to sub-topology: it must be one way, with all outputs at its end."""
+    facts, own = topology.facts, set(topology.source_topics)
+    while True:
+        readers = [sub for sub in topology.sub_topologies if topic in (*sub.source_topics, *sub.global_topics)]
+        if len(readers) != 1 or readers[0].is_global or readers[0].global_parts:
+            return False
+        [sub] = readers
+        has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
+        if (has_caches and not updates_each_key_once(sub, facts)) or own & set(sub.sink_topics):
+            return False
+        if not topology.internal_topics & set(sub.sink_topics):
+            return True
+        if len([part for part in sub.parts if part.kind == "sink"]) > 1:
+            return False
+        [topic] = sub.sink_topics
+
+
+def _is_cached(part: Part, facts: TableFacts) -> bool:
+    spec = facts.stores.get(part.node)
+    if spec is None or part.kind != "processor" or not spec.caching or spec.is_versioned:
+        return False
+    return not isinstance(part.node, nodes.Suppress | nodes.Deduplicate) and not getattr(part.node, "final", False)
+
+
+def _is_chain(sub: SubTopology) -> bool:
+    """Whether every part follows the one before it, and nobody looks into tables."""
+    names = [part.name for part in sub.parts]
+    return not any(part.reads for part in sub.parts) and all(
+        part.predecessors == ((names[number - 1],) if number else ()) for number, part in enumerate(sub.parts)
+    )

@@ -1,0 +1,87 @@
+"""Records on their way through a test driver: from rows to columns, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes
+from penstock.columns import BytesColumn, Column
+from penstock.errors import ConfigError
+from penstock.ops.context import Origin
+from penstock.plan.nodes import Repartition
+from penstock.serdes import Serde
+from penstock.times import to_timestamp
+
+
+@dataclass(frozen=True)
+class Given:
+    """The records of a topic that are being processed, in order of their positions."""
+
+    topic: str
+    offset: int
+    """That of the first."""
+    key: Column | None = None
+    value: Column | None = None
+    times: Sequence[int] = ()
+
+    def origin(self, position: int) -> Origin:
+        """Where the record at a position came from."""
+        if self.key is None or self.value is None or position == NO_RECORD:
+            return Origin(self.topic, 0, -1, None, None, -1)
+        key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
+        return Origin(self.topic, 0, self.offset + position, key, value, self.times[position])
+
+
+def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
+    """A row of one of the forms that there are.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+        raise ConfigError(
+            f"topic {topic!r}: a row is (key, value), (key, value, timestamp), (key, value, timestamp, headers) or a "
+            f"Record; got {row!r}"
+        )
+    return row
+
+
+def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
+    """Rows as columns; raises ``PenstockError`` when one does not fit."""
+    headers = [header_list(row[3]) if len(row) > 3 else None for row in rows]
+    return Batch(
+        BytesColumn(key.encode_all([row[0] for row in rows]), key),
+        BytesColumn(value.encode_all([row[1] for row in rows]), value),
+        np.array([to_timestamp(row[2]) if len(row) > 2 else 0 for row in rows], np.int64),
+        (np.arange(len(rows)),),
+        pa.array(headers, HEADERS) if any(headers) else None,
+    )
+
+
+def as_input(sent: Batch, source: Repartition) -> Batch:
+    """What was sent to a repartition topic, as it is read from there."""
+    key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
+    order = (np.arange(len(sent)),)
+    if isinstance(sent, Changes) and sent.old is not None:
+        return Changes(key, value, sent.timestamp, order, sent.headers, old=sent.old)
+    return Batch(key, value, sent.timestamp, order, sent.headers)
+
+
+def places(batch: Batch) -> Iterable[tuple[int, ...]]:
+    """The places of all rows in the order of processing."""
+    columns = [repeat(one) if isinstance(one, int) else one.tolist() for one in batch.order]
+    return islice(zip(*columns), len(batch))
+
+
+def header_list(headers: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
+    return [{"key": key, "value": value} for key, value in headers] or None
+
+
+def pairs_of(found: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
+    return tuple((item["key"], item["value"]) for item in found or ())
