@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
+from penstock.state import folder_lock, task_state
 from penstock.storage import LocalStorage
 
 SETTINGS = {
@@ -256,3 +260,41 @@ def test_a_database_that_is_damaged_again_and_again_is_an_error_that_says_so(
         StoreError, match=r"000012\.sst is damaged, though it was just made anew .* is the disk failing"
     ):
         place.start().run_until()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from engine.test_damaged_state import Place
+application = Place(Path(sys.argv[1])).start()
+application.settle()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_database_that_another_program_has_open_is_left_alone_however_its_files_look(
+    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Files change while a program works; a second one in the same folder must not take that for damage."""
+    place = Place(shutil.copytree(closed, tmp_path / "app"))
+    tests = str(Path(__file__).parents[1])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(place.folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    inventory = place.files("penstock.inventory")[0]
+    inventory.write_text("being written")
+    lock = folder_lock.FolderLock
+    monkeypatch.setattr(task_state, "FolderLock", lambda folder: lock(folder, patience=0.2))
+    before = {path: path.stat().st_size for path in place.files("*.sst")}
+    with pytest.raises(StoreError, match=r"in use by another process after 0\.2 s of waiting"):
+        place.run(9)
+    assert {path: path.stat().st_size for path in place.files("*.sst")} == before
+    holder.kill()
+    holder.wait()

@@ -32,6 +32,7 @@ from rocksdict import (
 )
 
 from penstock.errors import PenstockError, StoreError
+from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
 from penstock.storage import FileRef, cannot_write
 
@@ -339,10 +340,7 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
             if not _IN_USE.search(str(error)):
                 raise _trouble(path, error) from None
             if time.monotonic() > deadline:
-                raise StoreError(
-                    f"the state database {path} is in use by another process after {patience:g} s of waiting: "
-                    "stop the other program that runs under this application id"
-                ) from None
+                raise in_use(path, patience) from None
             time.sleep(0.05)
 
 

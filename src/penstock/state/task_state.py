@@ -14,6 +14,7 @@ from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
 from penstock.state.delta import read_delta
+from penstock.state.folder_lock import FolderLock
 from penstock.state.inventory import DamagedStateError
 from penstock.state.snapshot import read_snapshot, write_snapshot
 from penstock.state.store import StateStore
@@ -59,6 +60,7 @@ class TaskState:
         self._settings = settings
         self._folder = folder if self.stores else None
         self._storage = storage
+        self._lock: FolderLock | None = None
         self._database: Database | None = None
         self._flushed = -1
         self._unflushed_commits = 0
@@ -79,6 +81,7 @@ class TaskState:
             since: gives the task's part of all commits after one, in order.
         """
         if self._folder is not None:
+            self._lock = FolderLock(self._folder)  # first: what another process has open looks damaged at times
             self._database = self._open_database(application, commit, snapshot)
             for store in self.stores.values():
                 store.open(self._database)
@@ -124,7 +127,7 @@ class TaskState:
             assert self._storage is not None
             read_snapshot(self._storage, self.task, snapshot, self._folder)
         else:
-            shutil.rmtree(self._folder)
+            shutil.rmtree(self._folder, ignore_errors=True)
         return Database(self._folder, self._settings.block_cache_bytes)
 
     def apply(self, step: Committed) -> None:
@@ -233,19 +236,27 @@ class TaskState:
             except DamagedStateError as error:
                 _log.warning("%s; it is a copy, and made anew at the next start. Nothing is lost", str(error))
                 self.distrust(str(error))
-            self._database = None
+            self._let_go()
 
     def distrust(self, reason: str) -> None:
         """Let go of a damaged database, and have it made anew when it is next opened."""
         if self._database is not None:
             self._database.distrust(reason)
-            self._database = None
+        self._let_go()
 
     def abandon(self) -> None:
         """Let go of the database as it is on disk."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        try:
+            if self._database is not None:
+                self._database.close()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._database = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _parts(self) -> list[StateStore | StreamTime]:
         return [*self.stores.values(), *self.clocks.values()]

@@ -1,0 +1,54 @@
+"""One process at a time in a task's folder, also before its database is open and while it is made anew."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from pathlib import Path
+
+from penstock.errors import StoreError
+from penstock.storage import cannot_write
+
+
+class FolderLock:
+    """Held from construction to ``release`` or the end of the process; it lies beside the folder.
+
+    Args:
+        folder: the task's folder, which need not exist.
+        patience: seconds to wait for another process, such as one just killed, to let go of it.
+
+    Raises:
+        StoreError: another process does not let go of it.
+    """
+
+    def __init__(self, folder: Path, patience: float = 30.0):
+        path = folder.with_name(f"{folder.name}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "ab")  # noqa: SIM115 - held until release
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        deadline = time.monotonic() + patience
+        while not self._taken():
+            if time.monotonic() > deadline:
+                self._file.close()
+                raise in_use(folder, patience)
+            time.sleep(0.02)
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def in_use(folder: Path, patience: float) -> StoreError:
+    """The error for a folder that somebody else has."""
+    return StoreError(
+        f"the state database {folder} is in use by another process after {patience:g} s of waiting: "
+        "stop the other program that runs under this application id"
+    )
