@@ -358,3 +358,36 @@ def test_the_foreign_key_has_the_type_of_the_other_tables_keys():
 
     with pytest.raises(TopologyError, match="keys of type int, the right side of type str"):
         joined("join", foreign_key=number)
+
+
+def test_a_right_row_that_a_change_of_the_left_row_makes_by_a_topic_is_not_joined_with_the_row_before():
+    builder = StreamsBuilder()
+    orders = builder.table("orders", value=str)
+    totals = orders.group_by(lambda key, value: (value[0], value), value=str).count()
+    joined = orders.join(totals, lambda order, n: f"{order} {n}", value=str, foreign_key=lambda value: value[0])
+    joined.to_stream().to("out")
+    with TopologyTestDriver(builder.build(), statestore_cache_max_bytes=0) as driver:
+        driver.pipe_input("orders", "o1", "ann", 1)
+        driver.pipe_input("orders", "o1", "bob", 2)  # nobody is ann any more, and o1 was it
+        assert [record[:3] for record in driver.read_output("out")][-1] == ("o1", "bob 1", 2)
+        assert driver.dropped_records_total() == 1
+
+
+def test_a_suppressed_left_row_is_not_joined_when_the_row_was_replaced_while_it_waited(run: Run):
+    builder = StreamsBuilder()
+    orders = builder.table("orders", value=str).suppress(Suppressed.until_time_limit(5))
+    customers = builder.table("customers", value=str)
+    by_name = lambda value: value.split(":")[0]  # noqa: E731
+    joined = orders.join(customers, lambda o, c: f"{o} {c}", value=str, foreign_key=by_name)
+    joined.to_stream().to("out")
+    rows = [
+        ("orders", "o1", "ann:tea", 0),
+        ("orders", "o2", "x", 10),  # the first goes on
+        ("orders", "o1", "bob:tea", 11),
+        ("orders", "o1", "bob:milk", 12),
+        ("orders", "o2", "x", 30),  # as a change from bob's tea, which was never sent on
+        ("customers", "ann", "Oslo", 31),
+    ]
+    ran = run(builder, rows)
+    assert ran.output() == []
+    assert sum(ran.dropped().values()) == 1

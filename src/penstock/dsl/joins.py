@@ -12,6 +12,7 @@ from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.passes.overtaken import may_be_overtaken
 from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
@@ -104,8 +105,10 @@ def join_tables_by_foreign_key(
     numbers = nodes.StoreSpec(
         name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES
     )
+    announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node) else None
     respond = graph.add(
         nodes.Respond(
+            announced=announced,
             name=resolver,
             store=numbers,
             parents=(returned,),
@@ -182,6 +185,24 @@ def _responses(name: str | None, key: Serde, right: KTable[Any, Any], receive: n
     )
     topic = graph.names.suffixed(name, "-subscription-response", names.FK_RESPONSE)
     return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, answered, told)
+
+
+def _announced(name: str, left: KTable[Any, Any]) -> nodes.Repartition:
+    """The left table's changes, sent straight to where results are made."""
+    told = left._graph.add(nodes.Announce(name=f"{name}-announce", parents=(left._node,), where=caller()))
+    return left._graph.add(
+        nodes.Repartition(
+            name=f"{name}-announced-source",
+            parents=(told,),
+            where=caller(),
+            topic=f"{name}-announced-topic",
+            sink_name=f"{name}-announced-sink",
+            source_name=f"{name}-announced-source",
+            filter_name=None,
+            key=left._key,
+            value=left._value,
+        )
+    )
 
 
 def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: nodes.Node) -> nodes.Repartition:

@@ -19,7 +19,7 @@ from penstock.ops.fields import FieldReader
 from penstock.ops.filter import Filter
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.fold import fold_of
-from penstock.ops.foreign_key_join import ForeignTableJoin, Receive, Respond, Subscribe, SubscriptionJoin
+from penstock.ops.foreign_key_join import Announce, ForeignTableJoin, Receive, Respond, Subscribe, SubscriptionJoin
 from penstock.ops.functions import Caller
 from penstock.ops.group_by import TableGroupBy
 from penstock.ops.joiner import Joiner
@@ -428,6 +428,10 @@ def _foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
     return ForeignTableJoin(at.name, at.context, store, node.key, is_versioned, node.receive.subscribe.name)
 
 
+def _announce(node: nodes.Announce, at: Lowering) -> Operator:
+    return Announce(at.context)
+
+
 def _respond(node: nodes.Respond, at: Lowering) -> Operator:
     store = at.store(node.store)
     assert isinstance(store, KeyValueStore)
@@ -512,5 +516,6 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Receive: _receive,
     nodes.SubscriptionJoin: _subscription_join,
     nodes.ForeignTableJoin: _foreign_table_join,
+    nodes.Announce: _announce,
     nodes.Respond: _respond,
 }

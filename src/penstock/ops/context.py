@@ -81,6 +81,9 @@ class Context:
         self.dead_letters: list[DeadLetter] = []
         self._failed: set[int] = set()
         """The positions of the records that have failed in this commit: each is counted once, where it failed first."""
+        self.roots: Callable[[IntArray], IntArray] | None = None
+        """The numbers of the input records which caused, through internal topics, those at some positions; None where
+        that is not known."""
         self.dropped_positions: list[IntArray] | None = None
         """For tests: the positions of dropped records, when it is a list."""
         self.more_is_waiting = False

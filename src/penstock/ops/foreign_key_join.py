@@ -14,6 +14,8 @@ dropped, as in Kafka Streams. So are responses to rows that were changed in sile
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +23,7 @@ import pyarrow.compute as pc
 from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, take
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, null_column
-from penstock.ops.base import Operator
+from penstock.ops.base import Operator, TwoSided
 from penstock.ops.context import Context
 from penstock.ops.functions import Caller
 from penstock.ops.groups import Groups, group_keys
@@ -348,12 +350,26 @@ class ForeignTableJoin(Operator):
         return concat([left, renewed]).take(pa.array(source))
 
 
-class Respond(Operator):
+class Announce(Operator):
+    """Changes of the left table on their way to where results are made, ahead of all responses."""
+
+    def __init__(self, context: Context):
+        self._context = context
+
+    def step(self, batch: Batch) -> Batch | None:
+        assert isinstance(batch, Changes)
+        if self._context.roots is None:
+            return None
+        return replace(batch.as_stream(), timestamp=np.full(len(batch), UNKNOWN))
+
+
+class Respond(TwoSided):
     """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
 
     Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
     For that the serial numbers of responses that may overtake others are remembered: until the commit, and in the store
-    while anything may come later.
+    while anything may come later. Responses to rows that the record which caused them has changed meanwhile come too
+    late as well, where that is announced.
     """
 
     def __init__(
@@ -369,12 +385,34 @@ class Respond(Operator):
         self._left = left
         self._right = right
         self._is_left = is_left
+        self._announced = LeftChanges.none()
 
-    def step(self, batch: Batch) -> Batch:
+    def step_both(self, left: Batch | None, right: Batch | None = None) -> Batch | None:
+        if right is not None:
+            self._announced = self._announced.followed_by(self._changes(right))
+        return None if left is None else self._results(left)
+
+    def _changes(self, batch: Batch) -> LeftChanges:
+        """What is announced, by the records that caused it."""
+        assert self._context.roots is not None
+        roots = self._context.roots(batch.position)
+        return LeftChanges(batch.key.encoded(), batch.value.encoded(), roots, np.zeros(len(batch), np.int64))
+
+    def _changed_meanwhile(self, batch: Batch, left: Binary) -> BoolArray:
+        """Which responses are to left values that the record which caused them has replaced."""
+        changed = np.zeros(len(batch), np.bool_)
+        if len(self._announced.key):
+            assert self._context.roots is not None
+            last = self._announced.last(batch.key.encoded(), self._context.roots(batch.position))
+            own = np.flatnonzero(last >= 0)
+            changed[own] = differ(take(left, own), take(self._announced.value, last[own]))
+        return changed
+
+    def _results(self, batch: Batch) -> Batch:
         assert isinstance(batch, Changes)
         assert batch.old is not None
         said = parts_of(batch.old.encoded())
-        late, left = self._late(batch, said), said.left
+        late, left = self._late(batch, said) | self._changed_meanwhile(batch, said.left), said.left
         if late.any():
             self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
             kept = np.flatnonzero(~late)
@@ -412,6 +450,8 @@ class Respond(Operator):
         self._here = KeyValueStore(self._store.name, in_memory=True)
         self._remembers = False
         self._is_empty = None
+        if not self._context.more_is_waiting:
+            self._announced = self._announced.of_last_record()
 
     def _forget(self) -> None:
         """Nothing can come late any more."""

@@ -52,6 +52,12 @@ class LeftChanges(NamedTuple):
             np.concatenate([self.serial, more.serial]),
         )
 
+    def of_last_record(self) -> LeftChanges:
+        """What the record with the highest position changes."""
+        rows = np.flatnonzero(self.position == self.position.max(initial=-1))
+        key, value = self.key.take(pa.array(rows)), self.value.take(pa.array(rows))
+        return LeftChanges(key, value, self.position[rows], self.serial[rows])
+
     @staticmethod
     def _groups(key: Binary, position: IntArray) -> Groups:
         """Rows of one key and one record."""

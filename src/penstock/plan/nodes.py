@@ -514,6 +514,14 @@ class ForeignTableJoin(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Announce(Node):
+    """Tells whoever makes results of a foreign-key join of changes of its left table, past the right table.
+
+    It is there where responses may come to rows that the record which caused them has changed meanwhile.
+    """
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Respond(Node):
     """Makes results of responses; Kafka Streams looks the left value up for that.
 
@@ -527,10 +535,12 @@ class Respond(Node):
     left: Serde
     right: Serde
     value: Serde
+    announced: Repartition | None = None
+    """Brings what ``Announce`` tells."""
 
     @property
     def joined(self) -> tuple[Node, ...]:
-        return self.parent, self.table
+        return (self.parent, self.table) if self.announced is None else (self.parent, self.announced, self.table)
 
     @property
     def right_table(self) -> Node:

@@ -72,7 +72,7 @@ def sub_topologies(
             they bring its value along, so that they can be in a sub-topology of their own, which runs behind the right
             table's in the same commit.
     """
-    parts = _parts(declared, facts)
+    parts = _parts(tuple(node for node in declared if not (as_described and _announces(node))), facts)
     group_of = {part.name: part.name for part in parts}
 
     def root(name: str) -> str:
@@ -116,8 +116,15 @@ def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
     for node in _in_writing_order(declared):
         if node.name not in aliases:
             above = tuple(dict.fromkeys(aliases.get(parent.name, parent.name) for parent in node.parents))
+            if isinstance(node, nodes.Respond) and node.announced is not None and node.announced in declared:
+                above = (*above, node.announced.name)
             parts += _expand(node, above, facts)
     return parts
+
+
+def _announces(node: Node) -> bool:
+    """Whether Kafka Streams has no such step."""
+    return isinstance(node, nodes.Announce) or any(isinstance(parent, nodes.Announce) for parent in node.parents)
 
 
 def _in_writing_order(declared: tuple[Node, ...]) -> list[Node]:

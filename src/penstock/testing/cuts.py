@@ -231,7 +231,7 @@ class CutDriver:
             None if self._random is None else folder / "state",
             reader=arrival_reader(self.topology),
         )
-        application.host.on_new_task = _watch_drops
+        application.host.on_new_task = _watch
         application.coordinator.idle = IdleTasks(self.topology, lambda: self.wall_clock_ms / 1000)
         return application
 
@@ -301,8 +301,9 @@ def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
     return inputs, outputs
 
 
-def _watch_drops(task: Task) -> None:
+def _watch(task: Task) -> None:
     task.context.dropped_positions = []
+    task.context.roots = lambda positions: positions  # which are those of the records that arrived
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:

@@ -96,6 +96,7 @@ class TopologyTestDriver:
         self._own = [topic for topic in topology.source_topics if topic in topology.sink_topics]
         self._current = Given("unknown", -1)
         self._offsets: dict[str, int] = {}
+        self._piped = 0
         kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
         self._sources: dict[str, list[tuple[int, Part]]] = {}
@@ -116,6 +117,7 @@ class TopologyTestDriver:
             )
             context.dropped_positions = []
             context.commits_each_record = updates_each_key_once(sub, topology.facts)
+            context.roots = lambda positions: np.full(len(positions), self._piped)
             context.emit_interval_ms = self.settings.emit_interval_ms
             context.wall_clock_ms = lambda: self.wall_clock_ms
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
@@ -159,6 +161,7 @@ class TopologyTestDriver:
         node = self._source_node(topic)
         time = to_timestamp(timestamp)
         columns = _column(key, node.key, "key", topic), _column(value, node.value, "value", topic)
+        self._piped += 1
         self._enqueue(topic, *columns, None, time, _headers(headers))
         self._drain()
 

@@ -32,8 +32,13 @@ class TopicQueues(Generic[Topic]):
     def __init__(self) -> None:
         self._queues: dict[Topic, deque[Any]] = {}
         self._heap: list[Topic] = []
+        self._ahead: deque[tuple[Topic, Any]] = deque()
+        """Records without a time, of which Kafka Streams knows nothing: they go before all others."""
 
     def add(self, topic: Topic, record: Timed) -> None:
+        if record.timestamp < 0:
+            self._ahead.append((topic, record))
+            return
         queue = self._queues.setdefault(topic, deque())
         queue.append(record)
         if len(queue) == 1:
@@ -41,6 +46,8 @@ class TopicQueues(Generic[Topic]):
 
     def next(self) -> tuple[Topic, Any] | None:
         """The next record and its topic; None when all queues are empty."""
+        if self._ahead:
+            return self._ahead.popleft()
         if not self._heap:
             return None
         topic = self._poll()
