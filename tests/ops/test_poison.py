@@ -339,9 +339,9 @@ def test_a_joined_row_or_a_foreign_key_of_another_type_is_left_out_of_the_table(
     left, right = builder.table("in", value=int), builder.table("right", value=int)
     left.join(right, lambda one, other: one / other if one == 2 else one, value=int, store="t").to_stream().to("out")
     left.join(
-        right, lambda one, other: one + other, foreign_key=lambda value: 5 if value == 2 else "a", value=int, store="f"
+        right, lambda one, other: one + other, foreign_key=lambda value: 5 if value == 3 else "a", value=int, store="f"
     ).to_stream().to("foreign")
     rows = [("right", "a", 10, 1), ("in", "a", 1, 2), ("in", "a", 2, 3), ("in", "a", 3, 4)]
     ran = run(builder, rows, on_error="skip")
     assert ran.output() == [("a", 1, 2), ("a", 3, 4)]
-    assert ran.output("foreign") == [("a", 11, 2), ("a", 13, 4)]
+    assert ran.output("foreign") == [("a", 11, 2), ("a", 12, 3)]
