@@ -42,6 +42,20 @@ def test_without_anything_given_there_are_defaults():
     assert load().origins == {}
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [("PENSTOCK_ON_EROR", "PENSTOCK_ON_ERROR"), ("PENSTOCK_COMMIT_MAX_BYTE", "PENSTOCK_COMMIT_MAX_BYTES")],
+)
+def test_a_misspelt_variable_is_refused_with_what_was_meant(variable: str, meant: str):
+    with pytest.raises(ConfigError, match=rf"unknown setting {variable} .* \(did you mean '{meant}'\?\)"):
+        Settings.load(Path("nowhere"), {variable: "skip"})
+
+
+def test_a_misspelt_keyword_is_refused_with_what_was_meant():
+    with pytest.raises(ConfigError, match=r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"):
+        load(on_eror="skip")
+
+
 def test_keywords_go_before_variables_and_those_before_files(tmp_path: Path):
     (tmp_path / "pyproject.toml").write_text(
         "[tool.penstock]\nchunk_records = 1\nflush_rows = 1\nflush_commits = 1\non_error = 'skip'\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock import errors
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.open import open_log
-from penstock.log.produce import Chosen, topic_types
+from penstock.log.produce import Chosen, check_partitions, topic_types
 from penstock.spark_python import lookup_python
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def write(
     value: str | None = None,
     timestamp: str | None = None,
     log: Path | str | None = None,
-    partitions: int = 1,
+    partitions: int | None = None,
     checkpoint: Path | str | None = None,
 ) -> StreamingQuery | None:
     """Write a Spark DataFrame, batch or streaming, into a topic of a file log.
@@ -46,7 +46,7 @@ def write(
         timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
             zone is given); now by default.
         log: the folder of the log; by default the setting ``log_dir``.
-        partitions: how many partitions a new topic gets.
+        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         checkpoint: for a streaming DataFrame, where Spark keeps its progress; needed there.
 
     Returns:
@@ -66,6 +66,7 @@ def write(
     types = Chosen("write", key, value, timestamp).types(arrow_schema(df.schema))
     open_log_ = open_log(log)
     topic_types(open_log_, topic, *types)
+    check_partitions(open_log_, topic, partitions)
     make_known(df.sparkSession)
     named = {"key": key, "value": value, "timestamp": timestamp}
     columns = [f.col(f"`{column}`").alias(part) for part, column in named.items() if column is not None]
@@ -73,7 +74,7 @@ def write(
         everything = f.to_json(f.struct(*(f.col(f"`{name}`") for name in df.columns)))
         columns.append(everything.alias("value", metadata={IS_JSON: True}))
     rows = df.select(*columns)
-    options = {"topic": topic, "log": str(Path(open_log_.url).resolve()), "partitions": str(partitions)}
+    options = {"topic": topic, "log": str(Path(open_log_.url).resolve()), "partitions": str(partitions or 1)}
     if not df.isStreaming:
         try:
             rows.write.format(FORMAT).mode("append").options(**options).save()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from penstock.errors import PenstockError
@@ -43,6 +45,16 @@ def describe(error: BaseException) -> str:
     if isinstance(error, PenstockError):
         return _plain(text)
     return _plain(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A guess at what was meant by a name that is not known.
+
+    >>> nearest("on_eror", ["on_error", "log_dir"]), nearest("x", ["on_error"])
+    (" (did you mean 'on_error'?)", '')
+    """
+    found = get_close_matches(name, list(known), 1, 0.7)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def _plain(text: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from penstock.errors import ConfigError
+from penstock.messages import nearest
 from penstock.sizes import to_bytes
 
 MIB = 1 << 20
@@ -216,8 +217,15 @@ class Settings:
                 if name in types:
                     values[name] = _convert(name, value, str(types[name]), origin)
                     origins[name] = origin
-                elif origin != "environment":  # other programs may use the prefix too
-                    raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {', '.join(types)}")
+                elif origin != "environment":
+                    known = f"{', '.join(types)}{nearest(name, types)}"
+                    raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {known}")
+                elif nearest(name, types):  # what is like no setting may be another program's
+                    guess = nearest(prefix + name.upper(), [prefix + known.upper() for known in types])
+                    raise ConfigError(
+                        f"unknown setting {prefix}{name.upper()} (environment){guess}; unset the variable if it "
+                        "belongs to another program"
+                    )
         return cls(**values, origins=origins)
 
 

@@ -31,7 +31,7 @@ def produce(
     key: Any = None,
     value: Any = None,
     log: Log | Path | str | None = None,
-    partitions: int = 1,
+    partitions: int | None = None,
 ) -> int:
     """Write rows of Python values into a topic.
 
@@ -44,7 +44,7 @@ def produce(
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
         log: the log, or its folder; by default the setting ``log_dir``.
-        partitions: how many partitions a new topic gets.
+        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
 
     Returns:
         How many records were written.
@@ -62,9 +62,10 @@ def produce(
     [('JFK', {'delay': 5}), ('LGA', {'delay': 2})]
     """
     log = open_log(log)
+    check_partitions(log, topic, partitions)
     keys, values = topic_types(log, topic, key, value)
     records = records_of(rows, topic, keys, values)
-    return append(log, TopicInfo(topic, partitions, keys.name, values.name), records)
+    return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
 
 
 def produce_columns(
@@ -74,7 +75,7 @@ def produce_columns(
     value: str | None = None,
     timestamp: str | None = None,
     log: Log | Path | str | None = None,
-    partitions: int = 1,
+    partitions: int | None = None,
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
@@ -90,7 +91,7 @@ def produce_columns(
         timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
             zone is given); now by default.
         log: the log, or its folder; by default the setting ``log_dir``.
-        partitions: how many partitions a new topic gets.
+        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
 
     Returns:
         How many records were written.
@@ -105,12 +106,13 @@ def produce_columns(
     2
     """
     log = open_log(log)
+    check_partitions(log, topic, partitions)
     reader = _reader(columns)
     chosen = Chosen("produce_columns", key, value, timestamp)
     keys, values = chosen.types(reader.schema)
     topic_types(log, topic, keys, values)
     batches = (chosen.encode(piece) for batch in reader for piece in _small(batch))
-    return append(log, TopicInfo(topic, partitions, keys.name, values.name), batches)
+    return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), batches)
 
 
 def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
@@ -133,6 +135,19 @@ def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tup
                 "or write into another topic"
             )
     return given["key"] or from_name(info.key), given["value"] or from_name(info.value)
+
+
+def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
+    """Raise ``ConfigError`` when a topic exists with another number of partitions than was asked for."""
+    if wanted is None:
+        return
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise ConfigError(f"topic {topic!r}: a topic has at least 1 partition, got partitions={wanted!r}")
+    if log.exists(topic) and (held := log.topic(topic).partitions) != wanted:
+        raise ConfigError(
+            f"topic {topic!r} exists with {held} partition{'s'[: held != 1]}, not {wanted}: the number is fixed when a "
+            "topic is made. Leave partitions= out, or write into another topic"
+        )
 
 
 def append(log: Log, new: TopicInfo, batches: Iterable[Records]) -> int:

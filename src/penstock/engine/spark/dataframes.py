@@ -29,9 +29,11 @@ from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
+from penstock.messages import nearest
 from penstock.serdes import JSON
 
 FORMAT = "penstock"
+_OPTIONS = ("topic", "log", "partitions", "producer")
 IS_JSON = "penstock.json"
 """Marks a column of text as one of JSON."""
 _SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -78,9 +80,21 @@ class PenstockSource(DataSource):
         return _StreamWriter(self._target(schema))
 
     def _place(self) -> tuple[str, str]:
+        for name in self.options:
+            if name.lower() not in _OPTIONS:
+                raise ConfigError(
+                    f'format("penstock") has no option {name!r}{nearest(name.lower(), _OPTIONS)}; the options are '
+                    f"{', '.join(_OPTIONS)}"
+                )
         if "topic" not in self.options:
             raise ConfigError('format("penstock") needs .option("topic", name)')
         return os.path.abspath(self.options.get("log", ".penstock/log")), self.options["topic"]
+
+    def _partitions(self) -> int:
+        given = self.options.get("partitions", "1")
+        if not given.strip().isdecimal() or int(given) < 1:
+            raise ConfigError(f'format("penstock"): the option partitions is a number from 1 on, got {given!r}')
+        return int(given)
 
     def _target(self, schema: Any) -> _Target:
         log, topic = self._place()
@@ -95,7 +109,7 @@ class PenstockSource(DataSource):
         keys, values = chosen.types(arrow_schema(schema))
         values = JSON if schema["value"].metadata.get(IS_JSON) else values
         topic_types(FileLog(log), topic, keys, values)
-        new = TopicInfo(topic, int(self.options.get("partitions", 1)), keys.name, values.name)
+        new = TopicInfo(topic, self._partitions(), keys.name, values.name)
         producer = self.options.get("producer", "")  # without a name that comes again there is nothing to repeat
         return _Target(log, new, chosen, producer, FileLog(log).exists(topic))
 

@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from penstock.engine.coordinator import LostWorkError
-from penstock.engine.spark.shipping import dumps
-from penstock.engine.spark.slot import Program, SlotOrder, obey
+from penstock.engine.spark.slot import SlotOrder, obey
 from penstock.engine.work import StageWork, TaskDone
 from penstock.errors import SparkLostError
 
@@ -38,17 +37,17 @@ class SparkRunner:
 
     Args:
         spark: the session.
-        program: what slots need to know.
+        program: what slots need to know, as ``shipping`` packs it.
+        widest: how many tasks the widest sub-topology has.
         slots: how many slots there are; by default as many as cores, and no more than there are partitions.
     """
 
-    def __init__(self, spark: Any, program: Program, application_id: str, slots: int | None = None):
+    def __init__(self, spark: Any, program: bytes, widest: int, application_id: str, slots: int | None = None):
         self._context = spark.sparkContext
         self._application_id = application_id
-        widest = max(program.layout.tasks.values())
         self.slots = slots or min(self._context.defaultParallelism, widest)
         self._run = f"{application_id}-{os.urandom(6).hex()}"
-        self._program = self._context.broadcast(dumps(program))
+        self._program = self._context.broadcast(program)
         self._homes: list[str] = []
         self._graph: Any = None
 

@@ -15,8 +15,10 @@ from typing import Any
 import msgspec
 from pyspark import cloudpickle
 
+from penstock.engine.spark.unpicklable import culprit
 from penstock.engine.spark.user_classes import as_it_travels, meta_parts, needs_own_way, take_apart
 from penstock.errors import ConfigError
+from penstock.messages import describe
 
 
 def dumps(program: Any) -> bytes:
@@ -30,9 +32,10 @@ def dumps(program: Any) -> bytes:
         _Pickler(buffer).dump((_import_folders(), None))
         _Pickler(buffer).dump(program)
     except Exception as error:
+        said = culprit(getattr(program, "topology", program), _pickle) or describe(error)
         raise ConfigError(
-            f"the topology cannot be sent to the slots: {error}. Functions may only refer to what can be pickled; "
-            "make connections, locks and sessions inside the function instead of around it"
+            f"the topology cannot be sent to the slots: {said}. Functions may only refer to what can be pickled; make "
+            "connections, locks and sessions inside the function instead of around it"
         ) from error
     return buffer.getvalue()
 
@@ -51,6 +54,10 @@ def _import_folders() -> list[str]:
     system = (sys.prefix, sys.base_prefix, sys.exec_prefix)
     own = [str(Path(folder or ".").resolve()) for folder in sys.path if not folder.endswith(".zip")]
     return [folder for folder in dict.fromkeys(own) if not folder.startswith(system)]
+
+
+def _pickle(value: Any) -> None:
+    _Pickler(io.BytesIO()).dump(value)
 
 
 class _Pickler(cloudpickle.CloudPickler):

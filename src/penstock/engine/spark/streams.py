@@ -16,12 +16,14 @@ from penstock.engine.lock import ApplicationLock
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
 from penstock.engine.spark.session import session_for
+from penstock.engine.spark.shipping import dumps
 from penstock.engine.spark.slot import Program
 from penstock.engine.spark.source import FORMAT, START, OffsetsSource
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 from penstock.losses import LossCounter
+from penstock.messages import show
 from penstock.metrics import Metric, readable
 from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
@@ -85,12 +87,13 @@ class Streams:
         self._resources.append(lock.release)
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
+        layout = self._coordinator.layout
+        program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
+        packed = dumps(program)  # before Spark starts: what cannot be pickled is the user's to mend
         self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
         if self._owns_session:
             self._resources.append(self._stop_session)
-        layout = self._coordinator.layout
-        program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
-        runner = SparkRunner(self._spark, program, self.application_id, slots)
+        runner = SparkRunner(self._spark, packed, max(layout.tasks.values()), self.application_id, slots)
         self._resources.append(runner.close)
         self._coordinator.runner = runner
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
@@ -315,6 +318,22 @@ class Streams:
             self._resources.pop()()
 
 
+def _check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, on_progress: Any) -> None:
+    """Raise ``ConfigError`` for arguments of ``start`` that would only fail when Spark has started."""
+    check_name(application_id)
+    if trigger != AVAILABLE_NOW:
+        try:
+            to_ms(trigger, "trigger")
+        except ConfigError as error:
+            raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process what is there and stop") from None
+    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+        raise ConfigError(f"start: slots is a number of processes from 1 on, got {show(slots)}")
+    if on_progress is not None and not callable(on_progress):
+        raise ConfigError(f"start: on_progress is called after every commit; got {show(on_progress)}")
+    if spark is not None and not hasattr(spark, "readStream"):
+        raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")
+
+
 def start(
     topology: Topology,
     application_id: str,
@@ -342,7 +361,7 @@ def start(
         TopicNotFoundError: a source topic does not exist.
         AlreadyRunningError: another program runs under this application id.
     """
-    check_name(application_id)
+    _check_arguments(application_id, spark, trigger, slots, on_progress)
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)

@@ -1,0 +1,147 @@
+"""Mistakes in what a program is started with: refused before Spark starts, and in words of the user's."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, produce, produce_columns
+from penstock.engine.spark import streams
+from penstock.engine.spark.shipping import dumps
+from penstock.errors import ConfigError, TopologyError
+
+LOCK = threading.Lock()
+CONNECTION = sqlite3.connect(":memory:")
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Spark must not be started at all."""
+    monkeypatch.setattr(streams, "session_for", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.chdir(tmp_path)
+
+
+def topology(function: Any = str) -> Any:
+    produce([("a", 1)], "in", value=int)
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).map_values(function).to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"trigger": "often"},
+            "start: trigger: cannot read 'often' as a duration.*; or 'available-now' to process what is there and stop",
+        ),
+        ({"trigger": -5}, "start: trigger must not be negative, got -5"),
+        ({"trigger": None}, "start: trigger"),
+        ({"slots": 0}, "start: slots is a number of processes from 1 on, got 0"),
+        ({"slots": "4"}, "start: slots is a number of processes from 1 on, got '4'"),
+        ({"on_progress": "print"}, "start: on_progress is called after every commit; got 'print'"),
+        ({"spark": "local"}, "start: spark is a SparkSession, got 'local' of type str"),
+        ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        topology().start("app", **arguments)
+
+
+def test_an_application_without_a_name_is_refused():
+    with pytest.raises(TopologyError, match=r"None at .* cannot be a name"):
+        topology().start(None)
+
+
+def look_up(value):
+    return CONNECTION.execute("select ?", (value,)).fetchone()
+
+
+def indirectly(value):
+    return look_up(value)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def ask(self, value):
+        return value
+
+
+def in_main(function: Any) -> Any:
+    """The function as it would be in a script, where it does not go by name."""
+    function.__module__ = "__main__"
+    return function
+
+
+def test_what_cannot_be_pickled_is_named_with_step_function_and_variable():
+    lock = threading.Lock()
+
+    def locked(value):
+        with lock:
+            return value
+
+    with pytest.raises(ConfigError) as failure:
+        topology(locked).start("app")
+    line = locked.__code__.co_firstlineno
+    assert "step KSTREAM-MAPVALUES-0000000001 at " in str(failure.value)
+    assert f"locked at {__file__}:{line} uses 'lock' of type _thread.lock, which cannot be pickled" in str(
+        failure.value
+    )
+    assert "inside the function instead of around it" in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (in_main(look_up), "'CONNECTION' of type sqlite3.Connection"),
+        (in_main(indirectly), "'look_up', which uses 'CONNECTION' of type sqlite3.Connection"),
+        (partial(max, threading.Lock()), "'argument 0' of type _thread.lock"),
+        (Client().ask, "'self.lock' of type _thread.lock"),
+        (lambda value, lock=LOCK: value, "'a default' of type _thread.lock"),
+    ],
+)
+def test_what_cannot_be_pickled_is_found_wherever_it_is(function: Any, said: str):
+    with pytest.raises(ConfigError) as failure:
+        dumps(topology(function))
+    assert said in str(failure.value)
+
+
+@pytest.mark.parametrize("write", [
+    lambda count: produce([("a", 1)], "in", value=int, partitions=count),
+    lambda count: produce_columns({"k": ["a"], "v": [1]}, "in", key="k", value="v", partitions=count),
+])  # fmt: skip
+def test_another_number_of_partitions_than_a_topic_has_is_refused(write: Any):
+    produce([("a", 1)], "in", value=int, partitions=2)
+    with pytest.raises(
+        ConfigError, match="topic 'in' exists with 2 partitions, not 3: the number is fixed when a topic"
+    ):
+        write(3)
+    assert write(2) == write(None) == 1
+
+
+def test_a_topic_has_at_least_one_partition():
+    with pytest.raises(ConfigError, match="a topic has at least 1 partition, got partitions=0"):
+        produce([("a", 1)], "in", partitions=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topik": "in"}, r"has no option 'topik' \(did you mean 'topic'\?\); the options are topic, log, partitions"),
+        ({"topic": "in", "path": "x"}, "has no option 'path'; the options are"),
+        ({"log": "x"}, r'needs .option\("topic", name\)'),
+    ],
+)
+def test_wrong_options_of_the_data_source_are_refused(options: dict[str, str], message: str):
+    from penstock.engine.spark.dataframes import PenstockSource
+
+    with pytest.raises(ConfigError, match=message):
+        PenstockSource(options).streamReader(None)
