@@ -269,7 +269,7 @@ def test_opening_a_topic_reads_the_same_few_files_however_long_its_history_is(lo
     reader = FileLog(log.root)
     assert reader.end_offsets("t") == [number, number]
     assert number == (3 * 64 + 5) * 256
-    assert sorted(set(read)) == [f"{10**7:016d}.json", f"{10**7:016d}.state", "topic.json"]
+    assert sorted(set(read)) == [f"{10**7:016d}.json", f"{10**7:016d}.state", "newest", "topic.json"]
 
     read.clear()
     segments = reader._topic("t").nodes.segments_from(reader._topic("t").state, 1, 47_777)

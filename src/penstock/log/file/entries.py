@@ -46,6 +46,10 @@ class EntryFiles:
         self._data = data
         self._index = index
 
+    def path(self, number: int) -> Path:
+        """Where an entry is."""
+        return self.folder / _entry(number)
+
     def load(self, partitions: int) -> TopicState:
         """The newest state: the last one written down and all entries behind it."""
         while True:

@@ -2,6 +2,7 @@
 
 <log>/<topic>/topic.json        what the topic is
 <log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible (entries.py, state.py)
+<log>/<topic>/newest            how many entries there are, at least (newest.py)
 <log>/<topic>/data/*.arrow      the records (segments.py); small files are merged (merge.py)
 <log>/<topic>/index/*.node      where older records lie (nodes.py)
 <log>/@applications/<id>.json   which checkpoint writes under an application id; no topic can bear such a name
@@ -16,7 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import CorruptDataError, TopicExistsError, TopicNotFoundError
+from penstock.errors import CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import (
     Log,
     Records,
@@ -32,7 +33,7 @@ from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
 from penstock.log.file.state import Entry, Retention, TopicState
 from penstock.log.file.topic import OpenTopic
-from penstock.log.file.topic_file import create_topic_file, held
+from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
 from penstock.storage import LocalStorage, Storage
 
@@ -211,20 +212,33 @@ class FileLog(Log):
     def _topic(self, name: str) -> OpenTopic:
         check_topic_name(name)
         topic = self._topics.get(name)
-        if topic is None or not topic.is_there:
+        while topic is None or not topic.is_there:
             self._topics.pop(name, None)
-            try:
-                topic = self._topics[name] = OpenTopic(self._file(name))
-            except FileNotFoundError:
-                raise self._half(name) if self._is_half(name) else self._not_found(name) from None
+            topic = self._opened(name)
+        self._topics[name] = topic
         return topic
+
+    def _opened(self, name: str) -> OpenTopic | None:
+        """A topic as it is now; None when it was removed, and perhaps made anew, while it was opened."""
+        path = self._file(name)
+        identity = file_identity(path)
+        try:
+            return OpenTopic(path)
+        except (FileNotFoundError, PenstockError):
+            if identity != file_identity(path):
+                return None
+            if identity is None:
+                raise self._half(name) if self._is_half(name) else self._not_found(name) from None
+            raise
 
     def _file(self, name: str) -> Path:
         return self.root / name / "topic.json"
 
     def _is_half(self, name: str) -> bool:
         """Whether there are entries of a topic that has no description."""
-        return not self._file(name).exists() and any((self.root / name / "commits").glob("[0-9]*"))
+        path = self._file(name)
+        has_entries = not path.exists() and any((self.root / name / "commits").glob("[0-9]*"))
+        return has_entries and not path.exists()  # else it was made anew meanwhile
 
     def _half(self, name: str) -> CorruptDataError:
         return CorruptDataError(

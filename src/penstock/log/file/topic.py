@@ -11,6 +11,7 @@ import msgspec
 from penstock.errors import CorruptDataError, StoreError, TopicNotFoundError
 from penstock.log.base import Records, Segment, TopicInfo, removed_meanwhile
 from penstock.log.file.entries import EntryFiles
+from penstock.log.file.newest import NewestEntry
 from penstock.log.file.nodes import NodeFiles
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState
@@ -32,7 +33,10 @@ class OpenTopic:
         self.segments = SegmentFiles(self.folder / "data")
         self.nodes = NodeFiles(self.folder / "index")
         self.entries = EntryFiles(self.folder / "commits", self.segments.folder, self.nodes.folder)
+        self.newest = NewestEntry(self.folder / "newest")
+        known = self.newest.read()  # before the entries are: others may add some meanwhile
         self.state: TopicState = self.entries.load(self._info.partitions)
+        self._check_newest(self.state, known)
 
     @property
     def info(self) -> TopicInfo:
@@ -44,8 +48,16 @@ class OpenTopic:
 
     def fresh(self) -> TopicState:
         """The state with everything appended by now."""
-        self.state = self.entries.refresh(self.state)
+        known = self.state.next
+        state = self.entries.refresh(self.state)
+        self._check_newest(state, known)
+        self.state = state
         return self.state
+
+    def _check_newest(self, state: TopicState, known: int) -> None:
+        if state.next < known:
+            self.check_is_there()
+            self.newest.refuse(self.entries.path(known - 1))
 
     def read(self, state: TopicState, partition: int, start: int, end: int) -> Iterator[Records]:
         """The records between two offsets, as a state says where they are."""

@@ -85,10 +85,14 @@ def held(path: Path, alone: bool = False) -> Iterator[FileIdentity]:
         FileNotFoundError: there is no such topic.
         LogError: others do not let go of it.
     """
-    with open(path, "r+b" if alone else "rb") as file:
-        _lock(file, path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        status = os.fstat(file.fileno())
-        yield FileIdentity(status.st_ino, status.st_mtime_ns)
+    while True:
+        with open(path, "r+b" if alone else "rb") as file:
+            _lock(file, path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            status = os.fstat(file.fileno())
+            identity = FileIdentity(status.st_ino, status.st_mtime_ns)
+            if identity == file_identity(path):  # else it was removed while this waited for the lock
+                yield identity
+                return
 
 
 def _lock(file: Any, path: Path, how: int) -> None:

@@ -67,7 +67,10 @@ def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None]) -> En
         while True:
             state = topic.fresh()
             entry = entry_for(state)
-            if entry is None or topic.entries.create(state, entry):
+            if entry is None:
+                return None
+            if topic.entries.create(state, entry):
+                topic.newest.note(state.next)
                 return entry
 
 
