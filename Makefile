@@ -11,6 +11,7 @@ help:
 	@echo 'make demo    a year of flights, as a stream, on Spark'
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=4 for more'
 	@echo 'make quick   the tests that need neither Spark nor much time'
+	@echo 'make chaos   programs under random kills; KILLS=300 SEED=7'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
@@ -32,6 +33,11 @@ test: $(READY)
 quick: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow'
 
+KILLS := 300
+
+chaos: $(READY)
+	@$(BIN)/python tests/faults/chaos.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -50,4 +56,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test quick lint bench lock clean
+.PHONY: chaos help setup demo test quick lint bench lock clean

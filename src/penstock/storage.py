@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -78,6 +79,10 @@ class Storage(ABC):
     def delete(self, name: str) -> None:
         """Remove a file; it may be gone already."""
 
+    @abstractmethod
+    def sweep(self) -> None:
+        """Remove what processes that were killed left of files that they had not finished."""
+
     @property
     @abstractmethod
     def url(self) -> str:
@@ -136,6 +141,13 @@ class LocalStorage(Storage):
 
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        old = time.time() - _LEFT_SECONDS
+        for path in self.root.rglob(f"{TEMPORARY}*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < old:
+                    path.unlink()
 
     def _path(self, name: str) -> Path:
         return self.root / _inside(name)
@@ -196,6 +208,9 @@ class ObjectStorage(Storage):
     def delete(self, name: str) -> None:
         with suppress(FileNotFoundError), self._told(name, "remove"):
             self._obstore.delete(self._store, _inside(name))
+
+    def sweep(self) -> None:
+        """Nothing of an unfinished file is to be seen in an object store."""
 
     @contextmanager
     def _told(self, name: str, action: str) -> Iterator[None]:
@@ -265,6 +280,8 @@ def unseal(data: Any, type_: type[T], where: str) -> T:
 # --- files of a local disk ----------------------------------------------------------------------------------------
 
 TEMPORARY = ".tmp-"
+_LEFT_SECONDS = 3600
+"""After which no process is still writing a small file."""
 
 
 def create_file(path: Path, data: bytes) -> bool:

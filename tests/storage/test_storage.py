@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -198,6 +199,17 @@ def test_a_sealed_structure_comes_back_and_no_changed_byte_goes_unseen(content: 
 def test_what_was_never_sealed_is_damaged(data: bytes):
     with pytest.raises(CorruptDataError, match=r"^file\.json is damaged: "):
         unseal(data, dict, "file.json")
+
+
+def test_what_killed_programs_left_of_unfinished_files_is_swept_once_it_is_old(tmp_path: Path):
+    storage = LocalStorage(tmp_path)
+    storage.create("manifests/7.json", b"{}")
+    for name, age in (("old", 7200), ("new", 10)):
+        left = tmp_path / "manifests" / f"{TEMPORARY}{name}"
+        left.write_bytes(b"half")
+        os.utime(left, (time.time() - age,) * 2)
+    storage.sweep()
+    assert sorted(path.name for path in (tmp_path / "manifests").iterdir()) == [f"{TEMPORARY}new", "7.json"]
 
 
 # --- names and keys ------------------------------------------------------------------------------------------------

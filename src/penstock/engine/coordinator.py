@@ -190,6 +190,7 @@ class Coordinator:
         stale = [name for number, name in numbers if number is not None and number >= self.manifest.commit]
         for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
             self.storage.delete(name)
+        self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)
         if sweep is not None:
             for topic in self._extra_topics():
