@@ -38,6 +38,11 @@ def to_timestamp(time: Any, what: str = "a timestamp") -> int:
     return ms
 
 
+def bound(time: Time) -> int:
+    """A bound of a range of time in milliseconds; numbers are taken as they are."""
+    return time if isinstance(time, int) else to_timestamp(time)
+
+
 def parsed(time: Any) -> int | None:
     """The same, also before 1970; None for what is no time."""
     if type(time) is int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from penstock import Materialized, StreamsBuilder, TimeWindows, Windowed
+from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Windowed
 from penstock.errors import ConfigError, SerdeError, StoreError
 from penstock.query.stores import KeyValueView, ValueAndTimestamp, WindowView
 from penstock.testing import TopologyTestDriver
@@ -160,3 +161,23 @@ def test_what_is_to_be_done_at_the_close_is_done_once():
 def test_a_store_that_does_not_exist_is_named_with_those_that_do():
     with pytest.raises(ConfigError, match="there is no store 'price'; the stores are prices"):
         prices().store("price")
+
+
+def test_times_may_be_datetimes():
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", value=int).group_by_key()
+    grouped.windowed_by(TimeWindows.of_size_with_no_grace("1 h")).count("hours").to_stream().to("h")
+    grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace("1 h")).count("visits").to_stream().to("v")
+    builder.table("prices", value=int, materialized=Materialized.as_versioned("prices", "1 day")).to_stream().to("p")
+    driver = TopologyTestDriver(builder.build())
+    five, six = datetime(2013, 1, 1, 5), datetime(2013, 1, 1, 6, tzinfo=UTC)
+    driver.pipe_input("in", "a", 1, five)
+    driver.pipe_input("prices", "a", 7, five)
+    hours, visits, prices = (driver.store(name) for name in ("hours", "visits", "prices"))
+    ms = 1_357_016_400_000
+    assert list(hours.fetch("a", five, six)) == [(ms, 1, ms)]
+    assert (hours.get("a", five), list(hours.fetch("a", six))) == (1, [])
+    assert (visits.fetch_session("a", five, five), len(list(visits.find_sessions("a", five, six)))) == (1, 1)
+    assert (prices.get("a", as_of=six), len(list(prices.versions("a", five, six)))) == (7, 1)
+    with pytest.raises(ConfigError, match="a timestamp is a number of milliseconds since 1970; got 'noon'"):
+        driver.pipe_input("in", "a", 1, "noon")

@@ -27,6 +27,7 @@ from penstock.state.kinds.versioned import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
 from penstock.state.rows import Keys
 from penstock.state.store import StateStore
+from penstock.times import Time, bound
 
 
 class ValueAndTimestamp(NamedTuple):
@@ -124,14 +125,14 @@ class WindowView(View[Any]):
         self._size = size
 
     def fetch(
-        self, key: Any, earliest: int = 0, latest: int = MAX_MS, reverse: bool = False
+        self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[tuple[int, Any, int]]:
         """Start, value and timestamp of a key's windows that begin in a range of time, ends included."""
         for store in self._stores:
-            for start, value, timestamp in store.fetch(self._key.encode(key), earliest, latest, reverse):
+            for start, value, timestamp in store.fetch(self._key.encode(key), bound(earliest), bound(latest), reverse):
                 yield start, self._value.decode(value), timestamp
 
-    def get(self, key: Any, start: int) -> Any:
+    def get(self, key: Any, start: Time) -> Any:
         """The value of one window of a key, None when it has none."""
         return next((value for _, value, _ in self.fetch(key, start, start)), None)
 
@@ -152,11 +153,12 @@ class SessionView(View[SessionStore]):
         self._value = value
 
     def find_sessions(
-        self, key: Any, earliest_end: int = 0, latest_start: int = MAX_MS, reverse: bool = False
+        self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[tuple[SessionKey, Any]]:
         """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
+        earliest, latest = bound(earliest_end), bound(latest_start)
         for store in self._stores:
-            for session, value in store.find_sessions(self._key.encode(key), earliest_end, latest_start, reverse):
+            for session, value in store.find_sessions(self._key.encode(key), earliest, latest, reverse):
                 yield SessionKey(key, session.start, session.end), self._value.decode(value)
 
     def fetch(self, key: Any) -> Iterator[tuple[SessionKey, Any]]:
@@ -168,14 +170,15 @@ class SessionView(View[SessionStore]):
         return self.find_sessions(key, reverse=True)
 
     def backward_find_sessions(
-        self, key: Any, earliest_end: int, latest_start: int
+        self, key: Any, earliest_end: Time, latest_start: Time
     ) -> Iterator[tuple[SessionKey, Any]]:
         """What ``find_sessions`` finds, the latest first."""
         return self.find_sessions(key, earliest_end, latest_start, reverse=True)
 
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+    def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
         """The value of one session, None when there is none."""
-        found = (store.fetch_session(self._key.encode(key), start, end) for store in self._stores)
+        first, last = bound(start), bound(end)
+        found = (store.fetch_session(self._key.encode(key), first, last) for store in self._stores)
         return next((self._value.decode(value) for value in found if value is not None), None)
 
     def all(self, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -230,25 +233,25 @@ class VersionedView(View[VersionedStore]):
         self._key = key
         self._value = value
 
-    def get(self, key: Any, as_of: int | None = None) -> Any:
+    def get(self, key: Any, as_of: Time | None = None) -> Any:
         """The latest value of a key, or the one that was valid at a time; None when there is none."""
         found = self.get_version(key, as_of)
         return None if found is None else found.value
 
-    def get_version(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
+    def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord | None:
         """The same with the times from and to which it is valid."""
         for store in self._stores:
-            row = store.get_one(self._key.encode(key), as_of)
+            row = store.get_one(self._key.encode(key), None if as_of is None else bound(as_of))
             if row is not None:
                 return self._record(row)
         return None
 
     def versions(
-        self, key: Any, earliest: int = 0, latest: int = MAX_MS, reverse: bool = False
+        self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[VersionedRecord]:
         """The versions of a key that were valid in a range of time, ends included, in order of time or backwards."""
         for store in self._stores:
-            for row in store.versions(self._key.encode(key), earliest, latest, reverse):
+            for row in store.versions(self._key.encode(key), bound(earliest), bound(latest), reverse):
                 yield self._record(row)
 
     def all(self) -> Iterator[tuple[Any, Any, int, int | None]]:
