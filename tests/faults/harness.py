@@ -183,6 +183,18 @@ def _is_jvm(pid: int) -> bool:
     return words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words
 
 
+def kill_all_with(word: str) -> int:
+    """Kill all processes that this one and its children started with a word in their command or environment."""
+
+    def fits(pid: int) -> bool:
+        return pid != os.getpid() and word.encode() in _read(pid, "cmdline") + _read(pid, "environ")
+
+    found = _descendants(os.getpid(), fits)
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
 def _is_forked(pid: int) -> bool:
     return b"pyspark.daemon" in _read(pid, "cmdline")
 

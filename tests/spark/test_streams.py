@@ -24,9 +24,8 @@ def counts() -> Topology:
 
 def start(folder: Path, spark: Any, topology: Topology | None = None, **given: Any) -> Any:
     given = {"trigger": "available-now", "slots": 2, "statestore_cache_max_bytes": 0, **given}
-    return (topology or counts()).start(
-        application_id="app", log=folder / "log", state_dir=folder / "state", spark=spark, **given
-    )
+    given = {"state_dir": folder / "state", **given}
+    return (topology or counts()).start(application_id="app", log=folder / "log", spark=spark, **given)
 
 
 def put(folder: Path, *values: str) -> None:
@@ -47,6 +46,27 @@ def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
     with streams.store("counts") as store:
         assert [(key, n) for key, n, _ in store.all()] == [("a", 2), ("b", 2)]
     assert (streams.last_progress.records, streams.last_progress.lag) == (1, 0)
+
+
+@pytest.mark.kip("892-13")
+def test_an_application_comes_back_to_a_machine_after_another_one_had_it(spark: Any, tmp_path: Path):
+    """What Spark wrote down there is older than what is processed."""
+    shared = {"checkpoint": str(tmp_path / "checkpoint")}
+    for n, machine in enumerate(["one", "other", "one"]):
+        put(tmp_path, "a", "b")
+        assert start(tmp_path, spark, state_dir=tmp_path / machine, **shared).await_termination()
+        assert output(tmp_path) == [(key, count) for key in "ab" for count in range(1, n + 2)]
+
+
+def test_what_spark_left_behind_does_not_matter(spark: Any, tmp_path: Path):
+    """Its files are not synced: after a power loss some are empty."""
+    put(tmp_path, "a")
+    assert start(tmp_path, spark).await_termination()
+    for name in ("offsets/0", "commits/0", "metadata"):
+        (tmp_path / "state" / "spark" / name).write_bytes(b"")
+    put(tmp_path, "a")
+    assert start(tmp_path, spark).await_termination()
+    assert output(tmp_path) == [("a", 1), ("a", 2)]
 
 
 def test_a_start_with_nothing_to_do_makes_no_commit(spark: Any, tmp_path: Path):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.dsl.builder import StreamsBuilder
+from penstock.engine.program import ProgramFile
 from penstock.errors import ConfigError, PenstockError
 from penstock.plan.topology import Topology
 
@@ -66,6 +67,17 @@ def default_application_id(target: str) -> str:
     place, _ = _parts(target)
     stem = Path(place).stem if _is_file(place) else place.rpartition(".")[2]
     return re.sub(r"[^a-zA-Z0-9._-]+", "-", stem).strip("-.") or "app"
+
+
+def program_file(target: str, names_application: bool) -> ProgramFile | None:
+    """Where a program that was loaded is; None for one without a file.
+
+    Args:
+        names_application: whether its application id is the default one.
+    """
+    place, name = _parts(target)
+    file = place if _is_file(place) else getattr(sys.modules.get(place), "__file__", None)
+    return None if file is None else ProgramFile(Path(file).resolve(), name, names_application)
 
 
 def _parts(target: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ import click
 
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
-from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
+from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
 from penstock.durations import to_ms
@@ -78,6 +78,7 @@ def run(
             streams = _Run(signals, display).to_its_end(
                 topology,
                 application_id=application_id or default_application_id(program),
+                program=program_file(program, names_application=application_id is None),
                 trigger=trigger,
                 slots=slots,
                 **{name: getattr(settings, name) for name in settings.origins},

@@ -20,16 +20,19 @@ import logging
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from penstock import errors
 from penstock.engine.claim import Claims, producer_of
+from penstock.engine.description import check_description, description_of, with_clocks
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.identity import (
     application_of,
     check_identity,
+    check_shape,
     check_sources,
     keep_identity,
     new_identity,
@@ -38,6 +41,7 @@ from penstock.engine.identity import (
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.program import ProgramFile
 from penstock.engine.starts import Start, Starts, start_of
 from penstock.engine.topics import Topics, create_sink_topics, skipped_records
 from penstock.engine.work import StageWork, TaskDone, TaskWork
@@ -101,6 +105,7 @@ class Coordinator:
         log: Log,
         storage: Storage,
         runner: StageRunner | None = None,
+        program: ProgramFile | None = None,
     ):
         self.topology = topology
         self.application_id = application_id
@@ -115,10 +120,13 @@ class Coordinator:
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
         self.starts = Starts(storage)
         self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
+        self.description = description_of(topology, self.layout)
         newest = self.manifests.newest() or Manifest(-1, {})
-        self.manifest = self.topics.take_up(newest)
+        self._program = self._checked(program, newest)
+        begun = self.topics.take_up(newest)
         self.application = self._identified(newest)
         self._check_outputs(newest)
+        self.manifest = self._fitted(begun)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -135,12 +143,35 @@ class Coordinator:
         if old is not None:
             check_identity(old, new, self.storage.shown)
             check_sources(newest, self.topology, self.application_id)
+            if not newest.start:
+                check_shape(old, new, self.storage.shown)
         claims = Claims(self.log)
         claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
         keep_identity(self.storage, old or new)
         kept = application_of(self.storage, newest)  # two first starts may have met here
         claims.make(self.application_id, kept, self.storage)
         return kept
+
+    def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
+        """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
+        before = self.starts.read(newest.start).program if newest.start else ""
+        if program is None:
+            return before
+        folder = self.settings.state_dir or Path.cwd()
+        program.check(before, folder, self.application_id)
+        return program.seen_from(folder)
+
+    def _fitted(self, newest: Manifest) -> Manifest:
+        """A manifest with stream times under the names that the steps of this topology have.
+
+        Raises:
+            ConfigError: the topology would mix or lose what is kept.
+        """
+        before = self.starts.read(newest.start).topology if newest.start else None
+        if before is None:
+            return newest
+        check_description(before, self.description, newest, self.application_id, self.storage.shown)
+        return with_clocks(before, self.description, newest)
 
     def take_over(self) -> None:
         """Go on from the newest commit, as the only one: whoever was there cannot make another.
@@ -149,7 +180,7 @@ class Coordinator:
             CorruptDataError: manifests are missing.
             OffsetOutOfRangeError: a source topic was removed and made anew.
         """
-        start = start_of(self.application, self.application_id)
+        start = start_of(self.application, self.application_id, self._program, self.description)
         while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
             pass  # whoever was there made another commit meanwhile
         crash_point("after-take-over")
@@ -160,7 +191,7 @@ class Coordinator:
         """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
         self._check_outputs(newest)
         self.topics.tell_of_removed_outputs(newest)
-        begun = self.topics.take_up(newest)
+        begun = self._fitted(self.topics.take_up(newest))
         self._publish(begun, repeated=True)
         crash_point("before-take-over")
         number = newest.commit + 1

@@ -128,6 +128,7 @@ class TaskHost:
             task = self._tasks[work.task] = self._new(work.task)
             since = partial(self._manifests.since, work.task, entry)
             task.state.open(application, entry.changed, entry.snapshot, since)
+            task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
             return task
         if task.pending is not None:
             crash_point("before-local-commit")

@@ -74,13 +74,18 @@ def keep_identity(storage: Storage, identity: Identity) -> None:
 
 
 def check_identity(old: Identity, new: Identity, where: str) -> None:
-    """Raise ``ConfigError`` when a checkpoint belongs to another application, or no longer fits the topology."""
+    """Raise ``ConfigError`` when a checkpoint belongs to another application."""
     application_id = new.application_id
     if old.application_id != application_id:
         raise ConfigError(
             f"the checkpoint {where} belongs to application {old.application_id!r}, not to {application_id!r}; "
             "give each application a checkpoint of its own"
         )
+
+
+def check_shape(old: Identity, new: Identity, where: str) -> None:
+    """Raise ``ConfigError`` when the topology no longer fits a checkpoint whose starts do not describe it."""
+    application_id = new.application_id
     for topics, count in old.tasks.items():
         if topics in new.tasks and new.tasks[topics] != count:
             raise ConfigError(

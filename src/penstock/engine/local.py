@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.engine.coordinator import Coordinator, Ends
 from penstock.engine.host import TaskHost
+from penstock.engine.program import ProgramFile
 from penstock.engine.reader import Reader
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import Log
@@ -20,6 +21,7 @@ class LocalApplication:
     Args:
         folder: where databases are kept; None to keep all state in memory.
         reader: gives tasks their input; tests have another.
+        program: which program it is, where that is known.
     """
 
     def __init__(
@@ -31,8 +33,9 @@ class LocalApplication:
         storage: Storage,
         folder: Path | None = None,
         reader: type[Reader] = Reader,
+        program: ProgramFile | None = None,
     ):
-        self.coordinator = Coordinator(topology, application_id, settings, log, storage)
+        self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program)
         self.coordinator.take_over()
         layout = self.coordinator.layout
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)

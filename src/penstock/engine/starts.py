@@ -12,14 +12,21 @@ import time
 
 import msgspec
 
-from penstock.errors import CorruptDataError
+from penstock.engine.description import Description
+from penstock.errors import ConfigError, CorruptDataError
 from penstock.storage import Storage, number_in, seal, unseal
 
 _FOLDER = "starts"
 
 
+FORMAT = 1
+"""That of what is written down here; a later version may write another one."""
+
+
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """One start."""
+
+    format: int = FORMAT
 
     application: str
     """The identity of the checkpoint, see :mod:`penstock.engine.identity`."""
@@ -28,16 +35,23 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """Which process on which machine."""
     at: int
     """Wall-clock time in ms."""
+    program: str = ""
+    """The program's file and the name in it, seen from the application's state folder; nothing when it is not known."""
+    topology: Description | None = None
+    """What the program keeps; None in checkpoints of before."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
         return f"{self.by}, which started at {when}"
 
 
-def start_of(application: str, application_id: str) -> Start:
+def start_of(application: str, application_id: str, program: str, topology: Description) -> Start:
     """This process's start, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
-    return Start(application=application, application_id=application_id, by=by, at=time.time_ns() // 1_000_000)
+    now = time.time_ns() // 1_000_000
+    return Start(
+        application=application, application_id=application_id, by=by, at=now, program=program, topology=topology
+    )
 
 
 class Starts:
@@ -56,11 +70,17 @@ class Starts:
         """One start; raises ``CorruptDataError`` when it is missing or damaged."""
         where = f"{self.storage.shown}/{name}"
         try:
-            return unseal(self.storage.read(name), Start, where)
+            found = unseal(self.storage.read(name), Start, where)
         except FileNotFoundError:
             raise CorruptDataError(
                 f"{where} is missing though the newest manifest names it; restore it from a backup"
             ) from None
+        if found.format > FORMAT:
+            raise ConfigError(
+                f"{where} was written by a later version of Penstock (format {found.format}, this one knows {FORMAT}); "
+                "start the application with that version"
+            )
+        return found
 
     def reserved(self) -> set[int]:
         """The numbers of all starts so far: the manifests of these commits are never removed."""

@@ -130,6 +130,11 @@ class TaskState:
             shutil.rmtree(self._folder, ignore_errors=True)
         return Database(self._folder, self._settings.block_cache_bytes)
 
+    def set_clocks(self, numbers: Numbers) -> None:
+        """Set all stream times to those of a commit, and those that it does not know to none."""
+        for name, clock in self.clocks.items():
+            clock.restore(numbers.get(name, {}).get(_STREAM_TIME, -1))
+
     def apply(self, step: Committed) -> None:
         """Take over a commit whose changes are not in memory: read them from its delta file."""
         if step.delta is not None:

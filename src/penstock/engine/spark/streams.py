@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -13,12 +14,14 @@ from typing import Any
 from penstock.durations import Duration, to_ms
 from penstock.engine.coordinator import CommitDone, Coordinator, Ends
 from penstock.engine.lock import ApplicationLock
+from penstock.engine.program import ProgramFile
 from penstock.engine.spark.output import SPARK_OUTPUT
+from penstock.engine.spark.query import SteadyQuery
 from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
 from penstock.engine.spark.session import session_for
 from penstock.engine.spark.shipping import dumps
 from penstock.engine.spark.slot import Program
-from penstock.engine.spark.source import FORMAT, START, OffsetsSource
+from penstock.engine.spark.source import FORMAT, OffsetsSource
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
@@ -53,6 +56,7 @@ class Streams:
         trigger: Duration,
         slots: int | None,
         on_progress: Callable[[Progress], None] | None,
+        program: ProgramFile | None = None,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -69,9 +73,11 @@ class Streams:
         self._total = 0
         self._resources: list[Callable[[], None]] = []
         try:
-            self._open(spark, slots)
+            self._open(spark, slots, program)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
-            self.query = self._start_query(trigger)
+            self._ends = self._coordinator.end_offsets() if trigger == AVAILABLE_NOW else None
+            self._query = SteadyQuery(lambda: self._start_query(trigger), self._may_go_on, application_id)
+            self._query.start()
             if self._coordinator.idle and trigger != AVAILABLE_NOW:
                 threading.Thread(target=self._go_on, name=f"penstock {application_id} idle", daemon=True).start()
         except BaseException:
@@ -80,16 +86,18 @@ class Streams:
 
     # --- starting ------------------------------------------------------------------------------------------------
 
-    def _open(self, spark: Any | None, slots: int | None) -> None:
+    def _open(self, spark: Any | None, slots: int | None, program: ProgramFile | None) -> None:
         state_dir = self.settings.state_dir
         assert state_dir is not None
         lock = ApplicationLock(state_dir, self.application_id)
         self._resources.append(lock.release)
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
-        self._coordinator = Coordinator(self.topology, self.application_id, self.settings, self.log, storage)
+        self._coordinator = Coordinator(
+            self.topology, self.application_id, self.settings, self.log, storage, program=program
+        )
         layout = self._coordinator.layout
-        program = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
-        packed = dumps(program)  # before Spark starts: what cannot be pickled is the user's to mend
+        shipped = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
+        packed = dumps(shipped)  # before Spark starts: what cannot be pickled is the user's to mend
         self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
         if self._owns_session:
             self._resources.append(self._stop_session)
@@ -100,13 +108,16 @@ class Streams:
 
     def _start_query(self, trigger: Duration) -> Any:
         assert self.settings.state_dir is not None
-        self._checkpoint = self.settings.state_dir / "spark"
+        offsets = self.settings.state_dir / "spark"
+        shutil.rmtree(
+            offsets, ignore_errors=True
+        )  # Spark's own; of another run it may not fit what is processed by now
         self._spark.dataSource.register(OffsetsSource)
         stream = self._spark.readStream.format(FORMAT)
         stream = stream.option("log", self.log.url).option("topics", json.dumps(self.topology.source_topics))
         stream = stream.option("start", str(time.time_ns()))
         writer = stream.load().writeStream.queryName(self.application_id).foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        writer = writer.option("checkpointLocation", str(offsets))
         if trigger == AVAILABLE_NOW:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{to_ms(trigger, 'trigger')} milliseconds").start()
@@ -121,19 +132,19 @@ class Streams:
             except Exception as error:
                 self._error = error if isinstance(error, PenstockError) else self._unexpected(error)
                 self._stopping.set()
-                self.query.stop()
+                self._query.stop()
 
     # --- one micro-batch -----------------------------------------------------------------------------------------
 
     def _batch(self, _: Any, batch: int) -> None:
-        """Everything up to the ends of this micro-batch, commit by commit."""
+        """Everything that is there now, commit by commit, or up to where an available-now run ends."""
         with self._working:
             try:
-                ends = self._ends_of(batch)
+                ends = self._ends or self._coordinator.end_offsets()
                 while not self._stopping.is_set():
                     done = self._coordinator.step(ends | self._own_ends())
                     if done is None:
-                        return
+                        break
                     self._report(done, ends)
             except PenstockError as error:
                 self._error = error
@@ -141,18 +152,22 @@ class Streams:
             except Exception as error:
                 self._error = self._unexpected(error)
                 raise
+            self._query.had_a_batch()
+
+    def _may_go_on(self) -> bool:
+        """Whether a query that failed is to be started again: nothing is wrong but one of Spark's helper processes."""
+        if self._error is None and not self._stopping.is_set() and is_alive(self._spark.sparkContext):
+            try:
+                self._coordinator.end_offsets()  # what the helper may have failed at
+            except PenstockError as error:
+                self._error = error
+        return self._error is None and not self._stopping.is_set() and is_alive(self._spark.sparkContext)
 
     def _unexpected(self, error: Exception) -> PenstockError:
         return ProcessingError(
             f"application {self.application_id!r} stopped at commit {self._coordinator.manifest.commit + 1}: "
             f"{type(error).__name__}: {error}; everything committed before is safe"
         )
-
-    def _ends_of(self, batch: int) -> Ends:
-        """The ends that Spark wrote down for a micro-batch, in its own offset log."""
-        lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
-        offsets = json.loads(lines[-1])
-        return {t: [parts[str(p)] for p in range(len(parts))] for t, parts in offsets.items() if t != START}
 
     def _own_ends(self) -> Ends:
         """The ends of the topics that the application both writes and reads, as they are now."""
@@ -175,11 +190,11 @@ class Streams:
         """Whether the application is running."""
         if self._stopped:
             return False
-        try:
-            return bool(self.query.isActive)
-        except Exception:  # what py4j raises without a JVM is of many kinds
-            self._error = self._error or spark_lost(self.application_id)
+        if self._query.has_ended:
+            if not is_alive(self._spark.sparkContext):
+                self._error = self._error or spark_lost(self.application_id)
             return False
+        return True
 
     def exception(self) -> PenstockError | None:
         """Why the application stopped by itself; None while it runs or when it ended well."""
@@ -224,7 +239,7 @@ class Streams:
             self._raise_failure()
             self._check_open("process_all_available", is_open=False)
         try:
-            self.query.processAllAvailable()
+            self._query.process_all_available()
         except Exception:
             self._raise_failure()
             raise
@@ -247,9 +262,14 @@ class Streams:
                 SPARK_OUTPUT.expect_end()
             try:
                 if is_alive(self._spark.sparkContext):
-                    self.query.stop()
+                    self._query.stop()
             finally:
                 self._release()
+
+    @property
+    def query(self) -> Any:
+        """Spark's streaming query; another one when Spark had to start it again."""
+        return self._query.now
 
     @property
     def spark(self) -> Any:
@@ -305,9 +325,8 @@ class Streams:
     def _raise_failure(self) -> None:
         if self._error is not None:
             raise self._error
-        failure = self.query.exception()
-        if failure is not None:
-            raise ProcessingError(f"application {self.application_id!r} stopped: {failure}")
+        if self._query.failure is not None:
+            raise ProcessingError(f"application {self.application_id!r} stopped: {self._query.failure}")
 
     def _stop_session(self) -> None:
         if is_alive(self._spark.sparkContext):
@@ -342,6 +361,7 @@ def start(
     trigger: Duration = "500 ms",
     slots: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    program: ProgramFile | None = None,
     **settings: Any,
 ) -> Streams:
     """Run a topology on Spark.
@@ -354,10 +374,12 @@ def start(
         trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
         slots: how many Python processes work at once; by default as many as cores.
         on_progress: called after every commit.
+        program: which program it is, where that is known; ``penstock run`` tells it.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
-        ConfigError: a setting is wrong; nothing was started.
+        ConfigError: a setting is wrong, or the application is another program or has another topology's state; nothing
+            was started.
         TopicNotFoundError: a source topic does not exist.
         AlreadyRunningError: another program runs under this application id.
     """
@@ -372,4 +394,4 @@ def start(
         log = FileLog(Path(log).resolve())
     if not isinstance(log, FileLog):
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
-    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress)
+    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress, program)
