@@ -31,6 +31,7 @@ log = FileLog(sys.argv[1])
 name = sys.argv[2].encode()
 entries.STATE_EVERY, entries.GRACE_MS = 8, 0
 merge.FAN_IN, merge.TARGET_BYTES = 3, 1000
+upkeep.FAN_IN = 3
 upkeep.MOST_UNITS, upkeep.NODE_UNITS, upkeep.NODE_NODES = 4, 3, 2
 print("ready", flush=True)
 sys.stdin.readline()
@@ -86,6 +87,11 @@ for n in range(60):
     log.append("t", write(log, "t", (0, pair), (1, pair)), "app", n)
     print(n, flush=True)
     log.tidy("t")
+"""
+
+APPEND_AND_END = """
+for n in range(9):
+    append(log, "t", (name, b"%d" % n, n))
 """
 
 CREATE = """
@@ -196,6 +202,14 @@ def test_appends_that_returned_are_there_whole_after_kill_9_and_the_rest_is_invi
         assert there in (done, [*done, len(done)])  # the last one may have been committed before it was told
     append(log, "t", (b"c", b"goes on", 1))
     assert rows(FileLog(folder), "t", 0) == [*found, (len(found), b"c", b"goes on", 1)]
+
+
+def test_a_program_that_ends_right_after_its_appends_has_them_merged(folder: Path):
+    log = FileLog(folder)
+    log.create_topic(TopicInfo("t", partitions=1))
+    finish(start(folder, a=APPEND_AND_END))
+    assert rows(log, "t") == [(n, b"a", b"%d" % n, n) for n in range(9)]
+    assert any((folder / "t" / "data").glob("merge-*"))
 
 
 @pytest.mark.parametrize("count", [1, 4])
