@@ -11,7 +11,20 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import expiry, held, kafka, marginal, memory, passthrough, remembered, report, restart, trigger, versions
+from bench import (
+    expiry,
+    held,
+    kafka,
+    large,
+    marginal,
+    memory,
+    passthrough,
+    remembered,
+    report,
+    restart,
+    trigger,
+    versions,
+)
 from bench.engines import Penstock
 from bench.measure import RunError
 from bench.plan import Plan
@@ -28,6 +41,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("TRIGGER", trigger.measure),
     ("MEMORY", memory.measure),
     ("HELD", held.measure),
+    ("LARGE", large.measure),
     ("EXPIRY", expiry.measure),
 ]
 NAMES = sorted({name for name, _ in MEASUREMENTS})
