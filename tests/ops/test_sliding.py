@@ -102,7 +102,9 @@ def test_with_caching_a_window_that_begins_has_no_value_before():
 def test_with_caching_a_window_that_an_aggregator_gives_nothing_for_is_not_deleted():
     builder, stream = source(value=str)
     windows = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_and_grace(5, 100))
-    windows.aggregate(str, lambda key, value, seen: None, value=str).to_stream().to("out")
+    windows.aggregate(str, lambda key, value, seen: None if value == "x" else seen + value, value=str).to_stream().to(
+        "out"
+    )
     driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=1_000_000)
     driver.pipe_input("in", "a", "x", 7)
     assert driver.read_output("out") == []

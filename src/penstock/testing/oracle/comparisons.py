@@ -66,8 +66,8 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
         return differences(case, outcome)
     if _is_full_earlier(case, outcome):
         more = {topic for step in _lossy_closings(case) for topic in topics_below(case, step)}
-        rows = [row for row in but(outcome.output, more) if row not in expected["output"]]
-        return [f"unexpected {json.dumps(row)}" for row in rows]
+        others = but(outcome.output, more)
+        return [f"unexpected {json.dumps(row)}" for row in others if row not in expected["output"]]
     found = []
     for topic, ours in sorted(topics.items()):
         theirs = of_topic(expected["output"], topic)
