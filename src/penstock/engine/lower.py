@@ -102,6 +102,11 @@ class Lowering:
         spec = self.facts.stores[table]
         return self.caching and spec.caching and not spec.is_versioned and table not in self.facts.uncached
 
+    def tells_stored(self, table: Node) -> bool:
+        """Whether a table sends every update on although its store caches, with the old values that a cache tells."""
+        spec = self.facts.stores[table]
+        return self.caching and spec.caching and not spec.is_versioned and table in self.facts.uncached
+
     def table_store(self) -> TableWriter | None:
         spec = self.facts.stores.get(self.part.node)
         if spec is None:
@@ -193,7 +198,7 @@ def _stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
     assert node.store.value is not None
     fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
     store = at.store(node.store)
-    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node))
+    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node), at.tells_stored(node))
 
 
 def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
@@ -214,6 +219,7 @@ def _window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
         serde,
         _observed_time(node, at),
         _closing(node, at, serde, at_end=True),
+        at.tells_stored(node) and not node.final and not is_distinct,
     )
 
 
@@ -235,6 +241,7 @@ def _session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
         serde,
         _observed_time(node, at),
         _closing(node, at, serde, at_end=False),
+        at.tells_stored(node) and not node.final and not is_distinct,
     )
 
 
@@ -255,6 +262,7 @@ def _sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
         serde,
         _observed_time(node, at),
         _closing(node, at, serde, at_end=False),
+        at.tells_stored(node) and not node.final,
     )
 
 
@@ -281,7 +289,7 @@ def _table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
     assert node.store.value is not None
     fold = fold_of(node.aggregation, at.name, node.store.value, at.context)
     store = at.store(node.store)
-    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node))
+    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node), at.tells_stored(node))
 
 
 def _selector(function: UserFunction | Field, id_: Serde, at: Lowering) -> Selector:

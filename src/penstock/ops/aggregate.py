@@ -38,15 +38,25 @@ class Aggregate(Operator):
     Args:
         sends_old: whether somebody downstream needs old values.
         caching: emit the last update of each key and commit, instead of every one.
+        tells_stored: emit every update with the old value that the store had, as with caching.
     """
 
-    def __init__(self, node: str, context: Context, fold: Fold, store: StateStore, sends_old: bool, caching: bool):
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        fold: Fold,
+        store: StateStore,
+        sends_old: bool,
+        caching: bool,
+        tells_stored: bool = False,
+    ):
         self._node = node
         self._context = context
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old, context, store) if caching else None
+        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
         self._versions: VersionedAggregateStore | None = None
         if isinstance(store, VersionedStore):
             self._versions = VersionedAggregateStore(node, context, fold, store, sends_old)
@@ -145,8 +155,9 @@ class WindowAggregate(Aggregate):
         serde: TimeWindowedSerde,
         time: ObservedTime,
         closing: Closing | None,
+        tells_stored: bool = False,
     ):
-        super().__init__(node, context, fold, store, sends_old, caching)
+        super().__init__(node, context, fold, store, sends_old, caching, tells_stored)
         self._window_store = store
         self._windows = windows
         self._serde = serde
@@ -244,8 +255,10 @@ class WindowAggregate(Aggregate):
         results = alone.with_key(key).as_changes(folded.new, folded.timestamps, old)
         results = results if folded.kept is None else results.keep(folded.kept)
         if self._cache is not None:
-            self._cache.add(results)
-            return None
+            if not self._cache.each:
+                self._cache.add(results)
+                return None
+            results = self._cache.at_once(results)
         merged = merge([results] if changes is None else [changes, results])
         assert isinstance(merged, Changes)
         return merged

@@ -27,14 +27,16 @@ class EmitCache:
 
     Args:
         store: where the table is kept.
+        each: send every update on at once, with the old values that a cache tells.
     """
 
-    def __init__(self, sends_old: bool, context: Context, store: StateStore) -> None:
+    def __init__(self, sends_old: bool, context: Context, store: StateStore, each: bool = False) -> None:
         self._sends_old = sends_old
         self._context = context
         self._store = store
-        self.each = context.commits_each_record
-        """Whether updates go on at once: each record is a commit of its own, and causes one update of a key at most."""
+        self.each = each or context.commits_each_record
+        """Whether updates go on at once: all are asked for, or each record is a commit of its own, and causes one
+        update of a key at most."""
         self._held: list[Changes] = []
         self.held_bytes = 0
         """How many bytes the updates have that are held, numbers not counted."""

@@ -54,13 +54,15 @@ class SessionAggregate(Operator):
         serde: SessionWindowedSerde,
         time: ObservedTime,
         closing: Closing | None,
+        tells_stored: bool = False,
     ):
         self._node = node
         self._context = context
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old, context, store) if caching else None
+        self._tells_stored = tells_stored
+        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
         self._serde = serde
@@ -189,6 +191,8 @@ class SessionAggregate(Operator):
         if changes is None:
             return None
         if self._cache is not None:
+            if self._tells_stored:
+                return self._cache.at_once(changes)
             self._cache.add(changes)
             return None
         return changes if self._sends_old else replace(changes, old=None)

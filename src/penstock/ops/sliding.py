@@ -67,13 +67,15 @@ class SlidingAggregate(Operator):
         serde: TimeWindowedSerde,
         time: ObservedTime,
         closing: Closing | None,
+        tells_stored: bool = False,
     ):
         self._node = node
         self._context = context
         self._fold = fold
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old, context, store) if caching else None
+        self._tells_stored = tells_stored
+        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
         self._windows = windows
         self._difference: int = windows.time_difference_ms
         self._serde = serde
@@ -253,6 +255,8 @@ class SlidingAggregate(Operator):
     def _emit(self, changes: Changes | None) -> Changes | None:
         if changes is None or self._cache is None:
             return changes if changes is None or self._sends_old else replace(changes, old=None)
+        if self._tells_stored:
+            return self._cache.at_once(changes)
         self._cache.add(changes)
         return None
 
