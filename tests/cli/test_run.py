@@ -140,7 +140,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
     assert progress.pop("seconds") > 0
     assert progress == {
         "application_id": "words",
-        "commit": 1,
+        "commit": 3,
         "records": 1,
         "total_records": 1,
         "lag": 0,
