@@ -80,6 +80,7 @@ KINDS = {
     "topic.json": "log/*/topic.json",
     "entry": "log/*/commits/*",
     "segment": "log/*/data/*",
+    "newest": "log/*/newest",
     "claim": "log/@applications/*",
     "application.json": "checkpoint/application.json",
     "manifest": "checkpoint/manifests/*",
