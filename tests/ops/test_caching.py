@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Materialized, StreamsBuilder, Suppressed
+from penstock import Materialized, StreamsBuilder
 from penstock.dsl.ktable import KTable
 from penstock.testing.cuts import CutDriver
 
@@ -77,10 +77,3 @@ def test_a_versioned_table_has_the_versions_that_a_cached_table_in_front_of_it_h
         ("k", "late", 9),
         ("k", "early", 5),
     ]
-
-
-def test_a_rate_limit_begins_with_the_first_update_although_a_cache_is_in_front_of_it():
-    builder, left, _ = tables(left=Materialized.as_("rows"))
-    left.suppress(Suppressed.until_time_limit(10)).to_stream().to("out")
-    rows = [("left", "k", "first", 0), ("left", "k", "second", 6), ("left", "other", "x", 10)]
-    assert in_one_commit(builder, *rows) == [("k", "second", 6)]

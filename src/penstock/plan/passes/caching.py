@@ -1,8 +1,9 @@
 """Which tables hold no updates back until the commit, although their stores are to cache.
 
 Caching never changes what a table ends as. Of some tables every update counts for what others end as: those that
-versioned tables are made of, since a version that is left out is missing; those that are suppressed for a time, which
-begins with the first update; and windows that are joined with other tables, and those, since windows expire.
+versioned tables are made of, since a version that is left out is missing; and windows that are joined with other
+tables, and those, since windows expire. What a suppression for a time still holds depends on the updates that reach it,
+with a cache in front of it on fewer of them, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ def uncached_tables(declared: Iterable[Node], joined: Iterable[set[Node]]) -> fr
     waiting: list[Node] = [table for tables in windows for table in tables]
     for node in declared:
         store = getattr(node, "store", None)
-        is_limited = isinstance(node, nodes.Suppress) and node.suppressed.time_ms is not None
-        if is_limited or (store is not None and store.is_versioned):
+        if store is not None and store.is_versioned:
             waiting += node.parents
     found: set[Node] = set()
     while waiting:

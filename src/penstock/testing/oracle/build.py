@@ -220,8 +220,9 @@ class Build:
             joined = StreamJoined(name=spec.get("name"), kind=spec.get("kind", "persistent"))
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
-        options: dict[str, Any] = {"materialized": self._materialized(spec, always=False)}
-        if "foreign_key_extractor" in spec:
+        by_foreign_key = "foreign_key_extractor" in spec
+        options: dict[str, Any] = {"materialized": self._materialized(spec, always=by_foreign_key)}
+        if by_foreign_key:
             options["foreign_key"] = fn.mapper(spec["foreign_key_extractor"], of.key, of.value).call
         return Step(getattr(of.it, spec["op"])(other.it, call, value=value, **options), of.key, value)
 
