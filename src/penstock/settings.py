@@ -99,6 +99,8 @@ class Settings:
             -1 for no limit (KIP-892).
         statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes.
         commit_max_bytes: how many bytes of input a task takes in one commit.
+        input_buffer_max_bytes: how many bytes may wait in repartition topics for partitions that are behind in time,
+            before those that are ahead are not read any further (in Kafka Streams: `input.buffer.max.bytes`).
         chunk_records: how many records a task works on at once.
         chunk_bytes: how many bytes of records it works on at once, at most.
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
@@ -122,6 +124,7 @@ class Settings:
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB
     commit_max_bytes: int = 256 * MIB
+    input_buffer_max_bytes: int = 512 * MIB
     chunk_records: int = 32_768
     chunk_bytes: int = 32 * MIB
     on_error: str = "fail"

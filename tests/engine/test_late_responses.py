@@ -98,7 +98,7 @@ def test_what_comes_some_commits_later_is_dropped_too_and_then_nothing_is_rememb
             world.restart()
             step = world.application.coordinator.step
     assert len(remembered) > 2
-    assert remembered[-2] == 1
+    assert remembered[-2] > 0
     assert world.late() == 1
     assert world.rows("joined") == [*((f"{i}", "ed: tea Rome") for i in range(8)), ("o", "cy: tea Oslo")]
     world.order(("o", "cy: rum"))

@@ -26,6 +26,7 @@ from typing import Protocol
 import msgspec
 
 from penstock import errors
+from penstock.engine.alignment import Alignment, Waiting
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.description import check_description, description_of, with_clocks
 from penstock.engine.exchange import ExchangeRef
@@ -42,6 +43,7 @@ from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.program import ProgramFile
+from penstock.engine.reader import LATEST
 from penstock.engine.starts import Start, Starts, start_of
 from penstock.engine.topics import Topics, create_sink_topics, skipped_records
 from penstock.engine.work import StageWork, TaskDone, TaskWork
@@ -412,11 +414,16 @@ class Attempt:
         self._coordinator = coordinator
         self._before = coordinator.manifest
         self._ends = ends
-        self._starts = {topic: coordinator.log.start_offsets(topic) for topic in ends}
         self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
         self._done: dict[str, TaskDone] = {}
-        self._delivered: set[tuple[str, int]] = set()
         self._skipped: dict[str, int] = {}
+        self._waiting: Waiting = {
+            task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
+        }
+        self._readers = {t: sub.id for sub in coordinator.topology.sub_topologies for t in sub.source_topics}
+        self._entries = self._where_tasks_are()
+        settings, log = coordinator.settings, coordinator.log
+        self._alignment = Alignment(coordinator.layout, self._entries, ends, self._waiting, log, settings)
         self.records = 0
 
     @property
@@ -430,52 +437,61 @@ class Attempt:
         return [name for name, done in self._done.items() if done.records]
 
     def run(self) -> bool:
-        """Run the stages; whether there was anything to do.
-
-        While records wait in repartition topics nothing new is read, so that they do not pile up.
-        """
-        takes_new = not self._before.waiting
+        """Run the stages; whether there was anything to do."""
         for number, stage in enumerate(self._coordinator.layout.stages):
-            works = [work for sub in stage for work in self._works(sub, takes_new)]
+            works = [work for sub in stage for work in self._works(sub)]
             if works:
                 self._run_stage(works, f"stage {number + 1} of {len(self._coordinator.layout.stages)}")
         return bool(self._done)
 
-    def _works(self, sub: SubTopology, takes_new: bool) -> list[TaskWork]:
+    def _where_tasks_are(self) -> dict[str, TaskEntry]:
+        """The entries of all tasks, past records that are gone and need not be read."""
+        layout, topics = self._coordinator.layout, self._coordinator.topics
+        starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
+        entries = dict(self._before.tasks)
+        for sub, task in ((sub, task) for stage in layout.stages for sub in stage for task in layout.task_ids(sub)):
+            entry = entries.get(str(task), TaskEntry())
+            offsets = dict(entry.offsets)
+            for place, topic, p in layout.places(sub, task):
+                if topic in self._ends:
+                    at, ends = entry.offsets.get(place, 0), (starts[topic][p], self._ends[topic][p])
+                    if (found := topics.next_offset(at, topic, p, *ends)) > at:
+                        offsets[place] = found
+            entries[str(task)] = msgspec.structs.replace(entry, offsets=offsets)
+        return entries
+
+    def _works(self, sub: SubTopology) -> list[TaskWork]:
         works = []
         for task in self._coordinator.layout.task_ids(sub):
-            entry = self._before.tasks.get(str(task), TaskEntry())
-            exchange = self._exchange(sub, task)
-            ends = {}
-            for place, topic, partition in self._coordinator.layout.places(sub, task) if takes_new else ():
-                if topic in self._ends:
-                    start, end = self._starts[topic][partition], self._ends[topic][partition]
-                    before = entry.offsets.get(place, 0)
-                    at = self._coordinator.topics.next_offset(before, topic, partition, start, end)
-                    if at > before:
-                        entry = msgspec.structs.replace(entry, offsets={**entry.offsets, place: at})
-                    if end > at:
-                        ends[place] = end
+            entry = self._entries[str(task)]
+            reads_on = self._alignment.reads_on(task)
+            ends = {
+                place: self._ends[topic][partition]
+                for place, topic, partition in self._coordinator.layout.places(sub, task)
+                if topic in self._ends and (reads_on or place != topic)
+            }
+            ends = {place: end for place, end in ends.items() if end > entry.offsets.get(place, 0)}
+            bounds = self._alignment.bounds(sub, task, self._done)
+            exchange = self._exchange(task, bounds)
             advances = self._advances.get(str(task), {})
             if ends or exchange or advances:
-                works.append(TaskWork(str(task), entry, ends, exchange, advances))
+                until = self._alignment.until(sub)
+                works.append(TaskWork(str(task), entry, ends, exchange, bounds, until, advances))
         return works
 
-    def _exchange(self, sub: SubTopology, task: TaskId) -> dict[str, list[ExchangeRef]]:
-        """What waits for a task: left over from the last commit, then what this one's earlier stages sent."""
-        waiting = {topic: list(refs) for topic, refs in self._before.waiting.get(str(task), {}).items()}
-        for topic in sub.source_topics:
-            for done in self._done.values():
-                for ref in done.exchange.get(topic, []):
-                    if ref.partition == task.partition:
-                        waiting.setdefault(topic, []).append(ref)
-                        self._delivered.add((ref.file.name, ref.partition))
-        return waiting
+    def _exchange(self, task: TaskId, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
+        """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
+        of it has to wait on."""
+        waiting = self._waiting.get(str(task), {})
+        until = min((clock for clock, _ in bounds.values()), default=LATEST)
+        if all(ref.clock > until for refs in waiting.values() for ref in refs):
+            return {}
+        return self._waiting.pop(str(task))
 
     def _run_stage(self, works: list[TaskWork], label: str) -> None:
         coordinator = self._coordinator
         assert coordinator.runner is not None
-        if self._before.waiting or self._waiting():
+        if self._before.waiting or self._waiting:
             works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
         stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works)
         label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
@@ -489,19 +505,18 @@ class Attempt:
                 raise error
             self._done[work.task] = done
             self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
+            if done.left:
+                self._waiting[work.task] = {**self._waiting.get(work.task, {}), **done.left}
             self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
+        for work in works:
+            self._deliver(self._done[work.task])
 
-    def _waiting(self) -> dict[str, dict[str, list[ExchangeRef]]]:
-        """What tasks left of repartition topics, and what was sent to them after they had run."""
-        waiting = {name: dict(done.left) for name, done in self._done.items() if done.left}
-        readers = {topic: sub.id for sub in self._coordinator.topology.sub_topologies for topic in sub.source_topics}
-        for done in self._done.values():
-            for topic, refs in done.exchange.items():
-                for ref in refs:
-                    if (ref.file.name, ref.partition) not in self._delivered:
-                        task = str(TaskId(readers[topic], ref.partition))
-                        waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
-        return waiting
+    def _deliver(self, done: TaskDone) -> None:
+        """Have what a task sent wait for those it is for."""
+        for topic, refs in done.exchange.items():
+            for ref in refs:
+                task = str(TaskId(self._readers[topic], ref.partition))
+                self._waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
 
     def _has_state(self, task: str) -> bool:
         sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
@@ -516,15 +531,16 @@ class Attempt:
         for name, done in self._done.items():
             old = tasks.get(name, TaskEntry())
             previous = old.changed if self._has_state(name) else -1
-            tasks[name] = TaskEntry(done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot)
+            tasks[name] = TaskEntry(
+                done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot, done.clock
+            )
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
             add_up(metrics, done.metrics)
         add_up(metrics, self._skipped)
-        waiting = self._waiting()
         now = time.time_ns() // 1_000_000
         return msgspec.structs.replace(
-            before, commit=commit, tasks=tasks, sinks=sinks, waiting=waiting, metrics=metrics, at=now
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, metrics=metrics, at=now
         )
 
     def without_offsets(self, manifest: Manifest) -> Manifest:

@@ -11,7 +11,7 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class TaskId:
     """One sub-topology on one partition; written ``<sub-topology>_<partition>`` as in Kafka Streams."""
 

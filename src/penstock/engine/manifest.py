@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from penstock.engine.exchange import ExchangeRef
+from penstock.engine.exchange import EARLIEST, ExchangeRef
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
 from penstock.state.task_state import Committed, Numbers
@@ -34,6 +34,8 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """The commit before ``changed`` in which the task took part."""
     snapshot: int = -1
     """The commit of the task's newest snapshot."""
+    clock: int = EARLIEST
+    """How far in time the task's input is read: what it reads from here on is not earlier, unless it is late."""
 
     def __post_init__(self) -> None:
         if self.previous >= self.changed and self.previous != -1:  # or the way back through them would never end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import binary, partitions
+from penstock.arrays import IntArray, binary, partitions
 from penstock.batch import HEADERS, Batch, Changes, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
@@ -34,11 +34,19 @@ class Places:
 
 
 class Outlets:
-    """The files that one attempt of a task writes its results into; they are finished when the context ends well."""
+    """The files that one attempt of a task writes its results into; they are finished when the context ends well.
 
-    def __init__(self, sinks: Mapping[str, str], places: Places, attempt: str):
+    Args:
+        sinks: the topic of each sink.
+        places: where the topics are.
+        attempt: part of the names of the files.
+        clocks: how far the task had come in time at some positions, see ``Reader``.
+    """
+
+    def __init__(self, sinks: Mapping[str, str], places: Places, attempt: str, clocks: Callable[[IntArray], IntArray]):
         self._sinks = sinks
         self._places = places
+        self._clocks = clocks
         self._name = f"{attempt}-{places.task}"
         self._stack = ExitStack()
         self._segments: dict[str, SegmentWriter] = {}
@@ -90,9 +98,11 @@ class Outlets:
     def _write_exchange(self, topic: str, partition: int, batch: Batch) -> None:
         writer = self._exchanges.get(topic)
         if writer is None:
-            writer = ExchangeWriter(self._places.storage, f"exchange/{self._name}-{topic}.arrow")
+            task = str(self._places.task)
+            writer = ExchangeWriter(self._places.storage, f"exchange/{self._name}-{topic}.arrow", task)
             self._exchanges[topic] = self._stack.enter_context(writer)
-        writer.write(partition, batch, batch.old if isinstance(batch, Changes) else None)
+        old = batch.old if isinstance(batch, Changes) else None
+        writer.write(partition, batch, self._clocks(batch.position), old)
 
     def _writer(self, topic: str) -> SegmentWriter:
         writer = self._segments.get(topic)

@@ -1,9 +1,14 @@
-"""A task's input: the records of its partitions, merged into chunks in the order in which they are processed."""
+"""A task's input: the records of its partitions, merged into chunks in the order in which they are processed.
+
+Each record has a *clock*: the highest timestamp up to it in its partition, in this commit. The lowest clock goes first:
+that is the input whose next record is the earliest, and a late record goes directly behind what was before it. What is
+sent through repartition topics takes the clock of its cause along (``merged.py``).
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +16,13 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import Batch, Changes, Placement, merge
 from penstock.columns import BytesColumn
+from penstock.engine.exchange import EARLIEST
 from penstock.log.base import Records, join_headers
 from penstock.ops.failures import Origin
 from penstock.serdes import Serde
+
+LATEST = 2**63 - 1
+"""A time behind all others."""
 
 
 @dataclass
@@ -36,6 +45,9 @@ class Input:
     """How many records were taken so far."""
     may_have_more: bool = True
     """Whether more may come behind those that wait."""
+    until: int = LATEST
+    """Records of later clocks are left for another commit."""
+    _highest: int = EARLIEST
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
     _waiting_bytes: int = 0
@@ -55,30 +67,42 @@ class Input:
     def waiting(self) -> int:
         return self._waiting_records
 
+    def clocks(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        if self.goes_first:
+            return np.full(min(records, self.waiting), EARLIEST)
+        times = self._of_next(records, lambda piece: piece.timestamp if piece.clock is None else piece.clock)
+        return np.maximum.accumulate(np.maximum(times, self._highest))
+
     def timestamps(self, records: int) -> IntArray:
         """Of the next waiting records."""
-        parts = [piece.timestamp for piece in self._waiting] or [np.zeros(0, np.int64)]
-        return np.concatenate(parts)[:records]
+        return self._of_next(records, lambda piece: piece.timestamp)
 
-    def sizes(self, records: int) -> IntArray:
-        """How many bytes each of the next waiting records has."""
+    def arrivals(self, records: int) -> IntArray:
+        """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
+        return self._of_next(records, lambda piece: piece.arrival)
+
+    def _of_next(self, records: int, column: Callable[[Records], IntArray | None]) -> IntArray:
         parts = [np.zeros(0, np.int64)]
         for piece in self._waiting:
             if records <= 0:
                 break
-            parts.append(piece.slice(0, records).sizes())
+            values = column(piece)
+            if values is not None:
+                parts.append(values[:records])
             records -= len(piece)
         return np.concatenate(parts)
 
-    def arrivals(self, records: int) -> IntArray:
-        """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
-        parts = [piece.arrival for piece in self._waiting if piece.arrival is not None] or [np.zeros(0, np.int64)]
-        return np.concatenate(parts)[:records]
+    def sizes(self, records: int) -> IntArray:
+        """How many bytes each of the next waiting records has."""
+        return self._of_next(records, lambda piece: piece.slice(0, records).sizes())
 
     def take(self, records: int) -> list[Records]:
         """The next waiting records."""
         taken: list[Records] = []
         left = records
+        if records and not self.goes_first:
+            self._highest = int(self.clocks(records)[-1])
         while left and self._waiting:
             piece = self._waiting[0]
             if len(piece) <= left:
@@ -111,23 +135,44 @@ class Reader:
     Args:
         chunk_records: how many records a chunk has at most.
         chunk_bytes: how many bytes a chunk has at most, or one record's.
+        clock: how far in time the commits before have come.
 
     >>> Reader([], 100).next_chunk() is None
     True
     """
 
-    def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
+    def __init__(
+        self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
+    ):
         self.inputs = list(inputs)
+        self.clock = clock
+        """That of the last record that was taken."""
         self._chunk_records = chunk_records
         self._chunk_bytes = chunk_bytes
+        self._bounds: Mapping[str, int] = {}
         self._position = 0
+        self._clocks: list[IntArray] = []
         self._origins: list[_Piece] = []
 
+    def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
+        """Take nothing that goes behind what may still come.
+
+        Args:
+            bounds: for some topics a clock: earlier ones have all come. Of equals, the topics go in order.
+            until: of no topic is anything taken that has a later clock.
+        """
+        self._bounds = bounds
+        for number, one in enumerate(self.inputs):
+            if not one.goes_first:
+                others = enumerate(self.inputs)
+                earlier = [bounds[o.topic] - (at < number) for at, o in others if o.topic in bounds]
+                one.until = min([*earlier, until])
+
     def next_chunk(self) -> Chunk | None:
-        """The next records, or None at the end of what there is to read."""
+        """The next records, or None when all are taken that may be."""
         for one in self.inputs:
             one.fill(self._chunk_records, self._chunk_bytes)
-        ready = [one for one in self.inputs if one.waiting]
+        ready = [one for one in self.inputs if len(self._upcoming(one, 1))]
         if not ready:
             return None
         chunk = Chunk()
@@ -138,10 +183,45 @@ class Reader:
         self._position += sum(counts)
         return chunk
 
+    def reached(self) -> int:
+        """How far in time the input is read: what is left, and what may still come, is not earlier, unless late."""
+        for one in self.inputs:
+            one.fill(1)
+        waiting = [one for one in self.inputs if one.waiting and not one.goes_first]
+        heads = [int(self._times(one, 1)[0]) for one in waiting]
+        return min([*heads, *self._bounds.values()], default=self.clock)
+
+    def clocks(self, positions: IntArray) -> IntArray:
+        """The clocks of the records at some positions; for what no record caused, that of the last one."""
+        found = np.full(len(positions), self.clock)
+        is_record = positions < self._position
+        if is_record.any():
+            places = positions[is_record]
+            last = self._clocks[-1]
+            before = self._position - len(last)
+            if places[0] < before and places.min() < before:  # held back from earlier chunks
+                last, before = np.concatenate(self._clocks), 0
+            found[is_record] = last[places - before]
+        return found
+
+    def _times(self, one: Input, records: int) -> IntArray:
+        """By what the next records of an input stand among those of others."""
+        return one.clocks(records)
+
+    def _upcoming(self, one: Input, records: int) -> IntArray:
+        """The times of the next records of an input that may be taken."""
+        times = self._times(one, records)
+        if one.until == LATEST:
+            return times
+        beyond = np.flatnonzero(times > one.until)
+        return times[: beyond[0]] if len(beyond) else times
+
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
         """How many records of each input come next, and the places of each in the processing order."""
         if len(ready) == 1:
-            count = self._within_bytes(ready[0].sizes(self._chunk_records))
+            times = self._upcoming(ready[0], self._chunk_records)
+            count = self._within_bytes(ready[0].sizes(len(times)))
+            self._passed(times[:count])
             return [count], [(np.arange(self._position, self._position + count),)]
         taken = self._interleaved(ready)
         positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
@@ -150,18 +230,25 @@ class Reader:
     def _interleaved(self, ready: list[Input]) -> IntArray:
         """Of which inputs the next records are, one after the other.
 
-        The input whose head is lowest goes first, so a record goes with the highest timestamp before it in its input.
         Nothing is taken beyond the end of what waits of an input that may have more.
         """
-        times = [_times_of(one, self._chunk_records) for one in ready]
-        which = np.repeat(np.arange(len(ready)), [len(t) for t in times])
-        order = np.argsort(np.concatenate(times), kind="stable")
+        every = [self._upcoming(one, self._chunk_records) for one in ready]
+        times = np.concatenate(every)
+        which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
+        order = np.argsort(times, kind="stable")
         cut = min(len(order), self._chunk_records)
         for i, one in enumerate(ready):
-            if one.may_have_more:
+            if one.may_have_more and len(every[i]) == min(one.waiting, self._chunk_records):
                 cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
-        sizes = np.concatenate([one.sizes(self._chunk_records) for one in ready])
-        return which[order[: self._within_bytes(sizes[order[:cut]])]]
+        sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
+        order = order[: self._within_bytes(sizes[order[:cut]])]
+        self._passed(times[order])
+        return which[order]
+
+    def _passed(self, times: IntArray) -> None:
+        """Note the clocks of the next chunk's records."""
+        self._clocks.append(times)
+        self.clock = max(self.clock, int(times[-1]))
 
     def _within_bytes(self, sizes: IntArray) -> int:
         """How many of the next records, which have these sizes, a chunk may have: one at least."""
@@ -206,12 +293,6 @@ class Reader:
                 rows, found = piece.rows(positions[first:end])
                 offsets[first:end][found] = piece.records.offset + rows
         return offsets
-
-
-def _times_of(one: Input, records: int) -> IntArray:
-    """By what the next records of an input stand among those of others."""
-    times = one.timestamps(records)
-    return np.full(len(times), -1, np.int64) if one.goes_first else np.maximum.accumulate(times)
 
 
 class _Piece:

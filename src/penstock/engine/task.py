@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.arrays import IntArray
-from penstock.engine.exchange import ExchangeRef, left_over, read_exchange
+from penstock.engine.exchange import ExchangeRef
 from penstock.engine.flow import Flow
 from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
+from penstock.engine.merged import Bound, MergedExchange
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
 from penstock.engine.stores import stores_of
@@ -84,10 +85,12 @@ class Task:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
         self.context.begin_commit(work.more_is_waiting)
         limits = self._settings.chunk_records, self._settings.chunk_bytes
-        self._reader = self._new_reader(list(self._inputs(work)), *limits)
-        with Outlets(self._sinks, self._places, attempt) as outlets:
+        exchanges = self._exchanges(work)
+        self._reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
+        self._reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
+        with Outlets(self._sinks, self._places, attempt, self._reader.clocks) as outlets:
             records = self._read_all(outlets)
-            left = self._left(work)
+            left = self._left(exchanges)
             self.context.more_is_waiting = work.more_is_waiting or bool(left)
             if work.advances:
                 outlets.write_all(self._flow.go_on(work.advances))
@@ -105,6 +108,7 @@ class Task:
         return TaskDone(
             task=str(self.id),
             offsets=offsets,
+            clock=self._reader.reached(),
             left=left,
             sinks=outlets.sinks,
             exchange=outlets.exchange,
@@ -128,11 +132,21 @@ class Task:
             nbytes += chunk.nbytes
         return records
 
-    def _left(self, work: TaskWork) -> dict[str, list[ExchangeRef]]:
+    def _left(self, exchanges: dict[str, MergedExchange]) -> dict[str, list[ExchangeRef]]:
         """What is left of the repartition topics."""
         taken = {one.topic: one.taken for one in self._reader.inputs}
-        left = {topic: left_over(refs, taken[topic]) for topic, refs in work.exchange.items()}
+        left = {topic: exchange.left(taken[topic]) for topic, exchange in exchanges.items()}
         return {topic: refs for topic, refs in left.items() if refs}
+
+    def _exchanges(self, work: TaskWork) -> dict[str, MergedExchange]:
+        """What waits for the task in repartition topics."""
+        limits = self._settings.chunk_records, self._settings.chunk_bytes
+        found = {}
+        for topic, refs in work.exchange.items():
+            bound = Bound.of(*work.bounds[topic]) if topic in work.bounds else None
+            start = work.entry.offsets.get(topic, 0)
+            found[topic] = MergedExchange(self._storage, refs, start, bound, *limits)
+        return found
 
     def _is_full(self) -> bool:
         """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""
@@ -144,7 +158,7 @@ class Task:
             or 0 <= limits.statestore_uncommitted_max_records <= self.state.approximate_num_uncommitted_entries
         )
 
-    def _inputs(self, work: TaskWork) -> Iterator[Input]:
+    def _inputs(self, work: TaskWork, exchanges: dict[str, MergedExchange]) -> Iterator[Input]:
         for part in self.sub.global_parts:
             for topic in part.topics if part.kind == "source" else ():
                 for partition in range(self._partitions[topic]):
@@ -155,12 +169,14 @@ class Task:
                         yield self._input(part, topic, pieces, partition)
         for part in self.sub.parts:
             for topic in part.topics if part.kind == "source" else ():
-                start = work.entry.offsets.get(topic, 0)
-                if topic in work.exchange:
-                    yield self._input(part, topic, read_exchange(self._storage, work.exchange[topic], start))
+                if topic in exchanges:
+                    yield self._input(part, topic, iter(exchanges[topic]))
                 elif topic in work.ends:
+                    start = work.entry.offsets.get(topic, 0)
                     pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
                     yield self._input(part, topic, pieces)
+                elif topic in work.bounds:
+                    yield self._input(part, topic, iter(()))
 
     def _input(self, part: Part, topic: str, pieces: Iterator[Records], of_global_table: int | None = None) -> Input:
         node = part.node

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.engine.exchange import ExchangeRef
+from penstock.engine.exchange import EARLIEST, ExchangeRef
 from penstock.engine.manifest import TaskEntry
+from penstock.engine.reader import LATEST
 from penstock.log.base import Segment
 from penstock.state.task_state import Numbers
 from penstock.storage import FileRef
@@ -21,6 +22,11 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """For each topic of the log up to which offset to read."""
     exchange: dict[str, list[ExchangeRef]] = {}
     """For each repartition topic what to read."""
+    bounds: dict[str, tuple[int, str]] = {}
+    """For each repartition topic into which more may be sent: which clock that has at least, and of which task. For
+    a topic of the log of which nothing is to be read though there is more: the same, and no task."""
+    until: int = LATEST
+    """Up to which time to read."""
     advances: dict[str, int] = {}
     """The nodes whose time moves on without records, and by how many milliseconds."""
     more_is_waiting: bool = False
@@ -41,6 +47,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
 
     task: str
     offsets: dict[str, int] = {}
+    clock: int = EARLIEST
+    """How far in time its input is read, see ``TaskEntry``."""
     left: dict[str, list[ExchangeRef]] = {}
     """What it did not take of repartition topics, because it had to commit first."""
     sinks: dict[str, list[Segment]] = {}

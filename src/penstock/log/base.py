@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +80,8 @@ class Records:
     placed: bool = False
     arrival: IntArray | None = None
     """The order in which the records of all topics arrived, where that is known."""
+    clock: IntArray | None = None
+    """In internal topics: how far the task that sent each one had come in time, see ``Reader``."""
     old: Binary | None = None
     """In internal topics that carry changes of a table: the value before."""
 
@@ -108,6 +110,7 @@ class Records:
             None if self.headers is None else self.headers.slice(start, length),
             self.placed,
             None if self.arrival is None else self.arrival[start:stop],
+            None if self.clock is None else self.clock[start:stop],
             None if self.old is None else self.old.slice(start, length),
         )
 
@@ -200,6 +203,14 @@ class Log(ABC):
             TopicNotFoundError: the topic does not exist, or was removed while it was read.
         """
 
+    def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
+        """To which time the next so many bytes of a partition come: the highest timestamp of the appends among them.
+
+        Returns:
+            None when that is all there is before ``end``, or the log cannot tell without reading the records.
+        """
+        return None
+
     @abstractmethod
     def writer(self, topic: str, name: str) -> AbstractContextManager[SegmentWriter]:
         """A writer of new records; ``name`` makes its file's name unique among all writers."""
@@ -243,6 +254,23 @@ class Log(ABC):
     @abstractmethod
     def last_sequence(self, topic: str, producer: str) -> int:
         """The number of a producer's last append to a topic; -1 when there is none."""
+
+
+def reach(appends: Iterable[tuple[int, int, int]], end: int, nbytes: int) -> int | None:
+    """``Log.reach`` from the end, the bytes and the highest timestamp of the next appends.
+
+    >>> reach([(10, 100, 5), (20, 100, 7), (30, 100, 6)], end=30, nbytes=200)
+    7
+    >>> reach([(10, 100, 5), (20, 100, 7)], end=20, nbytes=500) is None
+    True
+    """
+    latest: int | None = None
+    for behind, size, time in appends:
+        latest = time if latest is None else max(latest, time)
+        nbytes -= size
+        if behind >= end or nbytes <= 0:
+            return None if behind >= end else latest
+    return None
 
 
 def is_topic_name(name: str) -> bool:

@@ -20,6 +20,7 @@ from penstock.log.base import (
     check_start,
     check_topic,
     check_trim,
+    reach,
     removed_meanwhile,
 )
 from penstock.storage import FileRef
@@ -77,6 +78,10 @@ class MemoryLog(Log):
         for records in found.pieces[partition]:
             if records.offset < end and records.offset + len(records) > start:
                 yield records.slice(max(start - records.offset, 0), min(end - records.offset, len(records)))
+
+    def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
+        pieces = (piece for piece in self._topic(topic).pieces[partition] if piece.offset + len(piece) > start)
+        return reach(((p.offset + len(p), p.nbytes, int(p.timestamp.max())) for p in pieces), end, nbytes)
 
     def writer(self, topic: str, name: str) -> _MemoryWriter:
         return _MemoryWriter(self._topic(topic).written, f"{topic}-{name}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.engine.reader import Input, Reader
+from penstock.engine.exchange import EARLIEST
+from penstock.engine.reader import LATEST, Input, Reader
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.record import Record
@@ -56,9 +57,23 @@ class ArrivalReader(Reader):
     written: dict[str, int] = {}
     """The numbers of the topics that tasks write, in the order in which a record reaches them."""
 
-    def __init__(self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize):
-        super().__init__(inputs, chunk_records, chunk_bytes)
+    def __init__(
+        self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
+    ):
+        super().__init__(inputs, chunk_records, chunk_bytes, clock)
         self._sequence: tuple[IntArray, IntArray] | None = None
+
+    def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
+        """Take nothing of what was caused by a record that may still cause more; times do not matter."""
+        self._bounds = bounds
+        for one in self.inputs:
+            one.until = min(bounds.values(), default=LATEST + 1) - 1
+
+    def clocks(self, positions: IntArray) -> IntArray:
+        return positions
+
+    def _times(self, one: Input, records: int) -> IntArray:
+        return one.arrivals(records)
 
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
         if self._sequence is None:
@@ -66,6 +81,7 @@ class ArrivalReader(Reader):
         end = self._position + self._chunk_records
         inputs, arrivals = (column[self._position : end] for column in self._sequence)
         places = [np.flatnonzero(inputs == self.inputs.index(one)) for one in ready]
+        self.clock = max(self.clock, int(arrivals.max()))
         return [len(p) for p in places], [(arrivals[p], p + self._position) for p in places]
 
     def _planned(self) -> tuple[IntArray, IntArray]:
@@ -78,8 +94,8 @@ class ArrivalReader(Reader):
         waiting: dict[int, list[tuple[int, int]]] = {}
         numbered = sorted(enumerate(self.inputs), key=lambda numbered: self.written.get(numbered[1].topic, -1))
         for number, one in numbered:
-            times = one.timestamps(one.waiting).tolist()
-            for arrival, timestamp in zip(one.arrivals(one.waiting).tolist(), times, strict=True):
+            arrivals = self._upcoming(one, one.waiting).tolist()
+            for arrival, timestamp in zip(arrivals, one.timestamps(len(arrivals)).tolist(), strict=True):
                 waiting.setdefault(arrival, []).append((number, timestamp))
         sequence: list[tuple[int, int]] = []
         for arrival in sorted(waiting):

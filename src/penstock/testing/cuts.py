@@ -37,6 +37,7 @@ _RARELY = [False, False, False, False, True]
 _LIMITS: dict[str, Sequence[int]] = {
     "chunk_records": [1000, 7, 3, 2, 1],
     "commit_max_bytes": [1 << 28, 1 << 28, 100, 1],
+    "input_buffer_max_bytes": [1 << 29, 1 << 29, 100, 1],
     "statestore_uncommitted_max_records": [-1, -1, 5, 2, 1],
     "flush_rows": [1000, 3, 1],
     "flush_commits": [50, 2, 1],

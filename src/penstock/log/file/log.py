@@ -28,6 +28,7 @@ from penstock.log.base import (
     check_topic_name,
     check_trim,
     is_topic_name,
+    reach,
 )
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
@@ -151,6 +152,15 @@ class FileLog(Log):
                 if state.next == known or str(error) == said:
                     raise
                 said = str(error)
+
+    def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
+        found = self._topic(topic)
+        state = found.state if found.state.ends[partition] >= end else found.fresh()
+        segments = found.nodes.segments_from(state, partition, start)
+        try:
+            return reach(((one.end, one.nbytes, one.max_timestamp) for one in segments), end, nbytes)
+        except CorruptDataError:  # reading will tell
+            return None
 
     def stats(self, topic: str) -> TopicStats:
         """How much a topic holds."""
