@@ -99,13 +99,26 @@ class World:
 
 
 def results(world: World) -> dict[str, dict[Any, Any]]:
-    return {topic: world.table(topic) for topic in world.topology.sink_topics}
+    """What every output topic ends as; which of several tasks put a key into it last is nobody's concern."""
+    return {topic: world.table(topic) for topic in world.topology.sink_topics if topic != "dropped"}
 
 
 # --- any topology ----------------------------------------------------------------------------------------------------
 
 
-WITH_REPARTITION = [name for name in EXAMPLES if topology_of(name).internal_topics]
+OWN_TIME = ("rate_limit", "table_join_by_foreign_key_of_windows", "table_join_by_foreign_key_of_sessions")
+"""What a rate limit lets go of, and which rows of windows have expired when the other side changes, depends on how far
+the stream time of one task has come; with several partitions there are several."""
+
+
+def meets(name: str) -> bool:
+    """Whether records of several partitions meet in it, and what comes of it does not depend on how many there are."""
+    topology = topology_of(name)
+    has_global_table = any(isinstance(node, nodes.GlobalTable) for node in topology.nodes)
+    return bool(topology.internal_topics) and not has_global_table and not name.startswith(OWN_TIME)
+
+
+WITH_REPARTITION = [name for name in EXAMPLES if meets(name)]
 
 
 @st.composite

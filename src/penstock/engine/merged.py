@@ -22,10 +22,9 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
 from penstock.arrays import take as take_binary
-from penstock.batch import HEADERS
 from penstock.engine.exchange import EARLIEST, ExchangeRef, left_over, read_exchange
 from penstock.engine.layout import TaskId
-from penstock.log.base import Records
+from penstock.log.base import Records, join_headers
 from penstock.storage import Storage
 
 
@@ -222,14 +221,13 @@ def _placed(piece: Records, offset: int, clock: IntArray) -> Records:
 
 def _gathered(pieces: list[Records], order: IntArray) -> Records:
     """Records of several pieces, in another order."""
-    has_headers = any(piece.headers is not None for piece in pieces)
-    headers = [pa.nulls(len(p), HEADERS) if p.headers is None else p.headers for p in pieces] if has_headers else []
+    headers = join_headers(pieces)
     return Records(
         0,
         take_binary(concat([piece.key for piece in pieces]), order),
         take_binary(concat([piece.value for piece in pieces]), order),
         np.concatenate([piece.timestamp for piece in pieces])[order],
-        concat(headers).take(pa.array(order)) if has_headers else None,
+        None if headers is None else headers.take(pa.array(order)),
         True,
         clock=np.concatenate([_clock_of(piece) for piece in pieces])[order],
         old=take_binary(concat([piece.old for piece in pieces if piece.old is not None]), order),
