@@ -449,15 +449,16 @@ class Attempt:
         layout, topics = self._coordinator.layout, self._coordinator.topics
         starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
         entries = dict(self._before.tasks)
-        for sub, task in ((sub, task) for stage in layout.stages for sub in stage for task in layout.task_ids(sub)):
-            entry = entries.get(str(task), TaskEntry())
-            offsets = dict(entry.offsets)
-            for place, topic, p in layout.places(sub, task):
-                if topic in self._ends:
-                    at, ends = entry.offsets.get(place, 0), (starts[topic][p], self._ends[topic][p])
-                    if (found := topics.next_offset(at, topic, p, *ends)) > at:
-                        offsets[place] = found
-            entries[str(task)] = msgspec.structs.replace(entry, offsets=offsets)
+        for sub in (sub for stage in layout.stages for sub in stage):
+            for task in layout.task_ids(sub):
+                entry = entries.get(str(task), TaskEntry())
+                offsets = dict(entry.offsets)
+                for place, topic, p in layout.places(sub, task):
+                    if topic in self._ends:
+                        at, ends = entry.offsets.get(place, 0), (starts[topic][p], self._ends[topic][p])
+                        if (found := topics.next_offset(at, topic, p, *ends)) > at:
+                            offsets[place] = found
+                entries[str(task)] = msgspec.structs.replace(entry, offsets=offsets)
         return entries
 
     def _works(self, sub: SubTopology) -> list[TaskWork]:
