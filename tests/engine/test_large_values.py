@@ -17,9 +17,12 @@ from penstock.columns import ValuesColumn
 from penstock.engine.local import LocalApplication
 from penstock.errors import ProcessingError
 from penstock.log.file.log import FileLog
+from penstock.ops.context import Context
 from penstock.ops.emit import EmitCache
+from penstock.ops.failures import Origin
 from penstock.serdes import BYTES, STR
 from penstock.settings import Settings
+from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.rows import Keys, RowTable
 from penstock.storage import LocalStorage
 
@@ -110,7 +113,9 @@ def test_updates_that_are_held_back_until_the_commit_are_held_once_for_each_key(
         (np.arange(3),),
         old=ValuesColumn([b"first"] + [bytes(MB)] * 2, BYTES),
     )
-    cache = EmitCache(sends_old=True)
+    cache = EmitCache(
+        True, Context("0_0", "fail", lambda position: Origin("in", 0, position, None, None, 0)), KeyValueStore("kept")
+    )
     for number in range(50):
         cache.add(replace(changes, order=(np.arange(3) + 3 * number,)))
     assert cache.held_bytes < 40 * MB
