@@ -106,8 +106,8 @@ class World:
                 yield from zip(key.decode_all(records.key), value.decode_all(records.value), strict=True)
 
     def dropped(self) -> dict[str, int]:
-        """How many records were dropped, by reason; but for responses of foreign-key joins that were overtaken, of which
-        there are others with other partitions."""
+        """How many records were dropped, by reason; but for responses of foreign-key joins that were overtaken: with
+        other partitions there are others."""
         figures = readable(self.application.coordinator.manifest.metrics)
         found: dict[str, int] = {}
         for metric, count in figures.items():
