@@ -68,6 +68,7 @@ class SettingsArguments(TypedDict, total=False):
     statestore_uncommitted_max_records: int
     statestore_uncommitted_max_bytes: int | str
     commit_max_bytes: int | str
+    input_buffer_max_bytes: int | str
     chunk_records: int
     chunk_bytes: int | str
     auto_offset_reset: str
