@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -31,10 +30,10 @@ def _written(topology: Topology) -> dict[str, int]:
                 reached = list(dict.fromkeys(_sinks(source, sub)))
                 for place, topic in enumerate(reached):
                     before.setdefault(topic, set()).update(reached[:place])
-    try:
-        topics = list(TopologicalSorter(before).static_order())
-    except CycleError:  # records of two sources reach two topics the other way round
-        topics = list(before)
+    topics: list[str] = []
+    while left := [topic for topic in before if topic not in topics]:
+        ready = [topic for topic in left if before[topic].issubset(topics)]
+        topics.append((ready or left)[0])  # none is, where records of two sources reach topics the other way round
     return {topic: number for number, topic in enumerate(topics)}
 
 
