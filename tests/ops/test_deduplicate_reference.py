@@ -119,11 +119,14 @@ RECORD = st.tuples(st.integers(0, PARTITIONS - 1), st.sampled_from(["a", "b", "c
 
 def expected_of(commits: Iterable[list[tuple[int, Any, int]]], interval: int) -> set[int]:
     """The numbers of the records that the global form forwards: in each commit, every task takes what the source
-    tasks send it, one after the other, each in its order; an id decides the task, and no id stays in the partition."""
+    tasks send it in the order of time, a late record directly behind what was before it; of equal times it takes source
+    task by source task, each in its order. An id decides the task, and no id stays in the partition."""
     tasks = [Reference(interval) for _ in range(PARTITIONS)]
     kept, number = set(), 0
     for records in commits:
-        arrived = sorted(enumerate(records, number), key=lambda item: item[1][0])
+        clocks = [max(t for p, _, t in records[: n + 1] if p == record[0]) for n, record in enumerate(records)]
+        order = sorted(range(len(records)), key=lambda n: (clocks[n], records[n][0]))
+        arrived = [(number + n, records[n]) for n in order]
         number += len(records)
         for n, (partition, id_, timestamp) in arrived:
             if id_ is not None:
@@ -137,7 +140,7 @@ def expected_of(commits: Iterable[list[tuple[int, Any, int]]], interval: int) ->
     commits=st.lists(st.lists(RECORD, max_size=20), max_size=4), interval=INTERVALS, chunk=st.sampled_from([1, 3, 100])
 )
 @pytest.mark.kip("655-12")
-def test_over_all_partitions_the_first_in_order_of_source_task_and_offset_wins(
+def test_over_all_partitions_the_first_in_order_of_time_source_task_and_offset_wins(
     tmp_path_factory: pytest.TempPathFactory, commits: Any, interval: int, chunk: int
 ):
     builder = StreamsBuilder()

@@ -34,6 +34,8 @@ from penstock.serdes import JSON
 
 FORMAT = "penstock"
 _OPTIONS = ("topic", "log", "partitions", "producer")
+_CHECKPOINT = "checkpointlocation"
+"""Spark's own option of a streaming query, which it hands on."""
 IS_JSON = "penstock.json"
 """Marks a column of text as one of JSON."""
 _SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -81,7 +83,7 @@ class PenstockSource(DataSource):
 
     def _place(self) -> tuple[str, str]:
         for name in self.options:
-            if name.lower() not in _OPTIONS:
+            if name.lower() not in (*_OPTIONS, _CHECKPOINT):
                 raise ConfigError(
                     f'format("penstock") has no option {name!r}{nearest(name.lower(), _OPTIONS)}; the options are '
                     f"{', '.join(_OPTIONS)}"
