@@ -23,6 +23,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for turn in range(4):
         world.run(*(f"key-{n % 5}" for n in range(turn, turn + 12)))
     assert world.file("snapshots/0_0/*.snapshot", 0)
+    world.log.wait()
     return world.folder
 
 

@@ -94,6 +94,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for turn in range(7):
         place.run(turn)
     assert len(place.files("*.sst")) >= 8
+    place.log.wait()
     return place.folder
 
 
@@ -105,6 +106,7 @@ def killed(closed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place.feed(7)
     application = place.start()
     application.run_until()
+    place.log.wait()  # what it does beside its work must not change files while they are copied
     shutil.copytree(place.folder, folder / "killed")
     application.close()
     assert any(path.stat().st_size for path in Place(folder / "killed").files("*.log"))

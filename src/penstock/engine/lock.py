@@ -5,13 +5,13 @@ Programs on different machines that share a checkpoint meet at the manifests: wh
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
 from pathlib import Path
 
 from penstock.errors import AlreadyRunningError, StoreError
+from penstock.state.folder_lock import takes
 from penstock.storage import cannot_write
 
 
@@ -29,16 +29,14 @@ class ApplicationLock:
             self._file = open(path, "a+")  # noqa: SIM115 - held until release
         except OSError as error:
             raise cannot_write(path, error) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not takes(self._file):
             self._file.seek(0)
             holder = self._file.read().strip() or "unknown"
             self._file.close()
             raise AlreadyRunningError(
                 f"application {application_id!r} is running already on this machine (process {holder}, in {folder}); "
                 "stop it first, or give this program an application id of its own"
-            ) from None
+            )
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
@@ -71,7 +69,7 @@ class SlotLock:
         except OSError as error:
             raise cannot_write(path, error) from error
         deadline = time.monotonic() + patience
-        while not self._taken():
+        while not takes(self._file):
             self._file.seek(0)
             holders_run, _, pid = self._file.read().rpartition(" ")
             if holders_run == run and pid:
@@ -86,13 +84,6 @@ class SlotLock:
         self._file.truncate(0)
         self._file.write(f"{run} {os.getpid()}")
         self._file.flush()
-
-    def _taken(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
     def release(self) -> None:
         self._file.close()

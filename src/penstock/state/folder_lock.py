@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from pathlib import Path
+from typing import IO, Any
 
 from penstock.errors import StoreError
 from penstock.storage import cannot_write
@@ -29,21 +30,23 @@ class FolderLock:
         except OSError as error:
             raise cannot_write(path, error) from error
         deadline = time.monotonic() + patience
-        while not self._taken():
+        while not takes(self._file):
             if time.monotonic() > deadline:
                 self._file.close()
                 raise in_use(folder, patience)
             time.sleep(0.02)
 
-    def _taken(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     def release(self) -> None:
         self._file.close()
+
+
+def takes(file: IO[Any]) -> bool:
+    """Take the lock on a file if nobody else has it; whether it was taken. It goes when the file is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def in_use(folder: Path, patience: float) -> StoreError:
