@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from penstock.serdes import INT
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.kinds.window import WindowStore
-from penstock.state.rows import Keys, Values
 
 LIMIT = 2.0
 FEW, MANY = 1_000, 1_000_000

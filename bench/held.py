@@ -20,10 +20,10 @@ from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from penstock.batch import Changes
 from penstock.columns import BytesColumn, WindowedColumn
-from penstock.ops.context import Context
-from penstock.ops.episodes import Limits
-from penstock.ops.failures import Origin
-from penstock.ops.suppress import Suppress
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Origin
+from penstock.ops.suppress.operator import Suppress
+from penstock.ops.suppress.timing import Limits
 from penstock.serdes import INT, STR, TimeWindowedSerde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.buffer import TimeOrderedBuffer

@@ -17,11 +17,11 @@ import pyarrow as pa
 from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from penstock.arrays import fixed_binary
+from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
-from penstock.state.kinds.versioned import VersionedStore
-from penstock.state.rows import Keys
-from penstock.state.versioned_puts import VersionedPuts
-from penstock.state.versioned_reads import Questions, versions_as_of
+from penstock.state.kinds.versioned.puts import VersionedPuts
+from penstock.state.kinds.versioned.reads import Questions, versions_as_of
+from penstock.state.kinds.versioned.store import VersionedStore
 
 CHUNK = 32_768
 FEW = 512

@@ -17,13 +17,13 @@ from penstock.columns import ValuesColumn
 from penstock.engine.local import LocalApplication
 from penstock.errors import ProcessingError
 from penstock.log.file.log import FileLog
-from penstock.ops.context import Context
-from penstock.ops.emit import EmitCache
-from penstock.ops.failures import Origin
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Origin
+from penstock.ops.tables.update_cache import EmitCache
 from penstock.serdes import BYTES, STR
 from penstock.settings import Settings
+from penstock.state.columns.rows import Keys, RowTable
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.rows import Keys, RowTable
 from penstock.storage import LocalStorage
 
 MB = 1 << 20

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Record, Topology, Windowed
-from penstock.engine.lower import LOWER
+from penstock.engine.lowering.lower import LOWER
 from penstock.plan import nodes
 from penstock.testing import TopologyTestDriver
 from penstock.testing.cuts import CutDriver

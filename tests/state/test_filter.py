@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.state.filter import HashFilter
+from penstock.state.columns.hash_filter import HashFilter
 
 NONE = np.zeros(0, np.uint64)
 

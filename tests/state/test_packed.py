@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state.packed import Entries, pack, unpack, unpack_one
+from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from support.rows import binary
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from penstock.arrays import hash64
-from penstock.state import rows as state_rows
-from penstock.state.arena import Arena
-from penstock.state.index import HashIndex
-from penstock.state.rows import RowTable
+from penstock.state.columns import rows as state_rows
+from penstock.state.columns.arena import Arena
+from penstock.state.columns.index import HashIndex
+from penstock.state.columns.rows import RowTable
 from support.rows import as_tuples, binary, keys_of, values_of
 
 items = st.lists(st.none() | st.binary(max_size=20))

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.state.columns.packed import Entries
+from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
 from penstock.state.kinds.sliding import SlidingStore
-from penstock.state.packed import Entries
-from penstock.state.rows import Keys
 
 
 def binary(*items: bytes) -> pa.Array:

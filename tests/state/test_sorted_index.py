@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from penstock.state.sorted_index import SortedIndex
+from penstock.state.columns.sorted_index import SortedIndex
 
 
 def filled(rows: list[tuple[int, int]], sizes: list[int]) -> SortedIndex:

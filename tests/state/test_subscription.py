@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
 from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
-from penstock.state.rows import Keys
 from support.rows import binary, values_of
 
 STORE = "subscriptions"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.state import rows as state_rows
+from penstock.state.columns import rows as state_rows
 from penstock.state.database import Database
 from penstock.state.transactional import TransactionalKeyValueStore
 from support.rows import changes_of, get, put

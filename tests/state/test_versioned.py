@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from penstock.settings import StateSettings
+from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
-from penstock.state.kinds.versioned import NOT_PUT, VersionedStore, segment_interval_of
-from penstock.state.rows import Keys
-from penstock.state.versioned_puts import VersionedPuts
+from penstock.state.kinds.versioned.puts import VersionedPuts
+from penstock.state.kinds.versioned.store import NOT_PUT, VersionedStore, segment_interval_of
 from support.checkpoint import Checkpoint
 from support.rows import binary
 

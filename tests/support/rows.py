@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from penstock.state.rows import Keys, Values
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
 
 Given = Mapping[bytes, tuple[bytes | None, int]]

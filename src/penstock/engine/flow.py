@@ -9,11 +9,11 @@ import numpy as np
 
 from penstock.batch import Batch, merge
 from penstock.engine.idle import timed_nodes
-from penstock.engine.lower import Lowering, lower
-from penstock.ops.base import Operator, TwoSided
-from penstock.ops.context import Context
-from penstock.ops.failures import Known
-from penstock.ops.split import Branch
+from penstock.engine.lowering.lower import Lowering, lower
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Known
+from penstock.ops.core.operator import Operator, TwoSided
+from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
 from penstock.plan.passes.makers import makers, source_types

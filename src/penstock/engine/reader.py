@@ -18,7 +18,7 @@ from penstock.batch import Batch, Changes, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
 from penstock.log.base import Records, join_headers
-from penstock.ops.failures import Origin
+from penstock.ops.core.failures import Origin
 from penstock.serdes import Serde
 
 LATEST = 2**63 - 1

@@ -17,7 +17,7 @@ from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
-from penstock.state.kinds.versioned import VersionedStore
+from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
 

@@ -19,8 +19,8 @@ from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
 from penstock.metrics import labelled
-from penstock.ops.context import Context, DeadLetter
-from penstock.ops.failures import Origin
+from penstock.ops.core.context import Context, DeadLetter
+from penstock.ops.core.failures import Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import metrics
 from penstock.engine.layout import TaskId
-from penstock.ops.deduplicate import DUPLICATES
+from penstock.ops.deduplicate.operator import DUPLICATES
 from penstock.plan import nodes
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores

@@ -12,20 +12,20 @@ import pyarrow as pa
 from penstock.arrays import without_last
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
-from penstock.ops.held import unpack
+from penstock.ops.suppress.held import unpack
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.record import SessionKey, Windowed
 from penstock.serdes import Serde
+from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.join_window import JoinWindowStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
-from penstock.state.kinds.versioned import VersionedStore, VersionRow
+from penstock.state.kinds.versioned.store import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
-from penstock.state.rows import Keys
 from penstock.state.store import StateStore
 from penstock.times import Time, bound
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from penstock.state.rows import Keys, Values
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 from penstock.untrusted import ArrowFile
 

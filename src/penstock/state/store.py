@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
 
 

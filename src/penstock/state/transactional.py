@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, distinct, fixed_binary, items_at, spans, without_first
+from penstock.state.columns.replaced import Replaced
+from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.database import BLOCK_BYTES
-from penstock.state.replaced import Replaced
-from penstock.state.rows import Keys, RowTable, Values
 
 Row = tuple[bytes, bytes, int]
 """A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""

@@ -21,8 +21,8 @@ from penstock.engine.layout import topic_sizes
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
-from penstock.ops.context import Context
-from penstock.ops.failures import Origin
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Origin
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
-from penstock.ops.failures import Origin
+from penstock.ops.core.failures import Origin
 from penstock.plan.nodes import Repartition
 from penstock.serdes import Serde
 from penstock.times import to_timestamp

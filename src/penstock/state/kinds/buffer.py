@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, binary, concat, first_numbers, fixed_binary, nulls, without_first
 from penstock.durations import MAX_MS
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
 from penstock.state.kinds.segments import TransactionalSegment, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
-from penstock.state.rows import Keys, Values
 from penstock.state.store import Located
 from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalKeyValueStore, unpack_all
 

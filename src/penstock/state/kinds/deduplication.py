@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import Binary, BoolArray, HashArray, IntArray, distinct, fixed_binary, last_numbers
+from penstock.state.columns.hash_filter import HashFilter
+from penstock.state.columns.index import HashIndex
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.filter import HashFilter
-from penstock.state.index import HashIndex
 from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
-from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, Row
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, binary, concat
+from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.window import WindowRow
-from penstock.state.packed import Entries, pack, unpack, unpack_one
-from penstock.state.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from penstock.arrays import nulls
+from penstock.state.columns.replaced import Replaced
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.replaced import Replaced
-from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
 from penstock.state.transactional import Row, TransactionalKeyValueStore
 

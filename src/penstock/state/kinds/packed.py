@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, distinct
+from penstock.state.columns.packed import Entries, pack, unpack
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.segments import SegmentedStore
-from penstock.state.packed import Entries, pack, unpack
-from penstock.state.rows import Keys, Values
 
 _MOST_SLOTS = 1000
 

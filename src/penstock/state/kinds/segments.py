@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, distinct, last_numbers, nulls, without_last
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.rows import Keys, Values
 from penstock.state.store import Located, Part, StateStore
 from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore, physical_keys
 

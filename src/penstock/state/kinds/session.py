@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, binary, fixed_binary, last_numbers, nulls, without_last
 from penstock.record import SessionKey
+from penstock.state.columns.packed import Entries, unpack, unpack_one
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded, PackedStore
-from penstock.state.packed import Entries, unpack, unpack_one
-from penstock.state.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 
 _SESSIONS_A_SLOT = 4

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, nulls
+from penstock.state.columns.packed import unpack, unpack_one
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import PackedStore
 from penstock.state.kinds.window import WindowRow
-from penstock.state.packed import unpack, unpack_one
-from penstock.state.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 
 

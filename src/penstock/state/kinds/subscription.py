@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, fixed_binary, hash64, items_at, spans
+from penstock.state.columns.group_index import GroupIndex
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.group_index import GroupIndex
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.rows import Keys, Values
 from penstock.state.transactional import after_prefix
 
 _LENGTH = 4

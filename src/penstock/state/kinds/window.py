@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.state.columns.rows import Values
 from penstock.state.kinds.segments import SegmentedStore
-from penstock.state.rows import Values
 from penstock.state.store import Located
 
 WindowRow = tuple[bytes, int, bytes, int]

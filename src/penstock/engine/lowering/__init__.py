@@ -1,0 +1,1 @@
+"""From the parts of a sub-topology to operators."""

@@ -1,0 +1,1 @@
+"""Aggregations of grouped streams and grouped tables."""

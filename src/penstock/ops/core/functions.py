@@ -1,0 +1,166 @@
+"""Calling users' functions: one tight loop over a chunk, or one call with whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import BoolArray, IntArray, is_too_large
+from penstock.batch import Batch
+from penstock.columns import Column, ValuesColumn, from_arrow
+from penstock.errors import ProcessingError
+from penstock.messages import describe, show
+from penstock.ops.core.context import Context
+from penstock.plan.functions import UserFunction
+from penstock.serdes import Serde
+
+
+class Caller:
+    """Calls one function for a node; records for which it raises are left out as the context says."""
+
+    def __init__(self, node: str, function: UserFunction, context: Context):
+        self.node = node
+        self.function = function
+        self.context = context
+
+    def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
+        """The results for each row; and the batch, without the rows that failed."""
+        return self.each(self.function.call, batch, *arguments)
+
+    def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
+        """The same for a part of the function's work that is done later."""
+        results, failed = call_each(call, len(batch), *arguments)
+        if not failed:
+            return batch, results
+        for row, error in failed:
+            self.context.failed(self.node, int(batch.position[row]), error, self.function)
+        kept = np.setdiff1d(np.arange(len(results)), [row for row, _ in failed])
+        return batch.take(kept), [results[row] for row in kept.tolist()]
+
+    def columns(self, batch: Batch, *arguments: Any) -> Any:
+        """The result of a columnar function: as many values as there are rows."""
+        result = self.call_columnar(batch, *arguments)
+        for array in result if isinstance(result, tuple) else (result,):
+            length = len(array) if hasattr(array, "__len__") else -1
+            if length != len(batch):
+                raise ProcessingError(
+                    f"{self.node}: the columnar function {self.function.name} at {self.function.location()} must "
+                    f"return Arrow arrays of {len(batch)} values, one for each record; got {type(array).__name__} of "
+                    f"{length}"
+                )
+        return result
+
+    def call_columnar(self, batch: Batch, *arguments: Any) -> Any:
+        """Call a columnar function; an error concerns the whole chunk."""
+        try:
+            return self.function.call(*arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if is_too_large(error):
+                raise
+            raise ProcessingError(
+                f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
+                f"chunk of {len(batch)} records: {describe(error)}\n"
+                "  nothing of this batch was committed; mend the function and start again"
+            ) from error
+
+    def predicate(self, batch: Batch) -> tuple[Batch, BoolArray]:
+        """For which rows a function of (key, value) is true."""
+        if self.function.columnar:
+            mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
+            return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
+        batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
+        batch, truths = self.each(bool, batch, results)
+        return batch, np.array(truths, np.bool_)
+
+    def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
+        """The results of a function of (value) or (key, value), as a column."""
+        if self.function.columnar:
+            arguments = [batch.value.arrow()] if self.function.arity == 1 else [batch.key.arrow(), batch.value.arrow()]
+            return batch, from_arrow(self.columns(batch, *arguments), serde)
+        values = batch.value.decoded()
+        arguments = [values] if self.function.arity == 1 else [batch.key.decoded(), values]
+        batch, results = self.rows(batch, *arguments)
+        return batch, ValuesColumn(results, serde)
+
+    def written_column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
+        """The same, without the records whose results cannot be written in their type."""
+        batch, column = self.column(batch, serde)
+        batch = self.context.encoded(self.node, batch.with_value(column), "value")
+        return batch, batch.value
+
+    def pairs(self, batch: Batch, key: Serde, value: Serde) -> tuple[Batch, Column, Column]:
+        """The keys and the values that a function of (key, value) returns."""
+        if self.function.columnar:
+            keys, values = self.columns(batch, batch.key.arrow(), batch.value.arrow())
+            return batch, from_arrow(keys, key), from_arrow(values, value)
+        batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
+        if set(map(type, results)) != {tuple} or set(map(len, results)) != {2}:
+            batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
+        keys, values = [result[0] for result in results], [result[1] for result in results]
+        return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
+
+    def check(
+        self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str
+    ) -> tuple[Batch, list[Any]]:
+        """Leave out, as failed, the rows whose results are not what the step expects."""
+        if all(map(fits, results)):
+            return batch, results
+        wrong = [row for row, result in enumerate(results) if not fits(result)]
+        for row in wrong:
+            problem = TypeError(f"the function must return {expected}, got {show(results[row])}")
+            self.context.failed(self.node, int(batch.position[row]), problem, self.function)
+        kept = np.setdiff1d(np.arange(len(results)), wrong)
+        return batch.take(kept), [results[row] for row in kept.tolist()]
+
+
+def as_column(values: list[Any], given: Column, serde: Serde) -> Column:
+    """What a function returned, as a column; the one it was given, if every value came back as it went in."""
+    if serde.immutable and given.serde == serde and all(map(is_, values, given.decoded())):
+        return given
+    return ValuesColumn(values, serde)
+
+
+def is_pair(result: Any) -> bool:
+    return type(result) is tuple and len(result) == 2
+
+
+def call_each(
+    function: Callable[..., Any], count: int, *arguments: Sequence[Any]
+) -> tuple[list[Any], list[tuple[int, BaseException]]]:
+    """``function`` of each row, None where it raised; and the rows and errors of those.
+
+    The loop runs inside ``list.extend``. When a call raises, the results so far are kept and the iterator goes on
+    behind the failing row.
+    """
+    results: list[Any] = []
+    failed: list[tuple[int, BaseException]] = []
+    calls = map(function, *arguments)
+    while len(results) < count:
+        try:
+            results.extend(calls)
+            if len(results) < count:  # a StopIteration out of the function looks like the end of the loop
+                raise RuntimeError("the function raised StopIteration")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a call of sys.exit is a failure like any other
+            failed.append((len(results), error))
+            results.append(None)
+    return results, failed
+
+
+def row_numbers(counts: list[int] | IntArray) -> tuple[IntArray, IntArray]:
+    """For results that are several a row: the row of each, and its number within the row.
+
+    >>> [array.tolist() for array in row_numbers([2, 0, 1])]
+    [[0, 0, 2], [0, 1, 0]]
+    """
+    sizes = np.array(counts, np.int64)
+    rows = np.repeat(np.arange(len(counts)), sizes)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rows, within

@@ -1,0 +1,1 @@
+"""Deduplication (KIP-655)."""

@@ -1,0 +1,185 @@
+"""``deduplicate_by_key``, ``deduplicate_by_key_value``, ``deduplicate``: one record of an id in an interval (KIP-655).
+
+The text's rules, for a record with an id and a time t, at the stream time that it moves on:
+
+    1. Entries older than stream time minus the interval are purged.
+    2. If the id has an entry with timestamp e, the record is a duplicate if t is at least e minus the interval. (More
+       than the interval after e it cannot be: stream time is not before t, so the entry would be purged.)
+    3. Otherwise the record goes on; it becomes the id's entry, unless it is itself older than what is purged.
+
+So an entry stays as it is until it is purged, and the rules look at one entry of an id at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, BoolArray
+from penstock.batch import Batch
+from penstock.columns import BytesColumn, Column
+from penstock.ops.core.context import Context
+from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.operator import Operator
+from penstock.ops.deduplicate.rules import Records, find_duplicates
+from penstock.ops.stateless.sink import as_type
+from penstock.serdes import Serde
+from penstock.serdes.pair import PairSerde, pack, unpack
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.deduplication import DeduplicationStore
+
+DUPLICATES = "duplicates-dropped-total"
+STORED = "entries-stored-total"
+PURGED = "entries-purged-total"
+
+
+class Selector:
+    """Tells the ids of records; those for which it fails, or whose ids cannot be written, are left out.
+
+    Args:
+        select: the ids of a batch as a column of a type, and the batch without the records that failed.
+        id_: the type of the ids.
+    """
+
+    def __init__(self, node: str, context: Context, select: Callable[[Batch, Serde], tuple[Batch, Column]], id_: Serde):
+        self._node = node
+        self._context = context
+        self._select = select
+        self._id = id_
+
+    def ids(self, batch: Batch) -> tuple[Batch, Column]:
+        """The records that did not fail, and their ids."""
+        return written(self._node, self._context, *self._select(batch, self._id))
+
+
+def written(node: str, context: Context, batch: Batch, column: Column) -> tuple[Batch, Column]:
+    """The records for which a column can be written, and the column."""
+    numbered = replace(batch, key=column, order=(*batch.order, np.arange(len(batch))))
+    checked = context.encoded(node, numbered, "key")
+    if len(checked) == len(batch):
+        return batch, column
+    rows = checked.order[-1]
+    assert isinstance(rows, np.ndarray)
+    return batch.take(rows), checked.key
+
+
+class Deduplicate(Operator):
+    """Forwards a record unless the store knows a duplicate of it.
+
+    Args:
+        key: the type of the keys.
+        selector: tells the ids that count besides the keys; None to compare keys alone.
+        interval: milliseconds.
+        splits: duplicates go down a second branch instead of vanishing.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        key: Serde,
+        selector: Selector | None,
+        interval: int,
+        store: DeduplicationStore,
+        clock: StreamTime,
+        splits: bool,
+    ):
+        self._node = node
+        self._context = context
+        self._key = key
+        self._selector = selector
+        self._interval = interval
+        self._store = store
+        self._clock = clock
+        self._splits = splits
+
+    def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
+        batch, ids = self._ids(batch)
+        if not len(batch):
+            return None
+        duplicate = self._duplicates(ids, batch)
+        kept = batch.keep(~duplicate)
+        return (kept, batch.keep(duplicate)) if self._splits else kept
+
+    def _ids(self, batch: Batch) -> tuple[Batch, Binary]:
+        """What is compared, in bytes: null for the records that are always forwarded."""
+        batch, keys = written(self._node, self._context, batch, as_type(batch.key, self._key))
+        if self._selector is None:
+            return batch, keys.encoded()
+        batch, ids = self._selector.ids(batch)
+        key, id_ = as_type(batch.key, self._key).encoded(), ids.encoded()
+        if not (key.null_count or id_.null_count):
+            return batch, pack(key, id_)
+        complete = key.is_valid().to_numpy(zero_copy_only=False) & id_.is_valid().to_numpy(zero_copy_only=False)
+        return batch, pack(key, id_).take(pa.array(np.arange(len(batch)), mask=~complete))
+
+    def _duplicates(self, ids: Binary, batch: Batch) -> BoolArray:
+        """Which records are duplicates; the store and stream time are moved on behind the last of them."""
+        before = self._clock.now
+        limits = self._clock.advance(batch.timestamp) - self._interval
+        duplicate = np.zeros(len(batch), np.bool_)
+        rows = np.arange(len(batch))
+        if ids.null_count:
+            rows = np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))
+            ids = ids.drop_null()
+        purged = self._store.count(before - self._interval, int(limits[-1]))
+        if len(rows):
+            keys, codes = group_keys(ids)
+            offsets = self._context.offsets(batch.position[rows])
+            records = Records(batch.timestamp[rows], limits[rows], offsets)
+            groups, known = Groups.by_number(codes), self._store.find(keys)
+            found = find_duplicates(groups, known, records, self._interval, self._context.replays)
+            duplicate[rows] = found.duplicate
+            lasts = found.entries[records.timestamp[found.entries] >= limits[-1]]
+            self._store.write(keys.take(codes[lasts]), records.timestamp[lasts], offsets[lasts])
+            self._count(STORED, len(found.entries))
+            purged += len(found.entries) - len(lasts)
+        self._count(PURGED, purged)
+        self._count(DUPLICATES, int(np.count_nonzero(duplicate)))
+        self._store.advance(self._clock.now)
+        return duplicate
+
+    def _count(self, name: str, by: int) -> None:
+        if by:
+            self._context.count(name, self._node, by)
+
+
+class KeyById(Operator):
+    """Puts records under their ids; keys and values travel together as values."""
+
+    def __init__(self, node: str, context: Context, selector: Selector, key: Serde, value: PairSerde):
+        self._node = node
+        self._context = context
+        self._selector = selector
+        self._key = key
+        self._value = value
+
+    def step(self, batch: Batch) -> Batch:
+        batch = replace(batch, key=as_type(batch.key, self._key), value=as_type(batch.value, self._value.second))
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch, ids = self._selector.ids(batch)
+        pairs = pack(batch.key.encoded(), batch.value.encoded())
+        return batch.with_key(ids).with_value(BytesColumn(pairs, self._value))
+
+
+class RestoreKey(Operator):
+    """Takes keys and values out of pairs.
+
+    Args:
+        decodes: which of ``key`` and ``value`` somebody downstream looks into.
+    """
+
+    def __init__(self, node: str, context: Context, key: Serde, value: Serde, decodes: tuple[str, ...]):
+        self._node = node
+        self._context = context
+        self._key = key
+        self._value = value
+        self._decodes = decodes
+
+    def step(self, batch: Batch) -> Batch:
+        keys, values = unpack(batch.value.encoded())
+        batch = batch.with_key(BytesColumn(keys, self._key)).with_value(BytesColumn(values, self._value))
+        return self._context.decoded(self._node, batch, *self._decodes)

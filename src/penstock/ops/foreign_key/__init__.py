@@ -1,0 +1,1 @@
+"""Joins of tables by a foreign key: subscriptions go to the right table, responses come back (KIP-213)."""

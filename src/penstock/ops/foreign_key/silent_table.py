@@ -1,0 +1,132 @@
+"""What records change in the left table of a foreign-key join, where what is sent does not tell.
+
+An inner join of two tables that are made from one, kept nowhere, says nothing when a record deletes a row on both
+sides: either side finds nothing on the other one. Joins behind it say that there was another row than there was. And
+windows expire without a word. As in Kafka Streams, subscriptions to such rows may stay, and responses to them are
+dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray, concat
+from penstock.batch import Batch
+from penstock.columns import BytesColumn, Column, null_column
+from penstock.ops.core.context import Context
+from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.tables.lookup import UNKNOWN, Lookup
+from penstock.ops.tables.table import row_numbers_of
+from penstock.serdes import BYTES, Serde
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.store import StateStore
+from penstock.state.transactional import physical_keys
+
+_FIRST, _LAST = -1, 2**62
+"""Before and behind all that a record causes."""
+
+
+class Touched(NamedTuple):
+    """Rows before and after records that may have changed them, in processing order."""
+
+    key: Column
+    before: Column
+    after: Column
+    position: IntArray
+
+    def changed(self) -> Touched:
+        """Those that are not what they were before the record."""
+        rows = np.flatnonzero(differ(self.before.encoded(), self.after.encoded()))
+        return Touched(self.key.take(rows), self.before.take(rows), self.after.take(rows), self.position[rows])
+
+
+class SilentTable:
+    """A table that changes in silence: finds the rows, by looking at it before and after each record.
+
+    Args:
+        table: the left table.
+        stores: the stores that it is looked up in.
+        expired: for each of them that expires, up to which stream time its expired windows have been found.
+        key: the type of its keys.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        table: Lookup,
+        stores: Sequence[StateStore],
+        expired: Sequence[StreamTime],
+        key: Serde,
+    ):
+        self._context = context
+        self._table = table
+        self._stores = stores
+        self._expired = expired
+        self._key = key
+
+    def touched(self, sent: LeftChanges) -> Touched:
+        """All rows that the present chunk may have changed, once for each record that did, of which so much is sent."""
+        asked = self._asked(sent)
+        place = np.arange(len(asked))
+        before, after = (self._table.find(_at(asked, order, place)) for order in (_FIRST, _LAST))
+        both = np.intersect1d(row_numbers_of(before.batch), row_numbers_of(after.batch))
+        old = before.keep(np.isin(row_numbers_of(before.batch), both)).value
+        new = after.keep(np.isin(row_numbers_of(after.batch), both)).value
+        asked = asked.take(both)
+        return Touched(asked.key, old, new, asked.position)
+
+    def _asked(self, sent: LeftChanges) -> Batch:
+        """The keys of what is sent, of what is written, and of what expires, each once for each record."""
+        parts = [(sent.key, sent.position)]
+        for store, expired in zip(self._stores, self._expired, strict=True):
+            written = self._context.sent.get(store.name) or self._context.written.get(store.name)
+            if written is not None and len(written.codes):
+                position = _position(written.order[0])
+                keys = physical_keys(written.keys)
+                parts.append((keys.take(pa.array(written.codes)), position))
+                if isinstance(store, SegmentedStore) and written.stream_times is not None:
+                    parts.append(_expiring(store, expired, keys, written.stream_times, position))
+        keys, positions = concat([keys for keys, _ in parts]), np.concatenate([position for _, position in parts])
+        if len(keys):
+            records, record = np.unique(positions, return_inverse=True)
+            groups = Groups.by_number(group_keys(keys)[1] * len(records) + record)
+            rows = groups.last_rows[np.argsort(positions[groups.last_rows], kind="stable")]
+            keys, positions = keys.take(pa.array(rows)), positions[rows]
+        unknown = np.full(len(keys), UNKNOWN)
+        return Batch(BytesColumn(keys, self._key), null_column(len(keys), BYTES), unknown, (positions,))
+
+
+def _expiring(
+    store: SegmentedStore, expired: StreamTime, written: Binary, stream_times: IntArray, position: IntArray
+) -> tuple[Binary, IntArray]:
+    """The windows that a chunk's writes have expire, and the positions of the records that do.
+
+    Args:
+        written: the windows that were written.
+        stream_times: the store's stream time before the first write, and after each.
+        position: of the writes.
+    """
+    earliest = expired.now - store.retention + 1
+    expired.advance(stream_times[-1:])
+    latest = expired.now - store.retention
+    windows = concat([store.windows_between(earliest, latest), written])
+    times = store.times_of(windows)
+    gone = np.flatnonzero((times >= earliest) & (times <= latest))
+    at = np.searchsorted(stream_times[1:], times[gone] + store.retention)
+    return windows.take(pa.array(gone)), position[np.minimum(at, len(position) - 1)]
+
+
+def _at(asked: Batch, order: int, place: IntArray) -> Batch:
+    """The same rows before or behind all that their records cause, with their numbers."""
+    return Batch(asked.key, asked.value, asked.timestamp, (asked.position, order, place))
+
+
+def _position(column: IntArray | int) -> IntArray:
+    assert isinstance(column, np.ndarray)
+    return column

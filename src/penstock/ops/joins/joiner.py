@@ -1,0 +1,56 @@
+"""Joiners: users' functions of the values of both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.arrays import BoolArray
+from penstock.batch import Batch
+from penstock.columns import Column, ValuesColumn, from_arrow, null_column
+from penstock.ops.core.functions import Caller
+from penstock.ops.tables.table import did_not_fail, row_numbers_of
+from penstock.serdes import Serde
+
+
+class Joiner:
+    """Calls a function of (left, right) or (key, left, right).
+
+    Args:
+        swapped: whether the records it is called for come from the right side.
+    """
+
+    def __init__(self, caller: Caller, value: Serde, swapped: bool = False):
+        self._caller = caller
+        self._value = value
+        self._swapped = swapped
+
+    @property
+    def node(self) -> str:
+        return self._caller.node
+
+    def join(self, batch: Batch, own: Column, other: Column) -> tuple[Batch, Column]:
+        """The results for all records; and the batch, without the records for which the function failed."""
+        left, right = (other, own) if self._swapped else (own, other)
+        with_key = self._caller.function.arity == 3
+        if self._caller.function.columnar:
+            columns = [*([batch.key.arrow()] if with_key else []), left.arrow(), right.arrow()]
+            return batch, from_arrow(self._caller.columns(batch, *columns), self._value)
+        arguments = [*([batch.key.decoded()] if with_key else []), left.decoded(), right.decoded()]
+        batch, results = self._caller.rows(batch, *arguments)
+        return batch, ValuesColumn(results, self._value)
+
+    def join_where(self, mask: BoolArray, batch: Batch, own: Column, other: Column) -> tuple[Column, BoolArray]:
+        """The results where the mask is true, null elsewhere; and for which records the function did not fail."""
+        count = len(batch)
+        rows = np.flatnonzero(mask)
+        part = Batch(batch.key, own, batch.timestamp, (*batch.order, np.arange(count)), batch.headers, batch.placed)
+        if len(rows) < count:
+            part, own, other = part.take(rows), own.take(rows), other.take(rows)
+        kept, results = self.join(part, own, other)
+        kept = self._caller.context.encoded(self.node, kept.with_value(results), "value")
+        results = kept.value
+        if len(kept) == count:
+            return results, np.ones(count, np.bool_)
+        places = np.full(count, len(kept), np.int64)
+        places[row_numbers_of(kept)] = np.arange(len(kept))
+        return results.join([null_column(1, self._value)]).take(places), did_not_fail(batch, rows, kept)

@@ -1,0 +1,299 @@
+"""Joins of streams in windows of time: every record meets the records of its key on the other side around its time.
+
+A chunk's records of both sides are taken together, in processing order. Matches are found for all of them at once: the
+other side's records, the store's and the chunk's, sorted by key, time and arrival, and a binary search for each record.
+Only what waits for a partner in left and outer joins is gone through record by record, see ``waiting``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat
+from penstock.batch import Batch, merge_headers, merge_topic_bytes, order_columns
+from penstock.columns import BytesColumn, Column
+from penstock.ops.core.context import Context, Looks
+from penstock.ops.core.groups import group_keys
+from penstock.ops.core.operator import TwoSided
+from penstock.ops.joins.joiner import Joiner
+from penstock.ops.joins.non_joined import Reach, Waiting, Waits
+from penstock.serdes import Serde
+from penstock.state.clock import StreamTime
+from penstock.state.columns.packed import Entries
+from penstock.state.columns.rows import Keys
+from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
+
+NOTHING = -1
+"""Stands for the missing side of a result."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join: its store, how far its records look back and ahead, whether they go without a partner."""
+
+    store: JoinWindowStore
+    value: Serde
+    before: int
+    after: int
+    is_outer: bool
+
+
+class _Rows(NamedTuple):
+    """A chunk's records of both sides, in processing order."""
+
+    order: list[IntArray]
+    is_left: BoolArray
+    times: IntArray
+    stream_time: IntArray
+    keys: Keys
+    """The distinct keys."""
+    codes: IntArray
+    """The number of each record's key, -1 without one."""
+    data: Binary
+    has_value: BoolArray
+    headers: object
+    topic_bytes: IntArray | None
+
+    @property
+    def is_live(self) -> BoolArray:
+        live: BoolArray = (self.codes >= 0) & self.has_value
+        return live
+
+
+class Matches(NamedTuple):
+    """Records and their partners: by record, and then by the partner's time and arrival."""
+
+    row: IntArray
+    partner: IntArray
+    """Which entry of the values: a record of the chunk, or, numbered on from these, one of the stores."""
+    time: IntArray
+    """The partner's timestamp."""
+
+
+class StreamJoin(TwoSided):
+    """Joins the records of two streams.
+
+    Args:
+        waiting: where records without a partner wait; None for inner joins.
+        grace: how long after their window they wait.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        joiner: Joiner,
+        left: Side,
+        right: Side,
+        clock: StreamTime,
+        waiting: WaitingStore | None,
+        grace: int,
+        key: Serde,
+    ):
+        self._node = node
+        self._context = context
+        self._joiner = joiner
+        self._sides = (right, left)  # by is_left
+        self._clock = clock
+        self._waiting = waiting
+        self._looks = Looks(context)
+        self._grace = grace
+        self._key = key
+
+    def step_both(self, left: Batch | None, right: Batch | None) -> Batch | None:
+        batches = [
+            (self._context.encoded(self._node, batch, "key", "value"), is_left)
+            for batch, is_left in ((left, True), (right, False))
+            if batch is not None
+        ]
+        batches = [(batch, is_left) for batch, is_left in batches if len(batch)]
+        if not batches:
+            return None
+        rows = self._rows(batches)
+        outer = np.where(rows.is_left, self._sides[True].is_outer, self._sides[False].is_outer)
+        alone = outer & (rows.codes < 0) & rows.has_value
+        self._drop(rows, ~alone & ~rows.is_live, "null-key-or-value")
+        now = [self._stored_time(rows, is_left) for is_left in (False, True)]
+        loaded = [self._load(rows, is_left) for is_left in (False, True)]
+        matches = self._matches(rows, now, loaded)
+        waits = self._wait(rows, outer, matches)
+        result = self._results(rows, matches, alone | waits.immediate, waits, loaded)
+        for is_left in (False, True):
+            self._put(rows, is_left, now[is_left])
+        if result is None:
+            return None
+        placed = {batch.placed for batch, _ in batches}
+        return replace(result, placed=placed.pop() if len(placed) == 1 else None)
+
+    def _rows(self, batches: list[tuple[Batch, bool]]) -> _Rows:
+        depth = max(len(batch.order) for batch, _ in batches)
+        columns = [order_columns(batch.order, len(batch), depth) for batch, _ in batches]
+        order = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+        rows = np.lexsort(order[::-1]) if len(batches) > 1 else np.arange(len(order[0]))
+        chosen = pa.array(rows)
+        key = concat([batch.key.encoded() for batch, _ in batches]).take(chosen)
+        data = concat([batch.value.encoded() for batch, _ in batches]).take(chosen)
+        times = np.concatenate([batch.timestamp for batch, _ in batches])[rows]
+        is_left = np.concatenate([np.full(len(batch), is_left) for batch, is_left in batches])[rows]
+        both = [batch for batch, _ in batches]
+        headers, topics = merge_headers(both), merge_topic_bytes(both)
+        keys, codes = _codes(key)
+        return _Rows(
+            [column[rows] for column in order],
+            is_left,
+            times,
+            self._clock.advance(times),
+            keys,
+            codes,
+            data,
+            data.is_valid().to_numpy(zero_copy_only=False),
+            None if headers is None else headers.take(chosen),
+            None if topics is None else topics[rows],
+        )
+
+    # --- stores --------------------------------------------------------------------------------------------------
+
+    def _stored_time(self, rows: _Rows, is_left: bool) -> IntArray:
+        """The stream time of a side's store after each record, and before the first."""
+        store = self._sides[is_left].store
+        puts = (rows.is_left == is_left) & (rows.codes >= 0)
+        if not store.in_memory:
+            puts &= rows.has_value
+        times = np.where(puts, rows.times, -1)
+        return np.maximum.accumulate(np.concatenate([[store.observed_stream_time], times]))
+
+    def _load(self, rows: _Rows, is_left: bool) -> Entries:
+        """What a side's store has for the records of the other side."""
+        side, probes = self._sides[not is_left], np.flatnonzero(rows.is_live & (rows.is_left != is_left))
+        count = len(rows.keys)
+        earliest, latest = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
+        np.minimum.at(earliest, rows.codes[probes], rows.times[probes] - side.before)
+        np.maximum.at(latest, rows.codes[probes], np.maximum(rows.times[probes] + side.after, 0))
+        asked = np.flatnonzero(latest >= 0)
+        found = self._sides[is_left].store.load(rows.keys.take(asked), earliest[asked], latest[asked])
+        return Entries(asked[found.row], found.first, found.second, found.data)
+
+    def _put(self, rows: _Rows, is_left: bool, now: IntArray) -> None:
+        """Put the records of a side into its store; those that are older than it keeps are dropped."""
+        store = self._sides[is_left].store
+        mine = (rows.is_left == is_left) & (rows.codes >= 0)
+        if store.in_memory:
+            expired = mine & (rows.times <= now[1:] - store.retention)
+        else:
+            mine &= rows.has_value
+            oldest = np.trunc((now[1:] - store.retention) / store.segment_interval)
+            expired = mine & (rows.times // store.segment_interval < oldest)
+        self._drop(rows, expired, "expired-window")
+        store.advance(int(now[-1]))
+        kept = np.flatnonzero(mine & rows.has_value & ~expired & store.visible(rows.times))
+        store.append(rows.keys, rows.codes[kept], rows.times[kept], rows.data.take(pa.array(kept)))
+
+    def _drop(self, rows: _Rows, mask: BoolArray, reason: str) -> None:
+        self._context.drop(self._node, rows.order[0][mask], reason)
+
+    # --- matches -------------------------------------------------------------------------------------------------
+
+    def _matches(self, rows: _Rows, now: list[IntArray], loaded: list[Entries]) -> Matches:
+        first = len(rows.times)
+        found = []
+        for is_left in (False, True):  # the side of the partners
+            found.append(self._matches_in(rows, is_left, now[is_left], loaded[is_left], first))
+            first += len(loaded[is_left])
+        joined = Matches(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        order = np.argsort(joined.row, kind="stable")
+        return Matches(*(column[order] for column in joined))
+
+    def _matches_in(self, rows: _Rows, is_left: bool, now: IntArray, loaded: Entries, first: int) -> Matches:
+        """The partners that the records of one side have on the other, which ``is_left`` or not."""
+        probes = np.flatnonzero(rows.is_live & (rows.is_left != is_left))
+        partners = np.flatnonzero(rows.is_live & (rows.is_left == is_left))
+        codes = np.concatenate([loaded.row, rows.codes[partners]])
+        times = np.concatenate([loaded.first, rows.times[partners]])
+        arrival = np.concatenate([np.full(len(loaded), -1, np.int64), partners])
+        number = np.concatenate([first + np.arange(len(loaded)), partners])
+        if not len(codes) or not len(probes):
+            return Matches(*(np.zeros(0, np.int64) for _ in range(3)))
+        order = np.lexsort((times, codes))
+        codes, times, arrival, number = codes[order], times[order], arrival[order], number[order]
+        side, base = self._sides[not is_left], int(times.min())
+        span = int(times.max()) - base + 2
+        place, start = codes * span + times - base, rows.codes[probes] * span
+        low = np.clip(np.maximum(rows.times[probes] - side.before, 0) - base, 0, span - 1)
+        high = np.clip(np.maximum(rows.times[probes] + side.after, 0) - base, -1, span - 2)
+        begin = np.searchsorted(place, start + low)
+        counts = np.maximum(np.searchsorted(place, start + high, "right") - begin, 0)
+        probe = np.repeat(np.arange(len(probes)), counts)
+        at = begin[probe] + np.arange(len(probe)) - (np.cumsum(counts) - counts)[probe]
+        row = probes[probe]
+        there = (arrival[at] < row) & (times[at] > now[row] - self._sides[is_left].store.retention)
+        return Matches(row[there], number[at[there]], times[at[there]])
+
+    def _wait(self, rows: _Rows, outer: BoolArray, matches: Matches) -> Waits:
+        """Which records wait for a partner, and which cease to."""
+        count = len(rows.times)
+        if self._waiting is None:
+            return Waits.none(count)
+        matched = np.zeros(count, np.bool_)
+        matched[matches.row] = True
+        left, right = self._sides[True], self._sides[False]
+        reach = Reach(left.after, right.after, self._grace)
+        waiting = Waiting(self._waiting, reach, rows.keys, rows.codes, rows.data, self._looks.is_due)
+        return waiting.go_through(
+            rows.is_left, rows.times, rows.stream_time, rows.is_live, rows.is_live & outer & ~matched, matches
+        )
+
+    # --- results -------------------------------------------------------------------------------------------------
+
+    def _results(
+        self, rows: _Rows, matches: Matches, alone: BoolArray, waits: Waits, loaded: list[Entries]
+    ) -> Batch | None:
+        """All results: first what has waited long enough, then a record's own."""
+        single = np.flatnonzero(alone)
+        row = np.concatenate([waits.at, matches.row, single])
+        if not len(row):
+            return None
+        phase = np.concatenate([np.zeros(len(waits.at), np.int64), np.ones(len(row) - len(waits.at), np.int64)])
+        number = np.concatenate([np.arange(len(waits.at)), np.arange(len(matches.row)), np.zeros_like(single)])
+        order = np.lexsort((number, phase, row))
+        values = _Values(rows.data, loaded, waits.data)
+        nothing = np.full(len(single), NOTHING)
+        own = np.concatenate([values.first_waiting + np.arange(len(waits.at)), matches.row, single])[order]
+        other = np.concatenate([np.full(len(waits.at), NOTHING), matches.partner, nothing])[order]
+        is_left = np.concatenate([waits.is_left, rows.is_left[matches.row], rows.is_left[single]])[order]
+        times = np.concatenate([waits.times, np.maximum(rows.times[matches.row], matches.time), rows.times[single]])[
+            order
+        ]
+        code = np.concatenate([waits.codes, rows.codes[matches.row], rows.codes[single]])[order]
+        keys = concat([rows.keys.data, waits.keys]).take(pa.array(code, mask=code < 0))
+        row = row[order]
+        left = values.column(np.where(is_left, own, other), self._sides[True].value)
+        right = values.column(np.where(is_left, other, own), self._sides[False].value)
+        columns = (*(column[row] for column in rows.order), phase[order], np.arange(len(row)))
+        headers = None if rows.headers is None else rows.headers.take(pa.array(row))  # type: ignore[attr-defined]
+        topics = None if rows.topic_bytes is None else rows.topic_bytes[row]
+        batch = Batch(BytesColumn(keys, self._key), left, times, columns, headers, topic_bytes=topics)
+        batch, result = self._joiner.join(batch, left, right)
+        return batch.with_value(result)
+
+
+class _Values:
+    """The values of all records that may be part of a result."""
+
+    def __init__(self, rows: Binary, loaded: list[Entries], waiting: Binary):
+        self._data = concat([rows, *(entries.data for entries in loaded), waiting])
+        self.first_waiting = len(self._data) - len(waiting)
+
+    def column(self, places: IntArray, serde: Serde) -> Column:
+        return BytesColumn(self._data.take(pa.array(places, mask=places == NOTHING)), serde)
+
+
+def _codes(key: Binary) -> tuple[Keys, IntArray]:
+    """The distinct keys, and the number of each record's key; -1 where there is none."""
+    if not key.null_count:
+        return group_keys(key)
+    encoded = key.dictionary_encode()
+    return Keys(encoded.dictionary), encoded.indices.fill_null(-1).to_numpy().astype(np.int64)

@@ -1,0 +1,213 @@
+"""Joins of streams with tables: each record meets the value that the table has for its key (KIP-914)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.arrays import BoolArray, IntArray, concat, fixed_binary, nulls, without_last
+from penstock.batch import Batch, merge, take_order
+from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
+from penstock.ops.aggregations.plain import drop_nulls
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import Caller
+from penstock.ops.core.operator import Operator
+from penstock.ops.joins.joiner import Joiner
+from penstock.ops.suppress.held import Updates, unpack
+from penstock.ops.tables.lookup import Lookup
+from penstock.ops.tables.table import row_numbers_of
+from penstock.serdes import Serde
+from penstock.state.columns.rows import Keys, Values
+from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order
+
+
+class StreamTableJoin(Operator):
+    """Looks the key of each record up and calls the joiner with what is found.
+
+    Args:
+        is_left: keep records that find nothing, and those without a key; they are joined with None.
+    """
+
+    def __init__(self, node: str, context: Context, table: Lookup, joiner: Joiner, is_left: bool):
+        self._node = node
+        self._context = context
+        self._table = table
+        self._joiner = joiner
+        self._is_left = is_left
+
+    def step(self, batch: Batch) -> Batch | None:
+        batch = self._context.encoded(self._node, batch, "key")
+        batch = drop_nulls(self._node, self._context, batch, *(["value"] if self._is_left else ["key", "value"]))
+        return self._joined(batch, batch.key) if len(batch) else None
+
+    def _joined(self, batch: Batch, keys: Column) -> Batch:
+        """The records joined with what the table has for these keys, some of which may be null in a left join."""
+        batch, other = self._look_up(batch, keys)
+        missing = other.null_mask()
+        if missing is not None and not self._is_left:
+            batch, other = batch.keep(~missing), other.take(np.flatnonzero(~missing))
+        batch, value = self._joiner.join(batch, batch.value, other)
+        return batch.with_value(value)
+
+    def _look_up(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
+        """What the keys have, null for those that are null; and the records, without those for which a function of the
+        table failed."""
+        without = keys.null_mask()
+        asked = np.arange(len(batch)) if without is None else np.flatnonzero(~without)
+        if not asked.size:
+            return batch, null_column(len(batch))
+        numbered = replace(batch.with_key(keys), order=(*batch.order, np.arange(len(batch)))).take(asked)
+        found = self._table.find(numbered)
+        rows = row_numbers_of(found.batch)
+        if len(rows) == len(batch):
+            return batch, found.value
+        places = np.full(len(batch), len(rows), np.int64)
+        places[rows] = np.arange(len(rows))
+        fine = np.ones(len(batch), np.bool_)
+        fine[np.setdiff1d(asked, rows)] = False
+        kept = np.flatnonzero(fine)
+        other = found.value.join([null_column(1, found.value.serde)]).take(places[kept])
+        return batch.keep(fine), other
+
+
+class BufferedStreamTableJoin(StreamTableJoin):
+    """The same with a grace period: a record waits in a buffer until the time of the records that came into it has
+    passed its own by that much, and is looked up then. One that comes later than that is looked up at once.
+
+    Waiting records go on in the order of their times, of the bytes of their keys, and of their arrival.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        table: Lookup,
+        joiner: Joiner,
+        is_left: bool,
+        buffer: TimeOrderedBuffer,
+    ):
+        super().__init__(node, context, table, joiner, is_left)
+        self._buffer = buffer
+
+    def step(self, batch: Batch) -> Batch | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, *(["value"] if self._is_left else ["key", "value"]))
+        if not len(batch):
+            return None
+        at_once, held = self._sorted_out(batch)
+        rows = np.flatnonzero(held)
+        released = self._pass_through(batch.take(rows)) if rows.size else None
+        direct = batch.keep(at_once)
+        parts = [part for part in (direct, released) if part is not None and len(part)]
+        if not parts:
+            return None
+        joined = merge([replace(part, order=(*part.order, 0)) if part is direct else part for part in parts])
+        return self._joined(joined, joined.key)
+
+    def _sorted_out(self, batch: Batch) -> tuple[BoolArray, BoolArray]:
+        """Which records are looked up at once, because they come too late or have no key, and which wait."""
+        without_key = batch.key.null_mask()
+        has_key = np.ones(len(batch), np.bool_) if without_key is None else ~without_key
+        time = np.maximum.accumulate(np.where(has_key, batch.timestamp, -1))
+        before = np.maximum(np.append(-1, time[:-1]), self._buffer.observed_stream_time)
+        held = has_key & (batch.timestamp >= before - self._buffer.retention)
+        return ~held, held
+
+    def _pass_through(self, batch: Batch) -> Batch | None:
+        """Put records into the buffer; those that are let go of, at the turns of the records that let them go."""
+        grace = self._buffer.retention
+        time = np.maximum(np.maximum.accumulate(batch.timestamp), self._buffer.observed_stream_time)
+        entries = self._entries(batch)
+        waiting = self._buffer.due(int(time[-1]))
+        from_chunk = np.maximum(np.searchsorted(time, batch.timestamp + grace), np.arange(len(batch)))
+        own = np.flatnonzero(from_chunk < len(batch))
+        triggers = np.concatenate([np.searchsorted(time, waiting.times + grace), from_chunk[own]])
+        self._buffer.advance(int(time[-1]))
+        stays = np.flatnonzero(from_chunk == len(batch))
+        if stays.size:
+            kept = entries.take(stays)
+            self._buffer.put(self._buffer.locate(Keys(kept.keys, kept.times)), kept.values)
+        released = _joined_entries(waiting, entries.take(own))
+        if not len(released.times):
+            return None
+        order = in_order(released.times, released.keys)
+        order = order[np.argsort(triggers[order], kind="stable")]
+        return self._as_batch(batch, released.take(order), triggers[order])
+
+    def _entries(self, batch: Batch) -> Entries:
+        """The records as the buffer keeps them: each has a number behind its key, so that none replaces another."""
+        first = self._buffer.numbers.get("arrived", 0)
+        self._buffer.numbers["arrived"] = first + len(batch)
+        numbers = fixed_binary((first + np.arange(len(batch))).astype(">i8"))
+        keys = pc.binary_join_element_wise(batch.key.encoded(), numbers, b"")
+        nothing = nulls(len(batch))
+        none = np.zeros(len(batch), np.int64)
+        topics = self._context.topic_bytes_of(batch)
+        packed = Updates(batch.value.encoded(), nothing, nothing, batch.headers, none, none, topics).pack()
+        return Entries(keys, batch.timestamp, Values(packed, batch.timestamp))
+
+    def _as_batch(self, batch: Batch, entries: Entries, triggers: IntArray) -> Batch:
+        updates = unpack(entries.values.data)
+        return Batch(
+            BytesColumn(without_last(entries.keys, 8), batch.key.serde),
+            BytesColumn(updates.new, batch.value.serde),
+            entries.times,
+            (*take_order(batch.order, triggers), np.arange(len(triggers))),
+            updates.headers,
+            topic_bytes=updates.topic_bytes,
+        )
+
+
+def _joined_entries(first: Entries, second: Entries) -> Entries:
+    return Entries(
+        concat([first.keys, second.keys]),
+        np.concatenate([first.times, second.times]),
+        Values(
+            concat([first.values.data, second.values.data]),
+            np.concatenate([first.values.timestamps, second.values.timestamps]),
+        ),
+    )
+
+
+class GlobalTableJoin(StreamTableJoin):
+    """Looks a key that a function gives up in a global table; the records keep their own keys."""
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        table: Lookup,
+        selector: Caller,
+        table_key: Serde,
+        joiner: Joiner,
+        is_left: bool,
+    ):
+        super().__init__(node, context, table, joiner, is_left)
+        self._selector = selector
+        self._table_key = table_key
+
+    def step(self, batch: Batch) -> Batch | None:
+        batch = drop_nulls(self._node, self._context, batch, "value")
+        batch, keys = self._encoded(*self._selected(batch))
+        missing = keys.null_mask()
+        if missing is not None and not self._is_left:
+            self._context.drop(self._node, batch.position[missing], "null-key")
+            batch, keys = batch.keep(~missing), keys.take(np.flatnonzero(~missing))
+        return self._joined(batch, keys) if len(batch) else None
+
+    def _encoded(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
+        """Without the records whose selected keys do not encode."""
+        numbered = replace(batch.with_key(keys), order=(*batch.order, np.arange(len(batch))))
+        fine = self._context.encoded(self._node, numbered, "key")
+        if len(fine) == len(batch):
+            return batch, keys
+        return batch.take(row_numbers_of(fine)), fine.key
+
+    def _selected(self, batch: Batch) -> tuple[Batch, Column]:
+        if self._selector.function.columnar:
+            keys = self._selector.columns(batch, batch.key.arrow(), batch.value.arrow())
+            return batch, from_arrow(keys, self._table_key)
+        batch, keys = self._selector.rows(batch, batch.key.decoded(), batch.value.decoded())
+        return batch, ValuesColumn(keys, self._table_key)

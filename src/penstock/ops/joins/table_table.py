@@ -1,0 +1,149 @@
+"""Joins of tables by their keys: each change of one side meets what the other side has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import BoolArray
+from penstock.batch import Batch, Changes
+from penstock.columns import Column
+from penstock.ops.core.context import Context
+from penstock.ops.core.operator import Operator
+from penstock.ops.joins.joiner import Joiner
+from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup
+from penstock.ops.tables.table import TableWriter, row_numbers_of
+from penstock.plan.nodes import INNER, LEFT, OUTER
+
+
+class Needs(NamedTuple):
+    """Which values there must be for a result."""
+
+    own: bool
+    """That of the side that changed."""
+    other: bool
+
+    def swapped(self) -> Needs:
+        """The same, seen from the other side."""
+        return Needs(self.other, self.own)
+
+
+NEEDS = {INNER: Needs(own=True, other=True), LEFT: Needs(own=True, other=False), OUTER: Needs(own=False, other=False)}
+"""What each kind of join needs, seen from its left side."""
+
+
+class TableJoinSide(Operator):
+    """Changes of one side of a join, as changes of the result.
+
+    Of a versioned table only the changes that are the latest of their keys count; others are dropped (KIP-914).
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        joiner: Joiner,
+        other: Lookup,
+        needs: Needs,
+        sends_old: bool,
+        is_versioned: bool,
+    ):
+        self._node = node
+        self._context = context
+        self._is_versioned = is_versioned
+        self._joiner = joiner
+        self._other = other
+        self._needs = needs
+        self._sends_old = sends_old
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        if batch.latest is not None and self._is_versioned:
+            self._context.drop(self._node, batch.position[~batch.latest], "out-of-order")
+            batch = batch.only_latest()
+        found = self._other.find(batch)
+        changes = found.batch
+        assert isinstance(changes, Changes)
+        if self._needs.other:
+            matters = ~found.missing()
+        else:
+            matters = ~(found.missing() & _missing(changes, changes.value) & _missing(changes, changes.old))
+        found = found.keep(matters)
+        return self._joined(found) if len(found.batch) else None
+
+    def _joined(self, found: Found) -> Changes:
+        changes = found.batch
+        assert isinstance(changes, Changes)
+        new, fine = self._joiner.join_where(self._has_result(found, changes.value), changes, changes.value, found.value)
+        old = None
+        if self._sends_old and changes.old is not None:
+            old, was_fine = self._joiner.join_where(
+                self._has_result(found, changes.old), changes, changes.old, found.value
+            )
+            fine &= was_fine
+        timestamp = np.maximum(changes.timestamp, found.timestamp)
+        return replace(changes, value=new, old=old, timestamp=timestamp).keep(fine)
+
+    def _has_result(self, found: Found, own: Column) -> BoolArray:
+        """For which changes there is a result, given the values of the own side."""
+        absent = _missing(found.batch, own)
+        return ~absent if self._needs.own else ~(absent & found.missing())
+
+
+class TableJoinMerge(Operator):
+    """The results of both sides of a join, as one table.
+
+    Args:
+        is_complete: whether one change may bring several results of a key; what was before each the store knows.
+    """
+
+    def __init__(self, store: TableWriter | None, sends_old: bool, is_complete: bool):
+        self._store = store
+        self._sends_old = sends_old
+        self._is_complete = is_complete
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        if self._store is not None:
+            return self._store.write(batch.as_stream(), old=None if self._is_complete else batch.old)
+        return batch if self._sends_old else replace(batch, old=None)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+class JoinLookup(Lookup):
+    """In a joined table that has no store."""
+
+    def __init__(self, joiner: Joiner, left: Lookup, right: Lookup, needs: Needs):
+        self._joiner = joiner
+        self._left = left
+        self._right = right
+        self._needs = needs
+
+    def find(self, batch: Batch) -> Found:
+        numbered = replace(batch, order=(*batch.order, np.arange(len(batch))))
+        left = self._left.find(numbered)
+        right = self._right.find(left.batch)
+        left = left.keep(np.isin(row_numbers_of(left.batch), row_numbers_of(right.batch)))
+        none_left, none_right = left.missing(), right.missing()
+        nothing = none_left & none_right
+        if self._needs.own:
+            nothing |= none_left
+        if self._needs.other:
+            nothing |= none_right
+        value, fine = self._joiner.join_where(~nothing, right.batch, left.value, right.value)
+        absent = nothing | _missing(right.batch, value)
+        timestamp = np.where(absent, UNKNOWN, np.maximum(left.timestamp, right.timestamp))
+        kept = replace(right.batch, order=right.batch.order[:-1])
+        return Found(kept, value, timestamp).keep(fine)
+
+
+def _missing(batch: Batch, column: Column | None) -> BoolArray:
+    """Which values are null; all of a column that is not there."""
+    if column is None:
+        return np.ones(len(batch), np.bool_)
+    mask = column.null_mask()
+    return np.zeros(len(batch), np.bool_) if mask is None else mask

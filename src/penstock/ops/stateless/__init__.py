@@ -1,0 +1,1 @@
+"""Operators that keep nothing: each record by itself."""

@@ -1,0 +1,19 @@
+"""``filter`` and ``filter_not`` on streams."""
+
+from __future__ import annotations
+
+from penstock.batch import Batch
+from penstock.ops.core.functions import Caller
+from penstock.ops.core.operator import Operator
+
+
+class Filter(Operator):
+    """Keeps the records for which a predicate holds, or does not."""
+
+    def __init__(self, caller: Caller, negate: bool):
+        self._caller = caller
+        self._negate = negate
+
+    def step(self, batch: Batch) -> Batch:
+        batch, holds = self._caller.predicate(batch)
+        return batch.keep(~holds if self._negate else holds)

@@ -1,0 +1,49 @@
+"""``flat_map`` and ``flat_map_values``: any number of records for each one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from penstock.batch import Batch
+from penstock.columns import ValuesColumn
+from penstock.ops.core.functions import Caller, is_pair, row_numbers
+from penstock.ops.core.operator import Operator
+from penstock.serdes import Serde
+
+
+class FlatMap(Operator):
+    """The pairs that a function returns for each record; ``key`` is None when it returns values alone."""
+
+    def __init__(self, caller: Caller, key: Serde | None, value: Serde):
+        self._caller = caller
+        self._key = key
+        self._value = value
+
+    def step(self, batch: Batch) -> Batch:
+        arguments = [batch.value.decoded()]
+        if self._caller.function.arity == 2:
+            arguments.insert(0, batch.key.decoded())
+        batch, results = self._caller.rows(batch, *arguments)
+        expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
+        batch, results = self._caller.check(batch, results, _is_iterable, expected)
+        batch, lists = self._caller.each(list, batch, results)  # a generator runs here
+        if self._key is not None:
+            batch, lists = self._caller.check(batch, lists, _are_pairs, expected)
+        rows, within = row_numbers([len(items) for items in lists])
+        several = batch.take(rows)
+        several = replace(several, order=(*several.order, within))
+        items = list(chain.from_iterable(lists))
+        if self._key is None:
+            return several.with_value(ValuesColumn(items, self._value))
+        keys = ValuesColumn([item[0] for item in items], self._key)
+        return several.with_key(keys).with_value(ValuesColumn([item[1] for item in items], self._value))
+
+
+def _is_iterable(result: Any) -> bool:
+    return hasattr(result, "__iter__") and not isinstance(result, str | bytes)
+
+
+def _are_pairs(items: list[Any]) -> bool:
+    return all(map(is_pair, items))

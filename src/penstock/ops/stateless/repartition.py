@@ -1,0 +1,25 @@
+"""What comes before a repartition topic: records without a key vanish."""
+
+from __future__ import annotations
+
+from penstock.batch import Batch
+from penstock.ops.core.context import Context
+from penstock.ops.core.operator import Operator
+
+
+class KeyFilter(Operator):
+    """Leaves out the records without a key, silently, as Kafka Streams does before repartition topics.
+
+    Args:
+        keeps_null_keys: let them through, because they mean something to a join downstream.
+    """
+
+    def __init__(self, node: str, context: Context, keeps_null_keys: bool = False):
+        self._keeps_null_keys = keeps_null_keys
+        self._node = node
+        self._context = context
+
+    def step(self, batch: Batch) -> Batch:
+        batch = self._context.encoded(self._node, batch, "key")
+        missing = batch.key.null_mask()
+        return batch if missing is None or self._keeps_null_keys else batch.keep(~missing)

@@ -1,0 +1,1 @@
+"""``suppress``: updates held back for a time, or until the window closes (KIP-328)."""

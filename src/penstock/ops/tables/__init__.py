@@ -1,0 +1,1 @@
+"""Tables: their rows, what they send on, and looking them up."""

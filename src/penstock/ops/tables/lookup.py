@@ -1,0 +1,280 @@
+"""Looking values up in tables, as of a record's place in the processing order.
+
+A table without a store of its own is worked out from the tables in front of it, up to those that have one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import BoolArray, IntArray, last_numbers, without_last
+from penstock.batch import Batch
+from penstock.columns import BytesColumn, Column, windows_of
+from penstock.ops.core.context import Context
+from penstock.ops.core.groups import group_keys
+from penstock.ops.suppress.operator import HELD, held_before
+from penstock.ops.tables.table import TableFilter, TableMapValues
+from penstock.ops.tables.written import ranks, take_values
+from penstock.serdes import Serde
+from penstock.serdes.nullable import NullableSerde, unmark_nulls
+from penstock.state.columns.rows import Keys, Values
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.versioned.puts import VersionedPuts
+from penstock.state.kinds.versioned.reads import Questions, versions_as_of
+from penstock.state.kinds.versioned.store import VersionedStore
+from penstock.state.kinds.window import WindowStore
+
+UNKNOWN = -1
+"""The timestamp of a value that is not there."""
+
+
+class Found(NamedTuple):
+    """What was found for each record of ``batch``, which lacks those for which a function failed."""
+
+    batch: Batch
+    value: Column
+    timestamp: IntArray
+    """``UNKNOWN`` where the value is null."""
+
+    def missing(self) -> BoolArray:
+        """Which records found nothing."""
+        mask = self.value.null_mask()
+        return np.zeros(len(self.batch), np.bool_) if mask is None else mask
+
+    def keep(self, mask: BoolArray) -> Self:
+        """What was found for the records where the mask is true."""
+        if mask.all():
+            return self
+        rows = np.flatnonzero(mask)
+        return self._replace(batch=self.batch.take(rows), value=self.value.take(rows), timestamp=self.timestamp[rows])
+
+
+class Lookup(ABC):
+    """Where the values of one table can be looked up."""
+
+    @abstractmethod
+    def find(self, batch: Batch) -> Found:
+        """The value that each record's key has when the record is processed."""
+
+
+class StoreLookup(Lookup):
+    """In the table's own store."""
+
+    def __init__(self, context: Context, store: KeyValueStore | VersionedStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        current = self._store.get(keys)
+        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+
+
+class Sent(Enum):
+    """What joins of tables find of a table that holds its updates back until the commit: what it has sent on.
+
+    So for whoever has its changes, the table changes with them and not before.
+    """
+
+    IN_TURN = 1
+    """While a commit sends updates on, those of which it was the turn."""
+    AT_ONCE = 2
+    """All of them from the first one on, as in Kafka Streams: for results of which nobody needs the value before."""
+
+
+class SentLookup(Lookup):
+    """In the store of a table that holds its updates back until the commit."""
+
+    def __init__(self, context: Context, store: KeyValueStore, value: Serde, sent: Sent):
+        self._context = context
+        self._store = store
+        self._value = value
+        self._is_in_turn = sent == Sent.IN_TURN
+        store.show_committed()
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        sent = self._context.sent.get(self._store.name)
+        current = self._store.get(keys, committed=sent is None)
+        if sent is not None and self._is_in_turn:
+            values = sent.as_of(current, keys, codes, batch.order)
+        else:
+            values = take_values(current, codes)
+        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+
+
+class VersionsLookup(Lookup):
+    """In the table's own versioned store, as of each record's time (KIP-914).
+
+    Args:
+        before: as the store was before it was given the record that caused what is looked up.
+    """
+
+    def __init__(self, context: Context, store: VersionedStore, value: Serde, before: bool = False):
+        self._context = context
+        self._store = store
+        self._value = value
+        self._before = before
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        turns = turns_of(self._context, self._store, batch, self._before)
+        asked = Questions(codes, batch.timestamp, turns.own)
+        value = BytesColumn(versions_as_of(self._store, keys, asked, turns.puts, turns.of_puts), self._value)
+        missing = value.null_mask()
+        return Found(batch, value, batch.timestamp if missing is None else np.where(missing, UNKNOWN, batch.timestamp))
+
+
+class Turns(NamedTuple):
+    """What a chunk puts into a versioned store, and when in the processing order."""
+
+    puts: VersionedPuts | None
+    of_puts: IntArray | None
+    """The turn of each put; None if there are none."""
+    own: IntArray
+    """The turn of each record that looks something up."""
+
+
+def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool = False) -> Turns:
+    """The turns of a chunk's puts into a store, and of records that look something up there."""
+    puts, order = context.puts.get(store.name, (None, ()))
+    if puts is None or not len(puts.codes) or not len(batch):
+        return Turns(puts, None, np.zeros(len(batch), np.int64))
+    return Turns(puts, *ranks(order, batch.order, len(puts.codes), len(batch), before))
+
+
+class WindowLookup(Lookup):
+    """In a table of windows: those that are still kept."""
+
+    def __init__(self, context: Context, store: WindowStore | SlidingStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        data, codes = group_keys(batch.key.encoded())
+        keys = Keys(without_last(data.data, 8), last_numbers(data.data))
+        current = self._store.look_up(keys)
+        values = without_marks(values_as_of(self._context, self._store.name, current, keys, codes, batch), self._value)
+        assert keys.times is not None
+        is_kept = keys.times[codes] > self._stream_time(batch) - self._store.retention
+        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
+        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
+
+    def _stream_time(self, batch: Batch) -> IntArray | int:
+        """The store's stream time when each record is processed."""
+        written = self._context.written.get(self._store.name)
+        return self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
+
+
+class SessionLookup(Lookup):
+    """In a table of sessions: those that are still kept."""
+
+    def __init__(self, context: Context, store: SessionStore, value: Serde):
+        self._context = context
+        self._store = store
+        self._value = value
+
+    def find(self, batch: Batch) -> Found:
+        keys, codes = group_keys(batch.key.encoded())
+        current = self._store.look_up_sessions(keys.data)
+        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
+        values = without_marks(values, self._value)
+        written = self._context.written.get(self._store.name)
+        now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
+        is_kept = current.timestamps[codes] > now - self._store.retention
+        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
+        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
+
+
+def without_marks(values: Values, serde: Serde) -> Values:
+    """Values as a table has them: a null that a store of distinct records knows (KIP-655) is no value."""
+    return values._replace(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
+
+
+def unmarked(serde: Serde) -> Serde:
+    """The type of values without marks for nulls."""
+    return serde.inner if isinstance(serde, NullableSerde) else serde
+
+
+def _times(values: Values) -> IntArray:
+    """The timestamps; ``UNKNOWN`` where there is no value."""
+    if not values.data.null_count:
+        return values.timestamps
+    return np.where(values.data.is_null().to_numpy(zero_copy_only=False), UNKNOWN, values.timestamps)
+
+
+def values_as_of(context: Context, store: str, current: Values, keys: Keys, codes: IntArray, batch: Batch) -> Values:
+    """The values of keys when the records of a batch are processed, from those after the chunk."""
+    written = context.written.get(store)
+    if written is not None and len(written.codes):
+        return written.as_of(current, keys, codes, batch.order)
+    return Values(current.data.take(pa.array(codes)), current.timestamps[codes])
+
+
+class FilterLookup(Lookup):
+    """In a filtered table."""
+
+    def __init__(self, above: Lookup, filter_: TableFilter):
+        self._above = above
+        self._filter = filter_
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        holds, fine = self._filter.holds(found.batch, found.value)
+        if not holds.all():
+            found = found._replace(value=found.value.where(holds), timestamp=np.where(holds, found.timestamp, UNKNOWN))
+        return found.keep(fine)
+
+
+class MapLookup(Lookup):
+    """In a table with mapped values."""
+
+    def __init__(self, above: Lookup, mapper: TableMapValues):
+        self._above = above
+        self._mapper = mapper
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        value, fine = self._mapper.mapped(found.batch, found.value)
+        missing = value.null_mask()
+        timestamp = found.timestamp if missing is None else np.where(missing, UNKNOWN, found.timestamp)
+        return found._replace(value=value, timestamp=timestamp).keep(fine)
+
+
+class SuppressLookup(Lookup):
+    """In a suppressed table: a key that is held back has the value that was sent on last (KIP-328)."""
+
+    def __init__(self, above: Lookup, context: Context, buffer: TimeOrderedBuffer, until_close: bool):
+        self._above = above
+        self._context = context
+        self._buffer = buffer
+        self._until_close = until_close
+
+    def find(self, batch: Batch) -> Found:
+        found = self._above.find(batch)
+        keys, codes = group_keys(found.batch.key.encoded())
+        times = np.zeros(len(keys), np.int64)
+        if self._until_close:
+            times[codes] = windows_of(found.batch.key)[1]
+        current = held_before(self._buffer, keys, times)
+        prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
+        held = prior.timestamps == HELD
+        if not held.any():
+            return found
+        every = found.value.join([BytesColumn(prior.data, found.value.serde)])
+        rows = np.arange(len(held))
+        return found._replace(
+            value=every.take(np.where(held, rows + len(held), rows)),
+            timestamp=np.where(held, UNKNOWN, found.timestamp),
+        )

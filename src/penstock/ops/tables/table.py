@@ -1,0 +1,214 @@
+"""Tables without aggregation: sources, ``filter``, ``map_values``, ``to_stream``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from penstock.arrays import BoolArray, IntArray
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn, Column, null_column
+from penstock.ops.aggregations.plain import drop_nulls
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import Caller
+from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.operator import Operator
+from penstock.ops.tables.update_cache import EmitCache, values_before
+from penstock.ops.tables.written import Written
+from penstock.serdes import Serde
+from penstock.state.columns.rows import Values
+from penstock.state.store import StateStore
+
+
+class TableWriter(Protocol):
+    """Whoever writes a table's changes into its store, and says what goes on of them."""
+
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
+        """Write new values; what goes on of them now.
+
+        Args:
+            skips_repeated_deletions: leave out deletions of keys that have no value; the store must send old values.
+            old: the old values that go on, where they are not those of the store.
+        """
+
+    def flush(self) -> Changes | None:
+        """What was held back until the commit."""
+
+
+class TableStore:
+    """A table's store: writes changes, and knows the value of each key before each of them.
+
+    Args:
+        sends_old: whether somebody downstream needs old values.
+        caching: emit the last update of each key and commit, instead of every one.
+    """
+
+    def __init__(self, context: Context, store: StateStore, sends_old: bool, caching: bool):
+        self._context = context
+        self._store = store
+        self._sends_old = sends_old
+        self._cache = EmitCache(sends_old, context, store) if caching else None
+
+    def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
+        """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""
+        if not len(batch):
+            return None
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        located = self._store.locate(keys)
+        before, data = located.get(), batch.value.encoded()
+        last = groups.last_rows
+        final, times = data.take(last), batch.timestamp[last]
+        if final.null_count:
+            times = np.where(final.is_null().to_numpy(zero_copy_only=False), -1, times)
+        self._store.put(located, Values(final, times))
+        if self._store.name in self._context.looked_up:
+            values = Values(data, batch.timestamp)
+            self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+        serde = batch.value.serde
+        if self._cache is None or self._cache.each:
+            if old is None and (self._sends_old or self._cache is not None):
+                old = values_before(groups, before, batch.value)
+            changes = batch.as_changes(batch.value, batch.timestamp, old)
+            return changes if self._cache is None else self._cache.at_once(changes)
+        in_order = np.argsort(last)
+        newest = batch.take(last[in_order])
+        self._cache.add(
+            newest.as_changes(newest.value, newest.timestamp, BytesColumn(before.data, serde).take(in_order))
+        )
+        return None
+
+    def flush(self) -> Changes | None:
+        return None if self._cache is None else self._cache.flush()
+
+
+class TableSource(Operator):
+    """Records as changes of a table; records without a key are dropped. Without a store old values are not known."""
+
+    def __init__(self, node: str, context: Context, store: TableWriter | None):
+        self._node = node
+        self._context = context
+        self._store = store
+
+    def step(self, batch: Batch) -> Changes | None:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        batch = drop_nulls(self._node, self._context, batch, "key")
+        if self._store is None:
+            return batch.as_changes(batch.value, batch.timestamp, None)
+        return self._store.write(batch)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+class TableFilter(Operator):
+    """Rows for which a predicate holds; others become deletions.
+
+    Deletions are left out where nothing was before, but for versioned tables: in one, a second deletion may be the
+    later one (KIP-914).
+    """
+
+    def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableWriter | None, is_versioned: bool):
+        self._caller = caller
+        self._negate = negate
+        self._sends_old = sends_old
+        self._store = store
+        self._skips = sends_old and not is_versioned
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        holds, fine = self.holds(batch, batch.value)
+        if not fine.all():
+            batch, holds = batch.keep(fine), holds[fine]
+        value = batch.value.where(holds)
+        if self._store is not None:
+            changes = self._store.write(batch.as_stream().with_value(value), skips_repeated_deletions=self._skips)
+        else:
+            old = None
+            if self._sends_old and batch.old is not None:
+                old = batch.old.where(self.holds(batch, batch.old)[0])
+            changes = replace(batch, value=value, old=old)
+        if changes is None or changes.old is None or not self._skips:
+            return changes
+        gone, absent = changes.value.null_mask(), changes.old.null_mask()
+        return changes if gone is None or absent is None else changes.keep(~(gone & absent))
+
+    def holds(self, batch: Batch, values: Column) -> tuple[BoolArray, BoolArray]:
+        """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
+        present, part = present_rows(batch, values)
+        kept, result = self._caller.predicate(part)
+        holds = np.zeros(len(batch), np.bool_)
+        holds[row_numbers_of(kept)] = result != self._negate
+        return holds, did_not_fail(batch, present, kept)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+class TableMapValues(Operator):
+    """New values for the rows of a table; deletions stay deletions."""
+
+    def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableWriter | None):
+        self._caller = caller
+        self._value = value
+        self._sends_old = sends_old
+        self._store = store
+
+    def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
+        value, fine = self.mapped(batch, batch.value)
+        if not fine.all():
+            batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
+        if self._store is not None:
+            return self._store.write(batch.as_stream().with_value(value))
+        old = self.mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
+        return replace(batch, value=value, old=old)
+
+    def mapped(self, batch: Batch, values: Column) -> tuple[Column, BoolArray]:
+        """The new values of all rows, null where there was none; and for which rows the function did not fail."""
+        present, part = present_rows(batch, values)
+        column = self._caller.column if self._store is None else self._caller.written_column
+        kept, mapped = column(part, self._value)
+        if len(kept) == len(batch):
+            return mapped, np.ones(len(batch), np.bool_)
+        places = np.full(len(batch), len(kept), np.int64)
+        places[row_numbers_of(kept)] = np.arange(len(kept))
+        return mapped.join([null_column(1, self._value)]).take(places), did_not_fail(batch, present, kept)
+
+    def flush(self) -> Changes | None:
+        return None if self._store is None else self._store.flush()
+
+
+def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
+    """The rows that have a value, as records that remember the number of their row behind their order."""
+    missing = values.null_mask()
+    rows = np.arange(len(batch)) if missing is None else np.flatnonzero(~missing)
+    part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed)
+    if missing is not None:
+        part = part.take(rows)
+    return rows, replace(part, order=(*part.order, rows))
+
+
+def row_numbers_of(part: Batch) -> IntArray:
+    """The numbers that ``present_rows`` put behind the order."""
+    rows = part.order[-1]
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def did_not_fail(batch: Batch, present: IntArray, kept: Batch) -> BoolArray:
+    fine = np.ones(len(batch), np.bool_)
+    if len(kept) < len(present):
+        fine[present] = False
+        fine[row_numbers_of(kept)] = True
+    return fine
+
+
+class ToStream(Operator):
+    """The new values of a table's changes as records."""
+
+    def step(self, batch: Batch) -> Batch:
+        assert isinstance(batch, Changes)
+        return batch.as_stream()

@@ -1,0 +1,1 @@
+"""Session windows (KIP-94)."""

@@ -1,0 +1,1 @@
+"""Rows of a store in memory, as columns."""

@@ -1,0 +1,167 @@
+"""Many look-ups into a versioned store at once, each as of a time, and each at its turn among the puts of a chunk."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
+from penstock.state.columns.rows import Keys
+from penstock.state.kinds.versioned.puts import VersionedPuts
+from penstock.state.kinds.versioned.store import VersionedStore
+
+
+class Questions(NamedTuple):
+    """What is asked: the number of a key, a time, and a turn. Only puts of earlier turns have happened then."""
+
+    codes: IntArray
+    times: IntArray
+    turns: IntArray
+
+    def take(self, rows: IntArray) -> Questions:
+        return Questions(self.codes[rows], self.times[rows], self.turns[rows])
+
+
+def versions_as_of(
+    store: VersionedStore,
+    keys: Keys,
+    asked: Questions,
+    puts: VersionedPuts | None = None,
+    turns: IntArray | None = None,
+) -> Binary:
+    """The value of each question's key that is valid at its time; null where there is none.
+
+    Args:
+        keys: the distinct keys that are asked for.
+        puts: those of the chunk, which are not applied to the store yet.
+        turns: the turns of the puts, in processing order.
+    """
+    if puts is None or turns is None:
+        earliest = np.full(len(asked.codes), store.observed_stream_time - store.retention)
+        return _stored(store, keys, asked, earliest)
+    last = np.searchsorted(turns, asked.turns, "left") - 1
+    earliest = np.append(puts.stream_time, puts.time_before)[last] - store.retention
+    result = _stored(store, keys, asked, earliest)
+    known = pc.index_in(keys.data, puts.keys.data).fill_null(-1).to_numpy().astype(np.int64)
+    put_codes = known[asked.codes]
+    rows = np.flatnonzero(put_codes >= 0)
+    if not rows.size:
+        return result
+    among = Questions(put_codes[rows], asked.times[rows], asked.turns[rows])
+    is_slow = puts.by_timeline[among.codes]
+    fast, slow = np.flatnonzero(~is_slow), np.flatnonzero(is_slow)
+    answers = np.arange(len(result))
+    parts = [result, puts.data, pa.nulls(1, pa.binary())]
+    stored = answers[rows[fast]]
+    answers[rows[fast]] = _overlaid(puts, turns, among.take(fast), stored, earliest[rows[fast]], len(result))
+    if slow.size:
+        parts.append(_by_timelines(puts, turns, among.take(slow), earliest[rows[slow]]))
+        answers[rows[slow]] = np.arange(slow.size) + len(result) + len(puts.data) + 1
+    return concat(parts).take(pa.array(answers))
+
+
+def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntArray) -> Binary:
+    """What the store has."""
+    latest = store.latest(keys).get()
+    begins = latest.timestamps[asked.codes]
+    is_latest = latest.data.is_valid().to_numpy(zero_copy_only=False)[asked.codes] & (begins <= asked.times)
+    if is_latest.all():
+        return latest.data.take(pa.array(asked.codes))
+    places = np.where(is_latest, asked.codes, -1)
+    rows = np.flatnonzero(~is_latest & (asked.times >= earliest))
+    rows = rows[np.argsort(asked.times[rows])]  # one after the other in memory, where a key has many versions
+    found = store.older(keys, asked.codes[rows], asked.times[rows])
+    there = (found.valid_from <= asked.times[rows]) & found.exists
+    places[rows[there]] = len(keys) + np.flatnonzero(there)
+    return concat([latest.data, found.data]).take(pa.array(places, mask=places < 0))
+
+
+def _overlaid(
+    puts: VersionedPuts, turns: IntArray, asked: Questions, answers: IntArray, earliest: IntArray, offset: int
+) -> IntArray:
+    """Where the answer is: with the store's answers, or behind them with the puts; the last place is for none."""
+    nothing = offset + len(puts.codes)
+    rows = puts.order[~puts.by_timeline[puts.codes[puts.order]]]
+    if not rows.size:
+        return answers
+    by_time = rows[np.lexsort((turns[rows], puts.times[rows], puts.codes[rows]))]
+    put, time = _latest_put(puts, turns, rows[puts.is_newest[rows]], asked)
+    older = np.flatnonzero((put >= 0) & (time > asked.times))
+    place = _last_before(puts, turns, by_time, asked.take(older))
+    put[older] = np.where(place < 0, -1, by_time[place])
+    valid = (put >= 0) & (asked.times < puts.bound[put])
+    answers = np.where(valid, offset + put, answers)
+    expired = np.flatnonzero(asked.times < earliest)
+    if expired.size:
+        newest, time = _latest_put(puts, turns, rows[puts.is_latest[rows]], asked.take(expired))
+        is_put = newest >= 0
+        answers[expired] = np.where(
+            is_put, np.where(time <= asked.times[expired], offset + newest, nothing), answers[expired]
+        )
+        stored = np.where(puts.has_latest, puts.latest.timestamps, -1)[asked.codes[expired]]
+        gone = ~is_put & ~((stored >= 0) & (stored <= asked.times[expired]))
+        answers[expired[gone]] = nothing
+    return answers
+
+
+def _last_before(puts: VersionedPuts, turns: IntArray, by_time: IntArray, asked: Questions) -> IntArray:
+    """For each question the place of the last put, by time, that is not after its time and before its turn."""
+    codes, times = puts.codes[by_time], puts.times[by_time]
+    known, ranks = np.unique(times, return_inverse=True)
+    width = len(known) + 1
+    wanted = asked.codes * width + np.searchsorted(known, asked.times, "right")
+    place: IntArray = np.searchsorted(codes * width + ranks + 1, wanted, "right") - 1
+    mine = _same_code(codes, place, asked.codes)
+    place[~mine] = -1
+    later = np.flatnonzero(mine)
+    while later.size:  # back over the puts whose turn had not come; few, as puts come more or less in order
+        later = later[turns[by_time[place[later]]] > asked.turns[later]]
+        place[later] -= 1
+        mine = _same_code(codes, place[later], asked.codes[later])
+        place[later[~mine]] = -1
+        later = later[mine]
+    return place
+
+
+def _same_code(codes: IntArray, place: IntArray, wanted: IntArray) -> BoolArray:
+    if not len(codes):
+        return np.zeros(len(place), np.bool_)
+    same: BoolArray = (place >= 0) & (codes[np.maximum(place, 0)] == wanted)
+    return same
+
+
+def _latest_put(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions) -> tuple[IntArray, IntArray]:
+    """For each question the last put of its key that was the latest version, before its turn, and its time."""
+    rows = rows[np.lexsort((turns[rows], puts.codes[rows]))]
+    width = int(max(turns.max(initial=0), asked.turns.max(initial=0))) + 2
+    place = np.searchsorted(puts.codes[rows] * width + turns[rows], asked.codes * width + asked.turns) - 1
+    mine = _same_code(puts.codes[rows], place, asked.codes)
+    if not len(rows):
+        return np.full(len(place), -1, np.int64), np.zeros(len(place), np.int64)
+    found = rows[np.maximum(place, 0)]
+    return np.where(mine, found, -1), puts.times[found]
+
+
+def _by_timelines(puts: VersionedPuts, turns: IntArray, asked: Questions, earliest: IntArray) -> Binary:
+    """The answers for keys with deletions: their puts once more, with the questions in between."""
+    distinct = np.unique(asked.codes)
+    rows = puts.order[np.isin(puts.codes[puts.order], distinct)]
+    codes = np.concatenate([puts.codes[rows], asked.codes])
+    times = np.concatenate([puts.times[rows], asked.times])
+    timelines = puts.timelines(distinct, codes, times)
+    values = puts.data.take(pa.array(rows)).to_pylist() + [None] * len(asked.codes)
+    events = np.argsort(np.concatenate([turns[rows], asked.turns]), kind="stable").tolist()
+    oldest = [0] * len(rows) + earliest.tolist()
+    listed = codes.tolist(), times.tolist()
+    answers: list[bytes | None] = [None] * len(asked.codes)
+    for event in events:
+        timeline, time = timelines[listed[0][event]], listed[1][event]
+        if event < len(rows):
+            timeline.put(values[event], time)
+        elif time >= oldest[event] or (timeline.latest is not None and timeline.latest.valid_from <= time):
+            version = timeline.get(time)
+            answers[event - len(rows)] = None if version is None else version.value
+    return binary(answers)
