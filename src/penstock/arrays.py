@@ -104,6 +104,17 @@ def null_mask(values: Binary) -> BoolArray | None:
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
 
 
+def is_missing(values: Binary) -> BoolArray:
+    """Which values are null."""
+    mask = null_mask(values)
+    return np.zeros(len(values), np.bool_) if mask is None else mask
+
+
+def is_present(values: Binary) -> BoolArray:
+    """Which values are not null."""
+    return ~is_missing(values)
+
+
 def without_first(values: Binary, count: int) -> Binary:
     """Each value without its first bytes.
 

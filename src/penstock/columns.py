@@ -265,7 +265,7 @@ def from_arrow(values: Any, serde: Serde) -> Column:
         values = values.combine_chunks()
     kind = values.type
     if isinstance(serde, NumberSerde) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+        missing = null_mask(values)
         numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
         return NumberColumn(numbers.astype(serde.native), serde, None if missing is None else ~missing)
     if serde.name in ("str", "bytes") and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):

@@ -126,7 +126,7 @@ def test_a_cached_table_sends_the_last_update_of_each_key_and_commit(name: str, 
         assert cached.metrics() == uncached.metrics()
 
 
-WORKING = nodes.Receive | nodes.Respond | nodes.Suppress
+WORKING = nodes.SubscriptionReceive | nodes.ResponseJoin | nodes.Suppress
 """Whose stores are no tables: they have the numbers and times of updates, of which a cache leaves some out."""
 
 

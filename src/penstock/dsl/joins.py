@@ -107,7 +107,7 @@ def join_tables_by_foreign_key(
     )
     announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node) else None
     respond = graph.add(
-        nodes.Respond(
+        nodes.ResponseJoin(
             announced=announced,
             name=resolver,
             store=numbers,
@@ -130,12 +130,12 @@ def join_tables_by_foreign_key(
 
 def _subscriptions(
     name: str | None, left: KTable[Any, Any], key: Serde, extractor: UserFunction, is_left: bool
-) -> nodes.Receive:
+) -> nodes.SubscriptionReceive:
     """The left table's changes, sent to the right table's keys and remembered there."""
     graph = left._graph
     topic = graph.names.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
     subscribe = graph.add(
-        nodes.Subscribe(
+        nodes.SubscriptionSend(
             name=graph.names.suffixed(name, "-subscription-registration-processor", names.FK_REGISTRATION),
             parents=(left._node,),
             where=caller(),
@@ -153,7 +153,7 @@ def _subscriptions(
         value=BYTES,
     )
     return graph.add(
-        nodes.Receive(
+        nodes.SubscriptionReceive(
             name=graph.names.suffixed(name, "-subscription-receive", names.FK_PROCESSOR),
             parents=(sent,),
             where=caller(),
@@ -162,7 +162,9 @@ def _subscriptions(
     )
 
 
-def _responses(name: str | None, key: Serde, right: KTable[Any, Any], receive: nodes.Receive) -> nodes.Repartition:
+def _responses(
+    name: str | None, key: Serde, right: KTable[Any, Any], receive: nodes.SubscriptionReceive
+) -> nodes.Repartition:
     """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
     graph = right._graph
     answered = graph.add(

@@ -88,7 +88,7 @@ def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
             yield f"input {node.side} of {node.shared.name}", node.name
         elif isinstance(node, nodes.StreamJoin):
             yield f"join of {node.left.store.name} and {node.right.store.name}", node.name
-        elif isinstance(node, nodes.Receive):
+        elif isinstance(node, nodes.SubscriptionReceive):
             yield f"subscribers in {node.store.name}", node.subscribe.name
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from penstock.batch import Batch, merge
 from penstock.engine.idle import timed_nodes
-from penstock.engine.lowering.lower import Lowering, lower
+from penstock.engine.lowering.lower import lower
+from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
 from penstock.ops.core.operator import Operator, TwoSided

@@ -113,5 +113,5 @@ _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
     nodes.SessionDistinct: _session_store,
     nodes.JoinWindow: _join_window_store,
     nodes.StreamJoin: _waiting_store,
-    nodes.Receive: _subscription_store,
+    nodes.SubscriptionReceive: _subscription_store,
 }

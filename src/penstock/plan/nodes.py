@@ -31,6 +31,13 @@ class StoreSpec:
     segment_interval: int | None = None
 
     @property
+    def types(self) -> tuple[Serde, Serde]:
+        """Of keys and values, which are known when the topology is built."""
+        assert self.key is not None
+        assert self.value is not None
+        return self.key, self.value
+
+    @property
     def in_memory(self) -> bool:
         return self.kind in ("in_memory", "versioned_in_memory")
 
@@ -471,7 +478,7 @@ class StreamJoin(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Subscribe(Node):
+class SubscriptionSend(Node):
     """Sends each change of the left table of a foreign-key join to where the right table's key is."""
 
     mapper: UserFunction
@@ -482,7 +489,7 @@ class Subscribe(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Receive(Node):
+class SubscriptionReceive(Node):
     """Remembers the subscriptions of a foreign-key join."""
 
     store: StoreSpec
@@ -509,7 +516,7 @@ class SubscriptionJoin(Node):
 class ForeignTableJoin(Node):
     """Tells subscribers of the changes of the right table, its parent."""
 
-    receive: Receive
+    receive: SubscriptionReceive
     key: Serde
 
 
@@ -522,7 +529,7 @@ class Announce(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Respond(Node):
+class ResponseJoin(Node):
     """Makes results of responses; Kafka Streams looks the left value up for that.
 
     The ``store`` has the number of the last change of each left row that was responded to.

@@ -82,7 +82,7 @@ def sub_topologies(
 
     store_users: dict[str, str] = {}
     for part in parts:
-        shared = part.stores if as_described or not isinstance(part.node, nodes.Respond) else ()
+        shared = part.stores if as_described or not isinstance(part.node, nodes.ResponseJoin) else ()
         for other in (*part.predecessors, *(store_users.setdefault(store, part.name) for store in shared)):
             group_of[root(other)] = root(part.name)
     groups: dict[str, list[Part]] = {}
@@ -116,7 +116,7 @@ def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
     for node in _in_writing_order(declared):
         if node.name not in aliases:
             above = tuple(dict.fromkeys(aliases.get(parent.name, parent.name) for parent in node.parents))
-            if isinstance(node, nodes.Respond) and node.announced is not None and node.announced in declared:
+            if isinstance(node, nodes.ResponseJoin) and node.announced is not None and node.announced in declared:
                 above = (*above, node.announced.name)
             parts += _expand(node, above, facts)
     return parts
@@ -197,7 +197,7 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
         parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
         parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
         return parts
-    if isinstance(node, nodes.SubscriptionJoin | nodes.Respond):
+    if isinstance(node, nodes.SubscriptionJoin | nodes.ResponseJoin):
         stores = looked_up_stores(facts, node.table)
     if isinstance(node, nodes.ForeignTableJoin):
         stores = (node.receive.store.name,)

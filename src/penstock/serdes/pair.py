@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, fixed_binary, items_at, spans
+from penstock.arrays import Binary, fixed_binary, is_present, items_at, spans
 from penstock.errors import SerdeError
 from penstock.serdes.base import Serde
 
@@ -55,8 +55,8 @@ def pack(first: Binary, second: Binary) -> Binary:
     [[b'a', None], [None, b'']]
     """
     heads = np.zeros(len(first), _HEAD)
-    heads["length"] = np.where(_valid(first), spans(first).length, -1)
-    heads["has_second"] = _valid(second)
+    heads["length"] = np.where(is_present(first), spans(first).length, -1)
+    heads["has_second"] = is_present(second)
     return pc.binary_join_element_wise(
         fixed_binary(heads.view(np.uint8).reshape(len(first), _SIZE)), first.fill_null(b""), second.fill_null(b""), b""
     )
@@ -74,7 +74,3 @@ def unpack(data: Binary) -> tuple[Binary, Binary]:
     rows = 3 * np.arange(len(data))
     first = pieces.take(pa.array(rows + 1, mask=heads["length"] < 0))
     return first, pieces.take(pa.array(rows + 2, mask=heads["has_second"] == 0))
-
-
-def _valid(values: Binary) -> BoolArray:
-    return values.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

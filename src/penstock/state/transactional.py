@@ -15,7 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, distinct, fixed_binary, items_at, spans, without_first
+from penstock.arrays import (
+    Binary,
+    BoolArray,
+    IntArray,
+    binary,
+    distinct,
+    fixed_binary,
+    is_present,
+    items_at,
+    spans,
+    without_first,
+)
 from penstock.state.columns.replaced import Replaced
 from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.database import BLOCK_BYTES
@@ -187,7 +198,7 @@ class TransactionalKeyValueStore:
         assert self.base is not None
         rows = np.full(len(keys), -1, np.int64)
         found = binary(self.base.get_many(self._layout(keys).to_pylist()))
-        known = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        known = np.flatnonzero(is_present(found))
         if known.size:
             rows[known] = self._add(keys.take(known))
             self._table.assign(rows[known], *unpack_all(found.drop_null()))
@@ -324,7 +335,7 @@ def unpack(row: bytes) -> tuple[bytes, int]:
 
 def unpack_all(packed: Binary) -> Values:
     """The reverse of ``pack_all``."""
-    present = np.flatnonzero(packed.is_valid().to_numpy(zero_copy_only=False))
+    present = np.flatnonzero(is_present(packed))
     where = spans(packed)
     timestamps = np.full(len(packed), -1, np.int64)
     timestamps[present] = items_at(where.data, where.start[present], ">i8")

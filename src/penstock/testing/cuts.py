@@ -250,7 +250,7 @@ class CutDriver:
     def _joins_by_foreign_key(self) -> bool:
         """Whether there are foreign-key joins. Which responses those remember depends on what a commit leaves under way
         (docs/decisions/0015), so their stores tell where a task stopped before the end of its input."""
-        return any(isinstance(node, nodes.Subscribe) for node in self.topology.nodes)
+        return any(isinstance(node, nodes.SubscriptionSend) for node in self.topology.nodes)
 
     def _feeds_itself(self) -> bool:
         """Whether topics lead from a sub-topology back into itself. Then a record and what comes back of an earlier

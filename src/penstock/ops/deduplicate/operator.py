@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray
+from penstock.arrays import Binary, BoolArray, is_present
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
@@ -113,7 +113,7 @@ class Deduplicate(Operator):
         key, id_ = as_type(batch.key, self._key).encoded(), ids.encoded()
         if not (key.null_count or id_.null_count):
             return batch, pack(key, id_)
-        complete = key.is_valid().to_numpy(zero_copy_only=False) & id_.is_valid().to_numpy(zero_copy_only=False)
+        complete = is_present(key) & is_present(id_)
         return batch, pack(key, id_).take(pa.array(np.arange(len(batch)), mask=~complete))
 
     def _duplicates(self, ids: Binary, batch: Batch) -> BoolArray:
@@ -123,7 +123,7 @@ class Deduplicate(Operator):
         duplicate = np.zeros(len(batch), np.bool_)
         rows = np.arange(len(batch))
         if ids.null_count:
-            rows = np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))
+            rows = np.flatnonzero(is_present(ids))
             ids = ids.drop_null()
         purged = self._store.count(before - self._interval, int(limits[-1]))
         if len(rows):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
+from penstock.arrays import Binary, BoolArray, IntArray, concat, is_missing, nulls
 from penstock.ops.core.groups import Groups, group_keys
 
 
@@ -68,11 +68,5 @@ class LeftChanges(NamedTuple):
 def differ(one: Binary, other: Binary) -> BoolArray:
     """Which values are not the same; null is the same as null."""
     same: BoolArray = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
-    same |= missing(one) & missing(other)
+    same |= is_missing(one) & is_missing(other)
     return ~same
-
-
-def missing(data: Binary) -> BoolArray:
-    """Which of them are null."""
-    mask = null_mask(data)
-    return np.zeros(len(data), np.bool_) if mask is None else mask

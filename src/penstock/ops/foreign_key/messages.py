@@ -1,91 +1,157 @@
-"""What travels between the tables of a foreign-key join, as changes of which both values are used.
+"""What travels between the tables of a foreign-key join: subscriptions there, responses back.
 
-A *subscription* goes to the right table's key. Its value is the left value with its number; in place of the value
-before stands what to do, and the left table's key. A *response* goes back to the left table's key. Its value is the
-right value; in place of the value before stands the left value with its number.
+Both travel as changes of a table of which both values are used. A subscription has the foreign key as its key, the left
+value as its value, and in place of the value before the instruction with the primary key. A response has the primary
+key as its key, the right value as its value, and in place of the value before the left value. Left values have the
+serial number of their change with them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, first_numbers, fixed_binary, spans, without_first
-from penstock.ops.foreign_key.left_changes import missing
+from penstock.arrays import (
+    Binary,
+    BoolArray,
+    IntArray,
+    first_numbers,
+    fixed_binary,
+    is_missing,
+    spans,
+    take,
+    without_first,
+)
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn
+from penstock.serdes import BYTES, Serde
 
-DELETE = 0
-"""Forget the subscription, and send nothing."""
-DELETE_AND_RESPOND = 1
-"""Forget the subscription, and send that there is nothing."""
-RESPOND = 2
-"""Subscribe, and send what there is, or that there is nothing."""
-RESPOND_IF_FOUND = 3
-"""Subscribe, and send what there is."""
-FORGET = 4
-"""If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
-
-SUPERSEDED = -1
-"""In place of its serial number, for a change that the same record replaces: its response comes too late."""
-
-_BITS, _IS_NULL, _OVERTAKES = 2, 1, 2
+_BITS, _IS_NULL, _OVERTAKES, _SUPERSEDED = 2, 1, 2, -1
 _MARK = 0x80
 
 
-class Numbered(NamedTuple):
-    """Left values, with what is known of the changes that made them."""
+class Instruction(IntEnum):
+    """What a subscription asks for: the first four are those of Kafka Streams' ``SubscriptionWrapper``."""
 
+    DELETE_KEY_NO_PROPAGATE = 0
+    """Forget the subscription, and send nothing."""
+    DELETE_KEY_AND_PROPAGATE = 1
+    """Forget the subscription, and send that there is nothing."""
+    PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
+    """Subscribe, and send what there is, or that there is nothing."""
+    PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
+    """Subscribe, and send what there is."""
+    SUPERSEDE = 4
+    """If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftValues:
+    """Values of the left table, with what is known of the changes that made them."""
+
+    value: Binary
     serial: IntArray
-    """Grows with every change of the left table."""
-    left: Binary
+    """Grows with every change of the left table; 0 where the change is superseded."""
+    superseded: BoolArray
+    """Which changes the same record replaces by others: responses to them come too late."""
     overtakes: BoolArray
     """Which responses may come before one to an earlier change of the same key."""
 
+    def __len__(self) -> int:
+        return len(self.serial)
 
-def numbered(serial: IntArray, left: Binary, overtakes: BoolArray | bool = False) -> Binary:
-    """Left values with their serial numbers."""
-    flags = np.where(missing(left), _IS_NULL, 0) | np.where(overtakes, _OVERTAKES, 0)
-    number = (serial << _BITS) | flags
-    return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), left.fill_null(b""), b"")
+    @classmethod
+    def of(cls, value: Binary, serial: IntArray, superseded: BoolArray) -> LeftValues:
+        """Values whose responses overtake no others."""
+        return cls(value, serial, superseded, np.zeros(len(serial), np.bool_))
+
+    @classmethod
+    def unpacked(cls, data: Binary) -> LeftValues:
+        """The reverse of ``packed``.
+
+        >>> no, yes = np.array([False, False]), np.array([True, True])
+        >>> values = LeftValues(pa.array([b"row", None], pa.binary()), np.array([7, 8]), no, yes)
+        >>> found = LeftValues.unpacked(values.packed())
+        >>> found.value.to_pylist(), found.serial.tolist(), found.superseded.tolist(), found.overtakes.tolist()
+        ([b'row', None], [7, 8], [False, False], [True, True])
+        """
+        number, value = first_numbers(data), without_first(data, 8)
+        is_null = number & _IS_NULL != 0
+        if is_null.any():
+            value = pc.if_else(pa.array(~is_null), value, pa.scalar(None, pa.binary()))
+        serial = number >> _BITS
+        return cls(value, np.maximum(serial, 0), serial == _SUPERSEDED, number & _OVERTAKES != 0)
+
+    def packed(self) -> Binary:
+        """As they travel and as they are stored: one value of bytes each."""
+        flags = np.where(is_missing(self.value), _IS_NULL, 0) | np.where(self.overtakes, _OVERTAKES, 0)
+        number = (np.where(self.superseded, _SUPERSEDED, self.serial) << _BITS) | flags
+        return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), self.value.fill_null(b""), b"")
+
+    def take(self, rows: IntArray) -> LeftValues:
+        return LeftValues(take(self.value, rows), self.serial[rows], self.superseded[rows], self.overtakes[rows])
 
 
-def parts_of(data: Binary) -> Numbered:
-    """The reverse of ``numbered``.
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Messages to the right table (Kafka Streams' ``SubscriptionWrapper``)."""
 
-    >>> found = parts_of(numbered(np.array([7, SUPERSEDED]), pa.array([b"row", None], pa.binary()), overtakes=True))
-    >>> found.serial.tolist(), found.left.to_pylist(), found.overtakes.tolist()
-    ([7, -1], [b'row', None], [True, True])
-    """
-    number, left = first_numbers(data), without_first(data, 8)
-    is_null = number & _IS_NULL != 0
-    if is_null.any():
-        left = pc.if_else(pa.array(~is_null), left, pa.scalar(None, pa.binary()))
-    return Numbered(number >> _BITS, left, number & _OVERTAKES != 0)
-
-
-def instructed(instruction: IntArray, key: Binary, overtakes: BoolArray | bool) -> Binary:
-    """What to do, for which left keys, and whether the responses may overtake others."""
-    marked = instruction | np.where(overtakes, _MARK, 0)
-    return pc.binary_join_element_wise(fixed_binary(marked.astype(np.uint8).reshape(-1, 1)), key, b"")
-
-
-class Instructions(NamedTuple):
-    """What subscriptions say, besides the left values."""
-
+    foreign_key: Binary
+    """Null for rows that name nothing."""
+    primary_key: Binary
     instruction: IntArray
-    key: Binary
     overtakes: BoolArray
+    """Which responses may come before one to an earlier change of the same key."""
+    left: Binary
+    """``LeftValues``, packed: the right table's side only hands them on."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Subscriptions:
+        """Out of the changes that carry them."""
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        said = batch.old.encoded()
+        where = spans(said)
+        marked = where.data[where.start].astype(np.int64)
+        instruction, overtakes = marked & ~_MARK, marked & _MARK != 0
+        return cls(batch.key.encoded(), without_first(said, 1), instruction, overtakes, batch.value.encoded())
+
+    def as_changes(self, rows: Batch, foreign_key: Serde, within: IntArray | int) -> Changes:
+        """Changes that carry them, caused by rows of the left table; ``within`` orders those of one row."""
+        marked = self.instruction | np.where(self.overtakes, _MARK, 0)
+        said = fixed_binary(marked.astype(np.uint8).reshape(-1, 1))
+        return Changes(
+            BytesColumn(self.foreign_key, foreign_key),
+            BytesColumn(self.left, BYTES),
+            rows.timestamp,
+            (*rows.order, within),
+            rows.headers,
+            old=BytesColumn(pc.binary_join_element_wise(said, self.primary_key, b""), BYTES),
+        )
 
 
-def instructions_of(data: Binary) -> Instructions:
-    """The reverse of ``instructed``.
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Messages back to the left table (Kafka Streams' ``SubscriptionResponseWrapper``)."""
 
-    >>> said = instructions_of(instructed(np.array([RESPOND]), pa.array([b"key"], pa.binary()), overtakes=True))
-    >>> said.instruction.tolist(), said.key.to_pylist(), said.overtakes.tolist()
-    ([2], [b'key'], [True])
-    """
-    where = spans(data)
-    marked = where.data[where.start].astype(np.int64)
-    return Instructions(marked & ~_MARK, without_first(data, 1), marked & _MARK != 0)
+    primary_key: Binary
+    foreign_value: Binary
+    """Null where the right table has nothing."""
+    left: Binary
+    """``LeftValues``, packed."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Responses:
+        """Out of the changes that carry them."""
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        return cls(batch.key.encoded(), batch.value.encoded(), batch.old.encoded())
+
+    def as_changes(self, caused: Batch, primary_key: Serde) -> Changes:
+        """Changes that carry them, with the times, headers and places of what caused them."""
+        key, value = BytesColumn(self.primary_key, primary_key), BytesColumn(self.foreign_value, BYTES)
+        return Changes(key, value, caused.timestamp, caused.order, caused.headers, old=BytesColumn(self.left, BYTES))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat
+from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present
 from penstock.batch import Batch, merge_headers, merge_topic_bytes, order_columns
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context, Looks
@@ -150,7 +150,7 @@ class StreamJoin(TwoSided):
             keys,
             codes,
             data,
-            data.is_valid().to_numpy(zero_copy_only=False),
+            is_present(data),
             None if headers is None else headers.take(chosen),
             None if topics is None else topics[rows],
         )

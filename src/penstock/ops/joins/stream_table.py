@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from penstock.arrays import BoolArray, IntArray, concat, fixed_binary, nulls, without_last
 from penstock.batch import Batch, merge, take_order
 from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
-from penstock.ops.aggregations.plain import drop_nulls
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
+from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.suppress.held import Updates, unpack

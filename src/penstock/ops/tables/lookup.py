@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, last_numbers, without_last
+from penstock.arrays import BoolArray, IntArray, is_missing, last_numbers, without_last
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, windows_of
 from penstock.ops.core.context import Context
@@ -211,7 +211,7 @@ def _times(values: Values) -> IntArray:
     """The timestamps; ``UNKNOWN`` where there is no value."""
     if not values.data.null_count:
         return values.timestamps
-    return np.where(values.data.is_null().to_numpy(zero_copy_only=False), UNKNOWN, values.timestamps)
+    return np.where(is_missing(values.data), UNKNOWN, values.timestamps)
 
 
 def values_as_of(context: Context, store: str, current: Values, keys: Keys, codes: IntArray, batch: Batch) -> Values:

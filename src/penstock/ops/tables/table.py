@@ -7,13 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray
+from penstock.arrays import BoolArray, IntArray, is_missing
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn, Column, null_column
-from penstock.ops.aggregations.plain import drop_nulls
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
 from penstock.ops.tables.update_cache import EmitCache, values_before
 from penstock.ops.tables.written import Written
@@ -62,7 +62,7 @@ class TableStore:
         last = groups.last_rows
         final, times = data.take(last), batch.timestamp[last]
         if final.null_count:
-            times = np.where(final.is_null().to_numpy(zero_copy_only=False), -1, times)
+            times = np.where(is_missing(final), -1, times)
         self._store.put(located, Values(final, times))
         if self._store.name in self._context.looked_up:
             values = Values(data, batch.timestamp)

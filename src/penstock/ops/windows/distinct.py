@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, binary, concat, nulls
+from penstock.arrays import Binary, IntArray, binary, concat, is_missing, nulls
 from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
-from penstock.ops.aggregations.plain import WindowAggregate
 from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups
 from penstock.ops.windows.sessions.fold import FoldedMerges, FoldedRuns, SessionFold
@@ -19,6 +18,7 @@ from penstock.ops.windows.sessions.merges import Merges
 from penstock.ops.windows.sessions.operator import SessionAggregate
 from penstock.ops.windows.sessions.outcome import Outcome
 from penstock.ops.windows.sessions.runs import Runs
+from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls
 from penstock.state.columns.rows import Keys, Values
@@ -38,7 +38,7 @@ class WindowDistinct(WindowAggregate):
         before = self._store.locate(keys).get()
         first = groups.order[groups.starts]
         in_order = np.argsort(first)
-        new = in_order[before.data.is_null().to_numpy(zero_copy_only=False)[in_order]]
+        new = in_order[is_missing(before.data)[in_order]]
         first = first[new]
         values = Values(mark_nulls(rows.add.take(first).encoded()), rows.timestamps[first])
         if not len(first):

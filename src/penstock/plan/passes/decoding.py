@@ -80,8 +80,8 @@ _KEEPS: dict[type[Node], Columns] = {
     nodes.TableMapValues: KEY,
     nodes.TableGroupBy: NEITHER,
     nodes.KeyById: NEITHER,
-    nodes.Subscribe: NEITHER,
+    nodes.SubscriptionSend: NEITHER,
     nodes.SubscriptionJoin: NEITHER,
-    nodes.Respond: KEY,
+    nodes.ResponseJoin: KEY,
     nodes.RestoreKey: NEITHER,
 }

@@ -26,7 +26,7 @@ def _meet_again(one: Node, other: Node) -> bool:
 
 
 def _is_behind_a_topic(table: Node) -> bool:
-    return isinstance(table, nodes.Repartition | nodes.Respond) or any(map(_is_behind_a_topic, table.parents))
+    return isinstance(table, nodes.Repartition | nodes.ResponseJoin) or any(map(_is_behind_a_topic, table.parents))
 
 
 def _topics(table: Node) -> frozenset[str]:
@@ -36,4 +36,4 @@ def _topics(table: Node) -> frozenset[str]:
 
 def _sides(table: Node) -> tuple[Node, ...]:
     """What a table is made of; of a foreign-key join, the tables and not what travels between them."""
-    return (table.table, table.right_table) if isinstance(table, nodes.Respond) else table.parents
+    return (table.table, table.right_table) if isinstance(table, nodes.ResponseJoin) else table.parents

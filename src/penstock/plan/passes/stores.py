@@ -53,12 +53,12 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             facts.stores[node] = store
         if isinstance(node, nodes.TableFilter):
             _ask_for_old(facts, node.parent, force=False, asker=node)
-        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress | nodes.Subscribe | nodes.ForeignTableJoin):
+        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress | nodes.SubscriptionSend | nodes.ForeignTableJoin):
             _ask_for_old(facts, node.parent, force=True)
         elif isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
             _have_looked_up(facts, node.table)
             _have_looked_up_as_of(facts, node.table)
-        elif isinstance(node, nodes.SubscriptionJoin | nodes.Respond):
+        elif isinstance(node, nodes.SubscriptionJoin | nodes.ResponseJoin):
             _have_looked_up(facts, node.table)
         elif isinstance(node, nodes.TableJoin):
             for table, is_asked in zip(node.parents, _ASKED_FOR_OLD[node.kind], strict=True):
@@ -68,7 +68,7 @@ def table_facts(declared: tuple[Node, ...]) -> TableFacts:
             if node.is_complete:
                 _join_completely(facts, node)
     for node in declared:
-        if isinstance(node, nodes.Subscribe) and _changes_in_silence(facts, node.parent):
+        if isinstance(node, nodes.SubscriptionSend) and _changes_in_silence(facts, node.parent):
             facts.silent.add(node.parent)
             facts.watched.update(looked_up_stores(facts, node.parent))
     joined = [{found for t in tables for found in looked_up_tables(facts, t)} for tables in _joined_tables(declared)]
@@ -80,7 +80,7 @@ def _joined_tables(declared: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
     for node in declared:
         if isinstance(node, nodes.TableJoin):
             yield node.parents
-        elif isinstance(node, nodes.Respond):
+        elif isinstance(node, nodes.ResponseJoin):
             yield node.table, node.right_table
 
 

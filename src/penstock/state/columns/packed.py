@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, cut, fixed_binary, items_at, slices, spans
+from penstock.arrays import Binary, IntArray, concat, cut, fixed_binary, is_present, items_at, slices, spans
 
 _HEADER = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 _ONE = struct.Struct(">qqi")
@@ -73,7 +73,7 @@ def unpack(values: Binary) -> Entries:
     where = spans(values)
     length = where.length
     if values.null_count:
-        length = np.where(values.is_valid().to_numpy(zero_copy_only=False), length, 0)
+        length = np.where(is_present(values), length, 0)
     rows = np.flatnonzero(length)
     start = where.start[rows]
     counts = items_at(where.data, start, ">i4").astype(np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, HashArray, IntArray, hash64, hash64_pairs
+from penstock.arrays import Binary, BoolArray, HashArray, IntArray, hash64, hash64_pairs, is_missing
 from penstock.state.columns.arena import Arena
 from penstock.state.columns.index import HashIndex
 
@@ -178,7 +178,7 @@ class RowTable:
         first = self._values.append(data)
         entries = np.arange(first, first + len(rows))
         if data.null_count:
-            entries[data.is_null().to_numpy(zero_copy_only=False)] = ABSENT
+            entries[is_missing(data)] = ABSENT
         self._entries[rows] = entries
         self._timestamps[rows] = timestamps
 

@@ -10,7 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, binary, concat, first_numbers, fixed_binary, nulls, without_first
+from penstock.arrays import (
+    Binary,
+    IntArray,
+    binary,
+    concat,
+    first_numbers,
+    fixed_binary,
+    is_missing,
+    is_present,
+    nulls,
+    without_first,
+)
 from penstock.durations import MAX_MS
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
@@ -168,7 +179,7 @@ class TimeOrderedBuffer(WindowStore):
         if self._time_of is not None:
             times = self._time_of.look_up(keys).timestamps
         values = self.look_up(keys.at(np.arange(len(keys)), times))
-        is_held = values.data.is_valid().to_numpy(zero_copy_only=False) & self.visible(times)
+        is_held = is_present(values.data) & self.visible(times)
         data = values.data
         if not is_held.all():
             data = pc.if_else(pa.array(is_held), data, pa.scalar(None, pa.binary()))
@@ -180,7 +191,7 @@ class TimeOrderedBuffer(WindowStore):
         self._note_earliest(located)
         times = located.keys.times
         if self._time_of is not None and times is not None:
-            gone = values.data.is_null().to_numpy(zero_copy_only=False)
+            gone = is_missing(values.data)
             self._set_times(*_newest(located.keys.data, np.where(gone, _ABSENT, times)))
 
     def _note_earliest(self, located: Located) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Binary, BoolArray, HashArray, IntArray, distinct, fixed_binary, last_numbers
+from penstock.arrays import Binary, BoolArray, HashArray, IntArray, distinct, fixed_binary, is_present, last_numbers
 from penstock.state.columns.hash_filter import HashFilter
 from penstock.state.columns.index import HashIndex
 from penstock.state.columns.rows import Keys, Values
@@ -159,7 +159,7 @@ class DeduplicationStore(SegmentedStore):
             found = np.flatnonzero(rows >= 0)
             values = segment.get(rows[found])
             if values.data.null_count:
-                there = values.data.is_valid().to_numpy(zero_copy_only=False)
+                there = is_present(values.data)
                 found, values = found[there], Values(values.data.drop_null(), values.timestamps[there])
             timestamps[found] = values.timestamps
             offsets[found] = last_numbers(values.data)

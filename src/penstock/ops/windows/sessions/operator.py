@@ -16,20 +16,18 @@ import pyarrow as pa
 from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
 from penstock.columns import Column, WindowedColumn
-from penstock.ops.aggregations.plain import drop_nulls
-from penstock.ops.core.context import CLOSED_WINDOW, Context
+from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
-from penstock.ops.tables.update_cache import EmitCache
 from penstock.ops.tables.written import written_windows
-from penstock.ops.windows.cogroup import ObservedTime
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sessions.loop import Updates, live_sessions, of_updates, process
 from penstock.ops.windows.sessions.merges import merges_of
 from penstock.ops.windows.sessions.outcome import KeptSessions, Outcome, of_merges, of_runs
 from penstock.ops.windows.sessions.runs import Bounds, runs_of
-from penstock.serdes import SessionWindowedSerde
+from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded
@@ -42,32 +40,19 @@ class SessionAggregate(Operator):
     Sessions that a record merges are removed first, with their old values, in the order of their ends.
     """
 
-    def __init__(
-        self,
-        node: str,
-        context: Context,
-        fold: SessionFold,
-        store: SessionStore,
-        sends_old: bool,
-        caching: bool,
-        windows: Any,
-        serde: SessionWindowedSerde,
-        time: ObservedTime,
-        closing: Closing | None,
-        tells_stored: bool = False,
-    ):
-        self._node = node
-        self._context = context
+    def __init__(self, table: WindowedTable, windows: Any, store: SessionStore, fold: SessionFold):
+        self._node = table.node
+        self._context = table.context
         self._fold = fold
         self._store = store
-        self._sends_old = sends_old
-        self._tells_stored = tells_stored
-        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
+        self._sends_old = table.sends_old
+        self._tells_stored = table.tells_stored
+        self._cache = table.cache(store)
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
-        self._serde = serde
-        self._time = time
-        self._closing = closing
+        self._serde = table.serde
+        self._time = table.time
+        self._closing = table.closing
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")

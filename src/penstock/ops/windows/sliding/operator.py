@@ -18,19 +18,17 @@ import pyarrow as pa
 from penstock.arrays import BoolArray, IntArray, distinct
 from penstock.batch import Batch, Changes, join
 from penstock.columns import WindowedColumn
-from penstock.ops.aggregations.plain import drop_nulls
-from penstock.ops.core.context import CLOSED_WINDOW, Context
+from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
-from penstock.ops.tables.update_cache import EmitCache
 from penstock.ops.tables.written import written_windows
-from penstock.ops.windows.cogroup import ObservedTime
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sliding.fold import Folded, fold_plan
 from penstock.ops.windows.sliding.loop import KeyWindows, Processing, Updates
 from penstock.ops.windows.sliding.plan import UPDATE, Plan, Records, Rules, fits, plan_of
-from penstock.serdes import TimeWindowedSerde
+from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded
@@ -55,32 +53,19 @@ class AtOnce:
 class SlidingAggregate(Operator):
     """One aggregate for each key and sliding window, as Kafka Streams makes and updates them."""
 
-    def __init__(
-        self,
-        node: str,
-        context: Context,
-        fold: SessionFold,
-        store: SlidingStore,
-        sends_old: bool,
-        caching: bool,
-        windows: Any,
-        serde: TimeWindowedSerde,
-        time: ObservedTime,
-        closing: Closing | None,
-        tells_stored: bool = False,
-    ):
-        self._node = node
-        self._context = context
+    def __init__(self, table: WindowedTable, windows: Any, store: SlidingStore, fold: SessionFold):
+        self._node = table.node
+        self._context = table.context
         self._fold = fold
         self._store = store
-        self._sends_old = sends_old
-        self._tells_stored = tells_stored
-        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
+        self._sends_old = table.sends_old
+        self._tells_stored = table.tells_stored
+        self._cache = table.cache(store)
         self._windows = windows
         self._difference: int = windows.time_difference_ms
-        self._serde = serde
-        self._time = time
-        self._closing = closing
+        self._serde = table.serde
+        self._time = table.time
+        self._closing = table.closing
 
     def step(self, batch: Batch) -> Changes | None:
         changes = [piece for piece in self.pieces(batch) if piece is not None]

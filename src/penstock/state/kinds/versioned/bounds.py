@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.arrays import IntArray
+from penstock.arrays import IntArray, is_present
 from penstock.state.columns.rows import Keys
 from penstock.state.columns.sorted_index import FOREVER
 from penstock.state.kinds.versioned.puts import VersionedPuts
@@ -47,7 +47,7 @@ Pairs = list[tuple[IntArray, IntArray]]
 def _stored(store: VersionedStore, keys: Keys, asked: Questions, until: IntArray, only_first: bool) -> Pairs:
     """The same of what the store has: from each version to the next, for all questions together."""
     latest = store.latest(keys).get()
-    begins = np.where(latest.data.is_valid().to_numpy(zero_copy_only=False), latest.timestamps, FOREVER)[asked.codes]
+    begins = np.where(is_present(latest.data), latest.timestamps, FOREVER)[asked.codes]
     rows = np.flatnonzero(begins > asked.times)  # what is older ends where the latest value begins, or before
     times = asked.times[rows]
     pairs: Pairs = [(rows[:0], times[:0])]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_missing, is_present
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.columns.sorted_index import FOREVER
 from penstock.state.kinds.versioned.store import Found, VersionedStore
@@ -71,10 +71,10 @@ class VersionedPuts:
         self.stream_time = np.maximum(np.maximum.accumulate(times), self.time_before)
         self.accepted: BoolArray = times >= self.stream_time - store.retention
         self.latest: Values = store.latest(keys).get()
-        self.has_latest = self.latest.data.is_valid().to_numpy(zero_copy_only=False)
+        self.has_latest = is_present(self.latest.data)
         self.by_timeline = np.zeros(len(keys), np.bool_)
         if data.null_count:
-            self.by_timeline[codes[data.is_null().to_numpy(zero_copy_only=False) & self.accepted]] = True
+            self.by_timeline[codes[is_missing(data) & self.accepted]] = True
         self.valid_to = np.full(len(codes), FOREVER, np.int64)
         self.is_latest = np.zeros(len(codes), np.bool_)
         self.is_newest = np.zeros(len(codes), np.bool_)

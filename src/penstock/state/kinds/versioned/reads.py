@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_present
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.versioned.puts import VersionedPuts
 from penstock.state.kinds.versioned.store import VersionedStore
@@ -67,7 +67,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntAr
     """What the store has."""
     latest = store.latest(keys).get()
     begins = latest.timestamps[asked.codes]
-    is_latest = latest.data.is_valid().to_numpy(zero_copy_only=False)[asked.codes] & (begins <= asked.times)
+    is_latest = is_present(latest.data)[asked.codes] & (begins <= asked.times)
     if is_latest.all():
         return latest.data.take(pa.array(asked.codes))
     places = np.where(is_latest, asked.codes, -1)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, concat
+from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_missing
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.columns.sorted_index import FOREVER, SortedIndex
 from penstock.state.database import Database
@@ -227,7 +227,7 @@ class VersionedStore(SegmentedStore):
 
     def put_older(self, keys: Keys, valid_from: IntArray, data: Binary) -> None:
         """Write older versions, by key and end; null for a deletion."""
-        missing = data.is_null().to_numpy(zero_copy_only=False)
+        missing = is_missing(data)
         values = pc.fill_null(data, b"") if data.null_count else data
         self.locate(keys).put(Values(values, np.where(missing, ~valid_from, valid_from)))
 

@@ -1,0 +1,78 @@
+"""Where the values of tables can be looked up."""
+
+from __future__ import annotations
+
+from penstock.engine.lowering.lowering import Lowering
+from penstock.ops.joins.complete import JoinedTable
+from penstock.ops.joins.joiner import Joiner
+from penstock.ops.joins.table_table import NEEDS, JoinLookup
+from penstock.ops.joins.version_times import VersionTimes
+from penstock.ops.tables.lookup import (
+    FilterLookup,
+    Lookup,
+    MapLookup,
+    Sent,
+    SentLookup,
+    SessionLookup,
+    StoreLookup,
+    SuppressLookup,
+    VersionsLookup,
+    WindowLookup,
+)
+from penstock.ops.tables.table import TableFilter, TableMapValues
+from penstock.plan import nodes
+from penstock.plan.nodes import Node, StoreSpec
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.versioned.store import VersionedStore
+from penstock.state.kinds.window import WindowStore
+
+
+def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = False, sent: Sent | None = None) -> Lookup:
+    """Where the values of a table can be looked up.
+
+    Args:
+        as_of: look versioned tables up as of the records' times.
+        before: look those up as they were before the record that is processed.
+        sent: look up what tables that hold updates back have sent on; otherwise all that they know.
+    """
+    spec = at.facts.stores.get(table)
+    if spec is not None and not isinstance(table, nodes.Suppress):
+        return _in_store(spec, at, as_of, before, sent if at.caches(table) else None)
+    above = [lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents]
+    if isinstance(table, nodes.TableFilter):
+        return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
+    if isinstance(table, nodes.TableMapValues):
+        return MapLookup(above[0], TableMapValues(at.caller(table.mapper), table.value, False, None))
+    if isinstance(table, nodes.Suppress):
+        buffer = at.store(table.store, TimeOrderedBuffer)
+        return SuppressLookup(above[0], at.context, buffer, table.suppressed.time_ms is None)
+    assert isinstance(table, nodes.TableJoin)
+    joiner = Joiner(at.caller(table.joiner), table.value)
+    return JoinLookup(joiner, above[0], above[1], NEEDS[table.kind])
+
+
+def _in_store(spec: StoreSpec, at: Lowering, as_of: bool, before: bool, sent: Sent | None) -> Lookup:
+    store, (_, value) = at.state.stores[spec.name], spec.types
+    if isinstance(store, WindowStore | SlidingStore):
+        return WindowLookup(at.context, store, value)
+    if isinstance(store, SessionStore):
+        return SessionLookup(at.context, store, value)
+    if as_of and isinstance(store, VersionedStore):
+        return VersionsLookup(at.context, store, value, before)
+    assert isinstance(store, KeyValueStore | VersionedStore)
+    if sent is not None and isinstance(store, KeyValueStore):
+        return SentLookup(at.context, store, value, sent)
+    return StoreLookup(at.context, store, value)
+
+
+def joined_table(table: Node, at: Lowering) -> JoinedTable:
+    stores = at.stores_of(table)
+    return JoinedTable(
+        now=lookup_of(table, at, as_of=True),
+        before=lookup_of(table, at, as_of=True, before=True),
+        newest=lookup_of(table, at),
+        times=VersionTimes(at.context, [store for store in stores if isinstance(store, VersionedStore)]),
+    )

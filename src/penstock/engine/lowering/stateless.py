@@ -1,0 +1,58 @@
+"""Operators that keep nothing."""
+
+from __future__ import annotations
+
+from penstock.engine.lowering.lowering import Lowering
+from penstock.ops.core.operator import Operator, PassThrough
+from penstock.ops.stateless.filter import Filter
+from penstock.ops.stateless.flat_map import FlatMap
+from penstock.ops.stateless.map import Map, MapValues, SelectKey
+from penstock.ops.stateless.peek import Peek
+from penstock.ops.stateless.repartition import KeyFilter
+from penstock.ops.stateless.split import Branch, Split
+from penstock.plan import nodes
+from penstock.plan.nodes import Node
+
+
+def filter_(node: nodes.Filter, at: Lowering) -> Operator:
+    return Filter(at.caller(node.predicate), node.negate)
+
+
+def map_(node: nodes.Map, at: Lowering) -> Operator:
+    return Map(at.caller(node.mapper), node.key, node.value)
+
+
+def map_values(node: nodes.MapValues, at: Lowering) -> Operator:
+    return MapValues(at.caller(node.mapper), node.value)
+
+
+def flat_map(node: nodes.FlatMap, at: Lowering) -> Operator:
+    return FlatMap(at.caller(node.mapper), node.key, node.value)
+
+
+def flat_map_values(node: nodes.FlatMapValues, at: Lowering) -> Operator:
+    return FlatMap(at.caller(node.mapper), None, node.value)
+
+
+def select_key(node: nodes.SelectKey, at: Lowering) -> Operator:
+    return SelectKey(at.caller(node.mapper), node.key)
+
+
+def peek(node: nodes.Peek, at: Lowering) -> Operator:
+    return Peek(at.caller(node.action))
+
+
+def pass_through(node: Node, at: Lowering) -> Operator:
+    return PassThrough()
+
+
+def split(node: nodes.Split, at: Lowering) -> Operator:
+    return Split([None if predicate is None else at.caller(predicate) for predicate in node.predicates])
+
+
+def branch(node: nodes.Branch, at: Lowering) -> Operator:
+    return Branch(node.index)
+
+
+def repartition(node: nodes.Repartition, at: Lowering) -> Operator:
+    return KeyFilter(at.name, at.context, node in at.facts.keeps_null_keys)

@@ -1,0 +1,79 @@
+"""Aggregations in windows: of time, sliding, sessions."""
+
+from __future__ import annotations
+
+from penstock.engine.lowering.lowering import Lowering
+from penstock.ops.core.fold import fold_of
+from penstock.ops.core.operator import Operator
+from penstock.ops.windows.cogroup import CogroupInput, ObservedTime, OneTime, SideTimes
+from penstock.ops.windows.distinct import FirstOfSession, NoFold, SessionDistinct, WindowDistinct
+from penstock.ops.windows.on_window_close import Closing
+from penstock.ops.windows.sessions.fold import session_fold_of
+from penstock.ops.windows.sessions.operator import SessionAggregate
+from penstock.ops.windows.sliding.operator import SlidingAggregate
+from penstock.ops.windows.time_windows import WindowAggregate
+from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.plan import nodes
+from penstock.plan.nodes import Node
+from penstock.serdes import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.window import WindowStore
+
+
+def window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
+    key, value = node.store.types
+    table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms), closes_at_end=True)
+    store = at.store(node.store, WindowStore)
+    if isinstance(node, nodes.WindowDistinct):
+        return WindowDistinct(table, node.windows, store, NoFold())
+    return WindowAggregate(table, node.windows, store, fold_of(node.aggregation, at.name, value, at.context))
+
+
+def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
+    key, value = node.store.types
+    table = _table(node, at, SessionWindowedSerde(key))
+    store = at.store(node.store, SessionStore)
+    if isinstance(node, nodes.SessionDistinct):
+        return SessionDistinct(table, node.windows, store, FirstOfSession())
+    return SessionAggregate(table, node.windows, store, session_fold_of(node.aggregation, value))
+
+
+def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
+    key, value = node.store.types
+    table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms))
+    store = at.store(node.store, SlidingStore)
+    return SlidingAggregate(table, node.windows, store, session_fold_of(node.aggregation, value))
+
+
+def cogroup_input(node: nodes.CogroupInput, at: Lowering) -> Operator:
+    return CogroupInput(at.name, at.context, node.side)
+
+
+def _table(
+    node: nodes.WindowAggregate, at: Lowering, serde: WindowedSerde, closes_at_end: bool = False
+) -> WindowedTable:
+    emits_each = node.final or isinstance(node, nodes.WindowDistinct | nodes.SessionDistinct)
+    return WindowedTable(
+        node=at.name,
+        context=at.context,
+        serde=serde,
+        time=_observed_time(node, at),
+        closing=_closing(node, at, serde, closes_at_end) if node.final else None,
+        sends_old=at.sends_old,
+        caching=at.caches(node) and not emits_each,
+        tells_stored=at.tells_stored(node) and not emits_each,
+    )
+
+
+def _observed_time(node: Node, at: Lowering) -> ObservedTime:
+    """The operator's own stream time; in a cogroup every side has one."""
+    sides = [parent for parent in node.parents if isinstance(parent, nodes.CogroupInput)]
+    return SideTimes([at.state.clock(side.name) for side in sides]) if sides else OneTime(at.state.clock(at.name))
+
+
+def _closing(node: nodes.WindowAggregate, at: Lowering, serde: WindowedSerde, at_end: bool) -> Closing:
+    _, value = node.store.types
+    emitted = at.state.clock(f"{at.name}-emitted")
+    by_key = node.store.in_memory and isinstance(node, nodes.SessionAggregate)  # the orders of Kafka Streams' stores
+    return Closing(at.name, at.context, serde, value, at.sends_old, emitted, at_end, by_key)

@@ -1,0 +1,16 @@
+"""Records that lack a key or a value, where an operator needs one."""
+
+from __future__ import annotations
+
+from penstock.batch import Batch
+from penstock.ops.core.context import Context
+
+
+def drop_nulls(node: str, context: Context, batch: Batch, *columns: str) -> Batch:
+    """The batch without the records in which one of these columns is null; they are counted as dropped."""
+    for name in columns:
+        missing = getattr(batch, name).null_mask()
+        if missing is not None:
+            context.drop(node, batch.position[missing], f"null-{name}")
+            batch = batch.keep(~missing)
+    return batch

@@ -1,0 +1,106 @@
+"""The right table's side of a foreign-key join: subscribers are told of its changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, take
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn, null_column
+from penstock.ops.core.context import Context
+from penstock.ops.core.groups import group_keys
+from penstock.ops.core.operator import Operator
+from penstock.ops.foreign_key.left_changes import differ
+from penstock.ops.foreign_key.messages import LeftValues, Responses
+from penstock.ops.foreign_key.versioned import only_latest
+from penstock.ops.tables.lookup import values_as_of
+from penstock.serdes import BYTES, Serde
+from penstock.state.kinds.subscription import SubscriptionStore
+
+
+class ForeignTableJoin(Operator):
+    """Tells all subscribers of a changed row of the right table, in the order of their keys."""
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        store: SubscriptionStore,
+        left_key: Serde,
+        is_versioned: bool,
+        subscribe: str,
+    ):
+        self._node = node
+        self._subscribe = subscribe
+        self._context = context
+        self._store = store
+        self._left_key = left_key
+        self._is_versioned = is_versioned
+
+    def step(self, batch: Batch) -> Batch | None:
+        assert isinstance(batch, Changes)
+        batch = only_latest(self._node, self._context, batch, self._is_versioned)
+        foreign, codes = group_keys(batch.key.encoded())
+        written = self._context.written.get(self._store.name)
+        found = self._store.subscribers(foreign, None if written is None else written.keys)
+        if not len(found.keys):
+            return None
+        counts = np.bincount(found.foreign, minlength=len(foreign))
+        begin = np.cumsum(counts) - counts
+        row = np.repeat(np.arange(len(batch)), counts[codes])
+        number = np.arange(len(row)) - np.repeat(np.cumsum(counts[codes]) - counts[codes], counts[codes])
+        subscriber = begin[codes[row]] + number
+        right = BytesColumn(batch.value.encoded(), BYTES)
+        asked = Batch(null_column(len(batch)), right, batch.timestamp, batch.order, batch.headers).take(row)
+        left = values_as_of(self._context, self._store.name, found.values, found.keys, subscriber, asked).data
+        there = is_present(left)
+        if not there.all():
+            chosen = np.flatnonzero(there)
+            asked, left = asked.take(chosen), take(left, chosen)
+            subscriber, number = subscriber[chosen], number[chosen]
+        key = found.left.take(pa.array(subscriber))
+        left = self._left_values(left, self._overtaking(found.keys.data)[subscriber])
+        left = self._as_changed(key, left, asked.position)
+        caused = replace(asked, order=(*asked.order, number))
+        return Responses(key, asked.value.encoded(), left).as_changes(caused, self._left_key)
+
+    @staticmethod
+    def _left_values(left: Binary, overtakes: BoolArray) -> Binary:
+        """The left values of subscriptions, to which responses may overtake others now."""
+        return replace(LeftValues.unpacked(left), overtakes=overtakes).packed() if overtakes.any() else left
+
+    def _overtaking(self, subscriptions: Binary) -> BoolArray:
+        """Which subscriptions came while there may be responses under way which those to them overtake."""
+        if self._context.more_is_waiting:
+            return np.ones(len(subscriptions), np.bool_)
+        came = self._context.subscribed_overtaking[self._store.name]
+        if not came:
+            return np.zeros(len(subscriptions), np.bool_)
+        found: BoolArray = pc.is_in(subscriptions, value_set=concat(came)).to_numpy(zero_copy_only=False)
+        return found
+
+    def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> Binary:
+        """The values that responses carry: those that the record that causes the response has replaced come too late.
+
+        A row that was forgotten before may have come to be the same again.
+        """
+        changes = self._context.left_changes.get(self._subscribe)
+        if changes is None:
+            return left
+        last = changes.last(key, position)
+        own = np.flatnonzero(last >= 0)
+        had = LeftValues.unpacked(take(left, own))
+        is_late = differ(had.value, changes.value.take(pa.array(last[own])))
+        altered = np.flatnonzero(is_late | had.superseded)
+        if not len(altered):
+            return left
+        is_late, own = is_late[altered], own[altered]
+        value = take(had.value, altered)
+        renewed = LeftValues(value, changes.serial[last[own]], superseded=is_late, overtakes=~is_late)
+        source = np.arange(len(left))
+        source[own] = len(left) + np.arange(len(own))
+        return concat([left, renewed.packed()]).take(pa.array(source))

@@ -1,0 +1,134 @@
+"""Responses come back to the left table, where results are made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, is_present, take
+from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn
+from penstock.ops.core.context import Context
+from penstock.ops.core.groups import Groups, group_keys
+from penstock.ops.core.operator import TwoSided
+from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.foreign_key.messages import LeftValues, Responses
+from penstock.ops.joins.joiner import Joiner
+from penstock.serdes import Serde
+from penstock.state.columns.rows import Keys, Values
+from penstock.state.kinds.key_value import KeyValueStore
+
+LATE_RESPONSE = "late-response"
+"""The reason of drops of responses to a left value that is not the latest."""
+
+
+class ResponseJoin(TwoSided):
+    """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
+
+    Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
+    For that the serial numbers of responses that may overtake others are remembered: until the commit, and in the store
+    while anything may come later. Responses to rows that the record which caused them has changed meanwhile come too
+    late as well, where that is announced.
+    """
+
+    def __init__(
+        self, context: Context, store: KeyValueStore, joiner: Joiner, left: Serde, right: Serde, is_left: bool
+    ):
+        self._context = context
+        self._store = store
+        self._here = KeyValueStore(store.name, in_memory=True)
+        self._remembers = False
+        self._is_empty: bool | None = None
+        """Whether nothing is in the store; None before the first look in a commit."""
+        self._joiner = joiner
+        self._left = left
+        self._right = right
+        self._is_left = is_left
+        self._announced = LeftChanges.none()
+
+    def step_both(self, left: Batch | None, right: Batch | None = None) -> Batch | None:
+        if right is not None:
+            self._announced = self._announced.followed_by(self._changes(right))
+        return None if left is None else self._results(left)
+
+    def _changes(self, batch: Batch) -> LeftChanges:
+        """What is announced, by the records that caused it."""
+        assert self._context.roots is not None
+        roots = self._context.roots(batch.position)
+        return LeftChanges(batch.key.encoded(), batch.value.encoded(), roots, np.zeros(len(batch), np.int64))
+
+    def _changed_meanwhile(self, batch: Batch, left: Binary) -> BoolArray:
+        """Which responses are to left values that the record which caused them has replaced."""
+        changed = np.zeros(len(batch), np.bool_)
+        if len(self._announced.key):
+            assert self._context.roots is not None
+            last = self._announced.last(batch.key.encoded(), self._context.roots(batch.position))
+            own = np.flatnonzero(last >= 0)
+            changed[own] = differ(take(left, own), take(self._announced.value, last[own]))
+        return changed
+
+    def _results(self, batch: Batch) -> Batch:
+        responses = Responses.of(batch)
+        left, right = LeftValues.unpacked(responses.left), _sent_back(responses.foreign_value)
+        late = self._late(responses.primary_key, left) | self._changed_meanwhile(batch, left.value)
+        value = left.value
+        if late.any():
+            self._context.drop(self._joiner.node, batch.position[late], LATE_RESPONSE)
+            kept = np.flatnonzero(~late)
+            batch, value, right = batch.take(kept), take(value, kept), take(right, kept)
+        has_result = is_present(value) if self._is_left else is_present(right) & is_present(value)
+        sides = BytesColumn(value, self._left), BytesColumn(right, self._right)
+        joined, fine = self._joiner.join_where(has_result, batch, *sides)
+        assert isinstance(batch, Changes)
+        return batch.as_stream().with_value(joined).keep(fine)
+
+    def _late(self, primary_key: Binary, left: LeftValues) -> BoolArray:
+        """Which responses come too late."""
+        if not left.overtakes.any() and not self._remembers and self._has_nothing_stored():
+            return left.superseded
+        self._remembers = True
+        keys, codes = group_keys(primary_key)
+        groups = Groups.by_number(codes)
+        last = self._here.get(keys).timestamps
+        if not self._has_nothing_stored():
+            last = np.maximum(last, self._store.get(keys).timestamps)
+        overtaking = np.where(left.overtakes & ~left.superseded, left.serial, -1)[groups.order]
+        highest = groups.running_max(np.maximum(overtaking, last[groups.group]))
+        raised = np.flatnonzero(highest[groups.ends] > last)
+        self._here.put(self._here.locate(keys.take(raised)), _numbers(highest[groups.ends][raised]))
+        is_overtaken: BoolArray = groups.unsort(highest) > left.serial
+        return left.superseded | is_overtaken
+
+    def flush(self) -> None:
+        if not self._context.more_is_waiting:
+            self._forget()
+        elif (last := self._here.changes()) is not None:
+            self._store.put(self._store.locate(last.keys), last.values)
+        self._here = KeyValueStore(self._store.name, in_memory=True)
+        self._remembers = False
+        self._is_empty = None
+        if not self._context.more_is_waiting:
+            self._announced = self._announced.of_last_record()
+
+    def _forget(self) -> None:
+        """Nothing can come late any more."""
+        if not self._has_nothing_stored():
+            keys = pa.array([key for key, _, _ in self._store.rows()], pa.binary())
+            self._store.delete(self._store.locate(Keys(keys)))
+
+    def _has_nothing_stored(self) -> bool:
+        if self._is_empty is None:
+            self._is_empty = next(iter(self._store.rows()), None) is None
+        return self._is_empty
+
+
+def _sent_back(right: Binary) -> Binary:
+    """Right values as Kafka Streams reads them out of responses: one of no bytes is none."""
+    empty = pc.equal(pc.binary_length(right), 0)
+    return pc.if_else(empty, pa.scalar(None, pa.binary()), right) if pc.any(empty).as_py() else right
+
+
+def _numbers(numbers: IntArray) -> Values:
+    """Rows of no bytes that hold numbers in place of timestamps."""
+    return Values(fixed_binary(np.zeros((len(numbers), 0), np.uint8)), numbers)

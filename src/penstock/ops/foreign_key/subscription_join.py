@@ -1,0 +1,45 @@
+"""Subscriptions are answered with what the right table has when they come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.arrays import Binary, is_missing, is_present, nulls
+from penstock.batch import Batch, Changes, merge
+from penstock.columns import BytesColumn
+from penstock.ops.core.operator import Operator
+from penstock.ops.foreign_key.messages import Instruction, LeftValues, Responses, Subscriptions
+from penstock.ops.tables.lookup import Lookup
+from penstock.serdes import BYTES, Serde
+
+
+class SubscriptionJoin(Operator):
+    """Answers subscriptions with what the right table has when they come."""
+
+    def __init__(self, right: Lookup, left_key: Serde):
+        self._right = right
+        self._left_key = left_key
+
+    def step(self, batch: Batch) -> Batch:
+        names_nothing = is_missing(batch.key.encoded())
+        known = self._right.find(batch.keep(~names_nothing))
+        times = np.maximum(known.batch.timestamp, known.timestamp)
+        responses = self._responses(replace(known.batch, timestamp=times), known.value.encoded())
+        if not names_nothing.any():
+            return responses
+        rest = batch.keep(names_nothing)
+        return merge([responses, self._responses(rest, nulls(len(rest)))])
+
+    def _responses(self, batch: Batch, found: Binary) -> Changes:
+        said = Subscriptions.of(batch)
+        instruction = said.instruction
+        subscribes = instruction >= Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
+        responds = (instruction >= Instruction.DELETE_KEY_AND_PROPAGATE) & (instruction != Instruction.SUPERSEDE)
+        responds &= (instruction != Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE) | is_present(found)
+        right = found if subscribes.all() else BytesColumn(found, BYTES).where(subscribes).encoded()
+        left = said.left
+        if said.overtakes.any():
+            left = replace(LeftValues.unpacked(left), overtakes=said.overtakes).packed()
+        return Responses(said.primary_key, right, left).as_changes(batch, self._left_key).keep(responds)

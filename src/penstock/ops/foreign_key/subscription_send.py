@@ -1,0 +1,180 @@
+"""The left table's side of a foreign-key join: its changes go to the right table as subscriptions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, take
+from penstock.batch import Batch, Changes
+from penstock.columns import Column
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import Caller
+from penstock.ops.core.operator import Operator
+from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.foreign_key.messages import Instruction, LeftValues, Subscriptions
+from penstock.ops.foreign_key.silent_table import SilentTable, Touched
+from penstock.ops.foreign_key.versioned import only_latest
+from penstock.ops.tables.lookup import UNKNOWN
+from penstock.ops.tables.table import did_not_fail, present_rows, row_numbers_of
+from penstock.serdes import Serde
+from penstock.state.clock import StreamTime
+
+
+class SubscriptionSend(Operator):
+    """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them."""
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        caller: Caller,
+        foreign_key: Serde,
+        is_left: bool,
+        is_versioned: bool,
+        counter: StreamTime,
+        silent: SilentTable | None,
+    ):
+        self._counter = counter
+        self._silent = silent
+        self._touched: Touched | None = None
+        self._node = node
+        self._context = context
+        self._caller = caller
+        self._foreign_key = foreign_key
+        self._is_left = is_left
+        self._is_versioned = is_versioned
+
+    def step(self, batch: Batch) -> Changes:
+        assert isinstance(batch, Changes)
+        assert batch.old is not None
+        batch = only_latest(self._node, self._context, batch, self._is_versioned)
+        assert batch.old is not None
+        new, fine = self._extracted(batch, batch.value)
+        old, was_fine = self._extracted(batch, batch.old)
+        kept = np.flatnonzero(fine & was_fine)
+        if len(kept) < len(batch):
+            self._context.overtaking.add(self._node)
+        batch, new, old = batch.take(kept), take(new, kept), take(old, kept)
+        return self._subscriptions(batch, old, new)
+
+    def _extracted(self, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
+        """The foreign keys of some values, null where there is none; and for which the function did not fail."""
+        present, part = present_rows(batch, values)
+        kept, found = self._caller.written_column(part, self._foreign_key)
+        fine = did_not_fail(batch, present, kept)
+        if len(kept) == len(batch):
+            return found.encoded(), fine
+        places = np.full(len(batch), -1, np.int64)
+        places[row_numbers_of(kept)] = np.arange(len(kept))
+        return found.encoded().take(pa.array(places, mask=places < 0)), fine
+
+    def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Changes:
+        """What each change leaves, and then what it subscribes to."""
+        assert batch.old is not None
+        exists, existed = is_present(batch.value.encoded()), is_present(batch.old.encoded())
+        has, differs = is_present(new), differ(old, new)
+        leaves = is_present(old) & differs
+        if (existed & ~(exists & has)).any():
+            self._context.overtaking.add(self._node)  # what names nothing now may name anything later
+        if self._is_left:
+            (leaving, coming), comes = _left_join(len(batch)), exists | existed
+        else:
+            (leaving, coming), comes = _inner_join(leaves, has), has
+            self._context.drop(self._node, batch.position[exists & ~has], "null-foreign-key")
+        turns = _Turns.of(leaves, comes)
+        left, every = self._left_values(batch)
+        overtakes = (existed & differs)[turns.row] | every
+        said = Subscriptions(
+            foreign_key=turns.choose(old, new),
+            primary_key=take(batch.key.encoded(), turns.row),
+            instruction=np.where(turns.second == 0, leaving[turns.row], coming[turns.row]),
+            overtakes=overtakes,
+            left=take(left.packed(), turns.row),
+        )
+        return said.as_changes(batch.take(turns.row), self._foreign_key, turns.second)
+
+    def _left_values(self, batch: Changes) -> tuple[LeftValues, bool]:
+        """The left values of changes, and whether the responses to all of them may overtake others."""
+        serial = self._counter.now + 1 + np.arange(len(batch))
+        changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, serial))
+        self._counter.now += len(batch)
+        superseded = changes.superseded()[: len(batch)]
+        if superseded.any():
+            self._context.overtaking.add(self._node)
+        every = self._silent is not None or self._context.more_is_waiting or self._node in self._context.overtaking
+        return LeftValues.of(batch.value.encoded(), serial, superseded), every
+
+    def _note(self, sent: LeftChanges) -> LeftChanges:
+        """All changes of a chunk, when these are sent."""
+        changes = sent
+        if self._silent is not None:
+            self._touched = rows = self._silent.touched(sent)
+            serial = self._counter.now + np.searchsorted(sent.position, rows.position)
+            changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, serial))
+        self._context.left_changes[self._node] = changes
+        return changes
+
+    def flush(self) -> Changes | None:
+        return self.unasked()
+
+    def unasked(self) -> Changes | None:
+        if self._silent is None:
+            return None
+        if self._touched is None:
+            self._note(LeftChanges.none())
+        assert self._touched is not None
+        rows, self._touched = self._touched.changed(), None
+        before = Batch(rows.key, rows.before, np.full(len(rows.position), UNKNOWN), (rows.position,))
+        foreign, _ = self._extracted(before, rows.before)
+        count = len(before)
+        left = LeftValues.of(rows.before.encoded(), np.zeros(count, np.int64), np.ones(count, np.bool_))
+        instruction, overtakes = np.full(count, Instruction.SUPERSEDE), np.zeros(count, np.bool_)
+        said = Subscriptions(foreign, rows.key.encoded(), instruction, overtakes, left.packed())
+        return said.as_changes(before, self._foreign_key, -1).keep(is_present(foreign))
+
+
+class _Turns(NamedTuple):
+    """The rows that leave a foreign key or come to one, in order: a row leaves before it comes."""
+
+    row: IntArray
+    second: IntArray
+    """0 where it leaves, 1 where it comes."""
+    rows: int
+    """How many there are in all."""
+
+    @classmethod
+    def of(cls, leaves: BoolArray, comes: BoolArray) -> _Turns:
+        gone, there = np.flatnonzero(leaves), np.flatnonzero(comes)
+        row = np.concatenate([gone, there])
+        second = np.repeat([0, 1], [len(gone), len(there)])
+        in_order = np.lexsort((second, row))
+        return cls(row[in_order], second[in_order], len(leaves))
+
+    def choose(self, old: Binary, new: Binary) -> Binary:
+        """The foreign keys that are left or come to."""
+        if self.second.all():
+            return take(new, self.row)
+        return concat([old, new]).take(pa.array(self.row + self.second * self.rows))
+
+
+def _left_join(count: int) -> tuple[IntArray, IntArray]:
+    """Instructions for what is left and what comes: a row has a result whatever the right table has."""
+    return (
+        np.full(count, Instruction.DELETE_KEY_NO_PROPAGATE),
+        np.full(count, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE),
+    )
+
+
+def _inner_join(leaves: BoolArray, has: BoolArray) -> tuple[IntArray, IntArray]:
+    """Instructions for what is left and what comes: the result before has to go, if there was one."""
+    return (
+        np.where(has, Instruction.DELETE_KEY_NO_PROPAGATE, Instruction.DELETE_KEY_AND_PROPAGATE),
+        np.where(
+            leaves,
+            Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE,
+            Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE,
+        ),
+    )
