@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock.testing.oracle.comparisons import BY_TOPIC, CASES, OTHERWISE, WHOLE, compare_topics
 from penstock.testing.oracle.functions import CaseError, Spec
-from penstock.testing.oracle.outcome import Outcome, differences
+from penstock.testing.oracle.outcome import Comparison, Outcome, differences
 
 FILE = "differences.json"
 
@@ -62,9 +63,10 @@ class Decisions:
 
     def differences(self, case: Spec, outcome: Outcome) -> list[str]:
         """What differs from the expectations of a case, as decided; nothing when it passed."""
-        compare = self.comparison_of(case) or differences
+        compare: Comparison = self.comparison_of(case) or differences
         found = compare(case, outcome)
         for when in self.rules:
             if found and when in OTHERWISE:
-                found = OTHERWISE[when](case, outcome, compare)
+                compare = partial(OTHERWISE[when], compare=compare)  # what two rules are about, both decide
+                found = compare(case, outcome)
         return found

@@ -47,11 +47,16 @@ def topics_below(case: Spec, step: Spec) -> set[str]:
     return topics
 
 
-def gathering_steps(case: Spec, step: Spec) -> list[Spec]:
-    """The steps below one that give results other keys, or make one of several, and all below these."""
+def gathering_steps(case: Spec, step: Spec, joins: bool = True) -> list[Spec]:
+    """The steps below one that give results other keys, or make one of several, and all below these.
+
+    Args:
+        joins: whether a join of tables, which makes one of two with the same key, is among them.
+    """
     found: list[Spec] = []
     for other in steps_below(case, step):
-        if other["op"] not in _ONE_BY_ONE or parents(other) & {above["id"] for above in found}:
+        is_plain = other["op"] in _ONE_BY_ONE or (not joins and other["op"] in _JOINS and _is_of_a_table(case, other))
+        if not is_plain or parents(other) & {above["id"] for above in found}:
             found.append(other)
     return found
 
@@ -68,6 +73,8 @@ def is_windowed(case: Spec, step: Spec) -> bool:
 
 
 _WINDOWED = ("windowed_by", "emit_strategy")
+_JOINS = ("join", "left_join", "outer_join")
+_TABLES = ("table", "to_table", "count", "reduce", "aggregate", "distinct")
 
 
 def store_of(step: Spec) -> str | None:
@@ -95,6 +102,47 @@ def default_retention(windows: Any) -> int:
     }
     field, times = kinds[windows["type"]]
     return int(windows[field] * times + windows.get("grace_ms", 0))
+
+
+def lossy_closings(case: Spec) -> list[Spec]:
+    """The aggregations that emit on close and whose store does not keep all windows until the end of the input."""
+    found = []
+    for step in case["topology"]:
+        if not is_windowed(case, step) or not _emits_on_close(case, step):
+            continue
+        windows, times = windows_above(case, step), times_of(case)
+        if windows is not None and windows["type"] != "UnlimitedWindows":
+            given = (step.get("materialized") or {}).get("retention_ms")
+            longest = default_retention(windows) + max(times, default=0) - min(times, default=0)
+            if given is None or given <= longest:
+                found.append(step)
+    return found
+
+
+def retention(case: Spec, step: Spec) -> int:
+    """For how long the store of an aggregation in windows that close keeps them, in milliseconds."""
+    given = (step.get("materialized") or {}).get("retention_ms")
+    return max(given or 0, default_retention(windows_above(case, step)))
+
+
+def gone_until(case: Spec, step: Spec) -> int:
+    """The last start of a window (end of a session) that the store of an aggregation has certainly lost at the end."""
+    return max(times_of(case)) + 1 - retention(case, step)
+
+
+def table_joins_below(case: Spec, step: Spec) -> list[Spec]:
+    """The joins of tables below a step."""
+    return [below for below in steps_below(case, step) if below["op"] in _JOINS and _is_of_a_table(case, below)]
+
+
+def _is_of_a_table(case: Spec, step: Spec) -> bool:
+    made = (above["op"] for above in steps_above(case, step) if above["op"] in (*_TABLES, "stream", "to_stream"))
+    return next(made, "stream") in _TABLES
+
+
+def _emits_on_close(case: Spec, step: Spec) -> bool:
+    above = steps_above(case, step)[0]
+    return (above["op"], above.get("strategy")) == ("emit_strategy", "on_window_close")
 
 
 def times_of(case: Spec) -> set[int]:
