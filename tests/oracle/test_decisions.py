@@ -267,6 +267,44 @@ def test_a_versioned_table_that_is_suppressed_is_refused_unless_windows_of_a_cog
     assert compared(cogroup) == []
 
 
+# --- caching ---------------------------------------------------------------------------------------------------------
+
+
+def came_out(name: str, topic: str, rows: list[Any]) -> list[str]:
+    """A recorded case in which a topic has other rows than Kafka Streams gave it, all else being as expected."""
+    recorded = load(name)
+    expected = recorded["expected"]
+    others = [row for row in expected["output"] if row["topic"] != topic]
+    whole = Outcome(others + rows, expected["dropped"], [], expected["stores"], metrics=expected["metrics"])
+    return DECISIONS.differences(recorded, whole)
+
+
+def test_windows_that_are_joined_may_send_every_update_as_long_as_the_last_ones_are_kafkas() -> None:
+    name = "caching-joined-windows"
+    counted = [row for row in load(name)["expected"]["output"] if row["topic"] == "counted"]
+    between = [{**row, "value": 1} for row in counted]
+    assert came_out(name, "counted", [row for pair in zip(between, counted, strict=True) for row in pair]) == []
+    assert len(came_out(name, "counted", between)) == 3
+    assert len(came_out(name, "counted", counted[1:])) == 1
+    assert len(came_out(name, "elsewhere", [row("a", 0, 20, "x", "elsewhere")])) == 1
+
+
+def test_a_join_need_not_find_a_window_that_only_kafkas_cache_shows_but_nothing_else_comes_out() -> None:
+    name = "caching-join-finds-expired-window"
+    assert came_out(name, "out", []) == []
+    assert len(came_out(name, "out", [row("b", 100, 120, "1|1", "out")])) == 1
+
+
+def test_of_what_is_lost_in_kafka_more_keys_may_come_out_and_let_windows_behind_expire() -> None:
+    name = "close-jump-then-sliding-store"
+    recorded = load(name)
+    later = [[{"key": "", "start": 373, "end": 385}, 1, 385]]
+    of_now = Outcome([], [], [], {"store2": later}, metrics={})
+    assert DECISIONS.differences(recorded, of_now) == []
+    recorded["expected"]["stores"]["store2"][0][0].update(start=473, end=485)
+    assert len(DECISIONS.differences(recorded, of_now)) == 1
+
+
 # --- the file itself -------------------------------------------------------------------------------------------------
 
 
