@@ -1,8 +1,8 @@
-"""Named points at which a test can have this process killed, as ``kill -9`` would.
+"""Named points at which a test can have this process killed, as by ``kill -9``, or stopped, as a machine that sleeps.
 
 ``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
-``after-manifest:3:FILE`` only the first process to do so, of all that see the file. Without the variable a point costs
-one look into a dictionary.
+``after-manifest:3:FILE`` only the first process to do so, of all that see the file. ``PENSTOCK_STOP_AT`` stops it
+there until somebody sends it ``SIGCONT``. Without the variables a point costs two looks into a dictionary.
 """
 
 from __future__ import annotations
@@ -48,22 +48,28 @@ LOG_POINTS = (
 )
 """Those of the file log while it keeps topics small, which it does beside the commits."""
 
+_SIGNALS = {"PENSTOCK_CRASH_AT": signal.SIGKILL, "PENSTOCK_STOP_AT": signal.SIGSTOP}
+
 _seen: dict[str, int] = {}
 
 
 def crash_point(name: str) -> None:
-    """Kill this process here if it was told to."""
+    """Kill or stop this process here if it was told to."""
     if listener is not None:
         listener(name)
-    wanted = os.environ.get("PENSTOCK_CRASH_AT")
-    if wanted is None:
-        return
+    for variable, sent in _SIGNALS.items():
+        wanted = os.environ.get(variable)
+        if wanted is not None and _is_meant(wanted, name):
+            os.kill(os.getpid(), sent)
+
+
+def _is_meant(wanted: str, name: str) -> bool:
     point, _, rest = wanted.partition(":")
+    if point != name:
+        return False
     count, _, file = rest.partition(":")
-    if point == name:
-        _seen[name] = _seen.get(name, 0) + 1
-        if _seen[name] == int(count or 1) and _is_first(file):
-            os.kill(os.getpid(), signal.SIGKILL)
+    _seen[name] = _seen.get(name, 0) + 1
+    return _seen[name] == int(count or 1) and _is_first(file)
 
 
 def _is_first(file: str) -> bool:

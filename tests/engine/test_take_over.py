@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -121,14 +122,22 @@ def test_whoever_is_taken_over_inside_a_commit_stops_and_nothing_is_lost_or_done
     assert outcome(world) == undisturbed
 
 
+@pytest.mark.parametrize("does", [stops_at_once, makes_two_commits])
 @pytest.mark.parametrize("point", START_POINTS)
 def test_a_third_program_that_starts_inside_the_start_of_the_second_fences_both(
-    point: str, world: World, undisturbed: dict[str, Any], at_point: Any
+    does: Callable[..., None], point: str, world: World, undisturbed: dict[str, Any], at_point: Any
 ):
+    """And the second, when it goes on with its start, removes nothing that the third one has written since."""
     fill(world)
     first = world.start()
     first.coordinator.step(first.coordinator.end_offsets())
-    at_point(point, 1, lambda: world.start(machine="third").close())
+
+    def start_a_third() -> None:
+        third = world.start(machine="third")
+        does(third)
+        third.close()
+
+    at_point(point, 1, start_a_third)
     second = world.start(machine="second")
     stopped = [first] if point == "before-take-over" else [first, second]
     for application in stopped:
@@ -137,6 +146,35 @@ def test_a_third_program_that_starts_inside_the_start_of_the_second_fences_both(
     for application in (first, second):
         application.close()
     world.run()
+    assert outcome(world) == undisturbed
+
+
+def test_a_start_that_slept_removes_nothing_of_a_commit_that_another_program_is_about_to_make(
+    world: World, undisturbed: dict[str, Any], at_point: Any
+):
+    """The files of the second stage are there, and no manifest names them yet."""
+    fill(world)
+    sleeps, goes_on, started = Event(), Event(), []
+
+    def sleep() -> None:
+        sleeps.set()
+        goes_on.wait(60)
+
+    at_point("after-take-over", 1, sleep)
+    sleeper = Thread(target=lambda: started.append(world.start(machine="sleeper")))
+    sleeper.start()
+    sleeps.wait(60)
+    rival = world.start()
+
+    def wake() -> None:
+        goes_on.set()
+        sleeper.join()
+
+    at_point("before-manifest", 2, wake)
+    rival.run_until()
+    assert len(started) == 1
+    for application in (*started, rival):
+        application.close()
     assert outcome(world) == undisturbed
 
 

@@ -3,9 +3,10 @@
 python tests/faults/chaos.py --kills 300 --seed 7 [--mode local|spark] [--folder FOLDER]
 
 A round takes one program to its end. On the way its processes are killed (on Spark: driver, JVM, slots, their daemons,
-any helper), it goes on with another state folder and comes back, rivals start in the middle of it, producers write
-and are killed meanwhile, what is processed is removed from its input, and what killed processes leave behind stays.
-At its end outputs and state must equal those of an undisturbed run; then its topics are removed and made anew.
+any helper), it goes on with another state folder and comes back, rivals start in the middle of it, or while all of it
+is stopped and goes on later, producers write and are killed meanwhile, what is processed is removed from its input, and
+what killed processes leave behind stays. At its end outputs and state must equal those of an undisturbed run; then its
+topics are removed and made anew.
 
 The seed of a failure and what was done before it are printed. The same seed makes the same decisions; how far the
 program has come at each of them is up to the machine.
@@ -124,7 +125,7 @@ class Round:
         return harness.Program(self.folder, f"--{self.mode}", self.subject.script, STATE=state)
 
     def _disturb(self, running: harness.Program) -> None:
-        slow = 4.0 if self.mode == "spark" else 0.3
+        slow, most = (1.5, 6) if self.mode == "spark" else (0.3, 3)  # what takes long to start is killed more often
         if self.rng.random() < 0.8:  # now and then something dies while the program starts
             running.wait_for_commits(self.rng.randint(1, 4))
         time.sleep(self.rng.uniform(0, slow))
@@ -132,7 +133,12 @@ class Round:
             self._trim()
         if self.rng.random() < 0.2:
             self._rival()
-        for _ in range(self.rng.randint(1, 3)):
+        elif self.rng.random() < 0.2:
+            running.pause()
+            self.events.append("pause")
+            self._rival()
+            running.go_on()
+        for _ in range(self.rng.randint(1, most)):
             kind = self.rng.choice(KINDS[self.mode])
             if running.is_running and running.kill(kind, self.rng):
                 self.killed[kind] += 1

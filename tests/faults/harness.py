@@ -88,10 +88,27 @@ class Program:
         while self.is_running and len(self.lines) < count:
             time.sleep(0.005)
 
+    def wait_until_stopped(self) -> int:
+        """Wait until one of its processes is stopped, as ``PENSTOCK_STOP_AT`` does it; which one."""
+        for _ in range(int(_PATIENCE / 0.02)):
+            assert self.is_running, f"it ended before it stopped: {self.errors()}"
+            for pid in [self._process.pid, *_descendants(self._process.pid, _is_forked)]:
+                if _read(pid, "stat").rpartition(b") ")[2].startswith(b"T"):
+                    return pid
+            time.sleep(0.02)
+        raise AssertionError(f"nothing stopped after {self.lines[-1:]}")
+
     def processes(self, kind: str) -> list[int]:
         """Its processes of a kind: the driver, the JVM, the slots, their daemons, or helpers: all others."""
         pid = self._process.pid
         return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
+
+    def pause(self) -> None:
+        """Stop all its processes, as a machine does that is suspended."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def kill(self, kind: str, rng: random.Random) -> bool:
         """Kill the driver, the JVM or one of the slots; whether there was one."""

@@ -68,7 +68,7 @@ def test_an_entry_that_names_a_file_outside_of_its_topic_is_damaged_and_retentio
         lambda log, name: log.writer(name, "w"),
         lambda log, name: log.append(name, []),
         lambda log, name: log.trim(name, {0: 1}),
-        lambda log, name: log.sweep(name, ""),
+        lambda log, name: log.sweep(name, lambda file: True),
         lambda log, name: log.end_offsets(name),
         lambda log, name: log.create_topic(TopicInfo(name, 1)),
     ],

@@ -258,5 +258,5 @@ with log.writer("t", "app-1") as writer:
     assert rows(FileLog(folder), "t") == [(0, b"a", b"1", 1)]
     append(log, "t", (b"a", b"2", 2))
     assert rows(FileLog(folder), "t") == [(0, b"a", b"1", 1), (1, b"a", b"2", 2)]
-    log.sweep("t", "app-")
+    log.sweep("t", lambda name: name.startswith("app-"))
     assert not left.exists()

@@ -350,7 +350,7 @@ def test_a_file_in_the_index_is_not_taken_for_a_leftover(indexed: FileLog, monke
     monkeypatch.setattr(upkeep, "_LEFT_BEHIND", re.compile(r".*\.(arrow|node)"))
     monkeypatch.setattr(upkeep, "_LEFT_MS", 0)
     indexed.tidy("t")
-    indexed.sweep("t", "test-")
+    indexed.sweep("t", lambda name: name.startswith("test-"))
     assert rows(FileLog(indexed.root), "t") == rows(indexed, "t", 1) == expected(59)
 
 

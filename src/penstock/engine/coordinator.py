@@ -17,7 +17,6 @@ After a crash in between, the state is ahead of the offsets, and what was read i
 from __future__ import annotations
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ import msgspec
 
 from penstock import errors
 from penstock.engine.alignment import Alignment, Waiting
+from penstock.engine.attempts import attempt_name, is_left_by
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.description import check_description, description_of, with_clocks
 from penstock.engine.exchange import ExchangeRef
@@ -219,15 +219,20 @@ class Coordinator:
 
     def _sweep(self) -> None:
         """Remove files of attempts that were never committed and, since this start, never will be."""
-        numbers = ((number_in(name), name) for name in self.storage.list("deltas"))
-        stale = [name for number, name in numbers if number is not None and number >= self.manifest.commit]
-        for name in {*stale, *self.storage.list("exchange")} - _waiting_files(self.manifest):
+        own = self.manifest.commit
+
+        def is_left(file: str) -> bool:
+            return is_left_by(file.rpartition("/")[2], self.application, own)
+
+        deltas = {name for name in self.storage.list("deltas") if number_in(name) == own}
+        exchange = {name for name in self.storage.list("exchange") if is_left(name)}
+        for name in (deltas | exchange) - _waiting_files(self.manifest):
             self.storage.delete(name)
         self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)
         if sweep is not None:
             for topic in self._extra_topics():
-                sweep(topic, f"{self.application}-")
+                sweep(topic, is_left)
 
     def _fenced(self) -> FencedError | None:
         """The error of a program that another one has taken the application over from; None if that is not so."""
@@ -414,7 +419,7 @@ class Attempt:
         self._coordinator = coordinator
         self._before = coordinator.manifest
         self._ends = ends
-        self._name = f"{coordinator.application}-{self._before.commit + 1}-{os.urandom(4).hex()}"
+        self._name = attempt_name(coordinator.application, self._before.commit + 1)
         self._done: dict[str, TaskDone] = {}
         self._skipped: dict[str, int] = {}
         self._waiting: Waiting = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
@@ -209,9 +209,9 @@ class FileLog(Log):
         if self._beside is not None:
             self._beside.wait()
 
-    def sweep(self, topic: str, writer_prefix: str) -> None:
-        """Remove files that writers of this name left behind without appending them."""
-        upkeep.sweep(self._topic(topic), lambda name: name.startswith(writer_prefix))
+    def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:
+        """Remove files with such names that writers left behind without appending them."""
+        upkeep.sweep(self._topic(topic), is_meant)
 
     @property
     def _upkeep(self) -> Upkeep:
