@@ -22,6 +22,7 @@ from penstock.batch import Changes
 from penstock.columns import BytesColumn, WindowedColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import TaskFacts
 from penstock.ops.suppress.operator import Suppress
 from penstock.ops.suppress.timing import Limits
 from penstock.serdes import INT, STR, TimeWindowedSerde
@@ -67,7 +68,8 @@ def updates(first: int) -> Changes:
 
 def cpu_per_million(held: int) -> float:
     """CPU seconds for a million records in a suppression that holds so many."""
-    context = Context("0_0", "fail", lambda position: Origin("in", 0, position, None, None, 0))
+    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    context = Context(facts)
     buffer, clock = TimeOrderedBuffer("buffer", held, times_follow=True), StreamTime()
     suppress = Suppress("suppress", context, buffer, clock, True, Limits(), True, False, STR, INT)
     warm = held // CHUNK + 1

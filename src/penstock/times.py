@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,11 @@ Time = int | datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def wall_clock_ms() -> int:
+    """Now, in milliseconds since 1970."""
+    return clock.time_ns() // 1_000_000
 
 
 def to_timestamp(time: Any, what: str = "a timestamp") -> int:

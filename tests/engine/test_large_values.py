@@ -19,6 +19,7 @@ from penstock.errors import ProcessingError
 from penstock.log.file.log import FileLog
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import TaskFacts
 from penstock.ops.tables.update_cache import EmitCache
 from penstock.serdes import BYTES, STR
 from penstock.settings import Settings
@@ -113,9 +114,8 @@ def test_updates_that_are_held_back_until_the_commit_are_held_once_for_each_key(
         (np.arange(3),),
         old=ValuesColumn([b"first"] + [bytes(MB)] * 2, BYTES),
     )
-    cache = EmitCache(
-        True, Context("0_0", "fail", lambda position: Origin("in", 0, position, None, None, 0)), KeyValueStore("kept")
-    )
+    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    cache = EmitCache(True, Context(facts), KeyValueStore("kept"))
     for number in range(50):
         cache.add(replace(changes, order=(np.arange(3) + 3 * number,)))
     assert cache.held_bytes < 40 * MB

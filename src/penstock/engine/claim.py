@@ -6,7 +6,6 @@ working folder or with a new state folder, would process everything again and pu
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.storage import Storage, seal, unseal
+from penstock.times import wall_clock_ms
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Claims:
         claim = self._read(application_id)
         if claim is not None and (claim.application, claim.checkpoint) != (application, _place(storage)):
             self._storage.delete(_name(application_id))
-        now = time.time_ns() // 1_000_000
+        now = wall_clock_ms()
         self._storage.create(_name(application_id), seal(Claim(application, _place(storage), now)))
 
     def _read(self, application_id: str) -> Claim | None:

@@ -64,6 +64,7 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers
 from penstock.storage import Storage, number_in
+from penstock.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 
@@ -544,7 +545,7 @@ class Attempt:
                 sinks.setdefault(topic, []).extend(segments)
             add_up(metrics, done.metrics)
         add_up(metrics, self._skipped)
-        now = time.time_ns() // 1_000_000
+        now = wall_clock_ms()
         return msgspec.structs.replace(
             before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, metrics=metrics, at=now
         )

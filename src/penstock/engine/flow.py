@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +62,12 @@ class Flow:
     ):
         self._state = state
         self._context = context
-        context.known = Known(makers(sub), source_types((*sub.parts, *sub.global_parts)))
-        context.looked_up = frozenset(topology.facts.looked_up)
-        context.looked_up_as_of = frozenset(topology.facts.looked_up_as_of)
+        context.facts = replace(
+            context.facts,
+            known=Known(makers(sub), source_types((*sub.parts, *sub.global_parts))),
+            looked_up=frozenset(topology.facts.looked_up),
+            looked_up_as_of=frozenset(topology.facts.looked_up_as_of),
+        )
         decodes = decoded_columns(sub)
         parts = _tables_first(sub.working_parts)
         number = {part.name: i for i, part in enumerate(parts)}
@@ -107,7 +111,7 @@ class Flow:
         return self._run({}, lambda step: step.operator.go_on() if step.part.name in advances else None)
 
     def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], _Result]) -> Iterator[Outputs]:
-        self._context.begin_chunk()
+        self._context.chunk.begin()
         rest: list[tuple[_Step, Iterator[_Result]]] = []
         results: list[_Result] = []
         outputs: Outputs = {}
@@ -130,7 +134,7 @@ class Flow:
             results.append(result := _both(result, more(step)))
             if part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(part.name, []).append(result)
-        self._context.end_chunk()
+        self._context.chunk.end()
         yield outputs
         for one, pieces in reversed(rest):
             for piece in pieces:

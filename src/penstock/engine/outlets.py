@@ -17,7 +17,7 @@ from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.flow import Outputs
 from penstock.engine.layout import TaskId
 from penstock.log.base import Log, Segment, SegmentWriter
-from penstock.ops.core.context import DeadLetter
+from penstock.ops.core.notes import DeadLetter
 from penstock.storage import Storage
 
 

@@ -15,6 +15,7 @@ import msgspec
 from penstock.engine.description import Description
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.storage import Storage, number_in, seal, unseal
+from penstock.times import wall_clock_ms
 
 _FOLDER = "starts"
 
@@ -48,7 +49,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 def start_of(application: str, application_id: str, program: str, topology: Description) -> Start:
     """This process's start, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
-    now = time.time_ns() // 1_000_000
+    now = wall_clock_ms()
     return Start(
         application=application, application_id=application_id, by=by, at=now, program=program, topology=topology
     )

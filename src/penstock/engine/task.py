@@ -19,8 +19,9 @@ from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
 from penstock.metrics import labelled
-from penstock.ops.core.context import Context, DeadLetter
+from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import DeadLetter, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -28,6 +29,7 @@ from penstock.settings import Settings
 from penstock.state.delta import write_delta
 from penstock.state.task_state import TaskState
 from penstock.storage import FileRef, Storage
+from penstock.times import wall_clock_ms
 
 
 class Task:
@@ -61,10 +63,17 @@ class Task:
         self._new_reader = reader
         self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
         self._reader = reader([], settings.chunk_records, settings.chunk_bytes)
-        on_error = settings.on_error.partition(":")[0]
-        self.context = Context(str(id_), on_error, self._origin, self._offsets, self._topic_bytes)
-        self.context.replays = settings.at_least_once
-        self.context.emit_interval_ms = settings.emit_interval_ms
+        facts = TaskFacts(
+            task=str(id_),
+            on_error=settings.on_error.partition(":")[0],
+            origin=self._origin,
+            offsets=self._offsets,
+            topic_bytes=self._topic_bytes,
+            wall_clock_ms=wall_clock_ms,
+            emit_interval_ms=settings.emit_interval_ms,
+            replays=settings.at_least_once,
+        )
+        self.context = Context(facts)
         caching = settings.statestore_cache_max_bytes > 0
         self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
@@ -83,7 +92,7 @@ class Task:
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
-        self.context.begin_commit(work.more_is_waiting)
+        self.context.commit.begin(work.more_is_waiting)
         limits = self._settings.chunk_records, self._settings.chunk_bytes
         exchanges = self._exchanges(work)
         self._reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
@@ -91,7 +100,7 @@ class Task:
         with Outlets(self._sinks, self._places, attempt, self._reader.clocks) as outlets:
             records = self._read_all(outlets)
             left = self._left(exchanges)
-            self.context.more_is_waiting = work.more_is_waiting or bool(left)
+            self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
             if work.advances:
                 outlets.write_all(self._flow.go_on(work.advances))
             with _without_garbage_collection():
@@ -115,7 +124,7 @@ class Task:
             delta=delta,
             numbers=self.state.numbers(),
             snapshot=self.state.snapshot,
-            metrics=labelled(str(self.id), self.context.metrics),
+            metrics=labelled(str(self.id), self.context.commit.metrics),
             records=records,
         )
 
@@ -197,7 +206,7 @@ class Task:
         return self._storage.ref(name)
 
     def _take_dead_letters(self) -> list[DeadLetter]:
-        letters, self.context.dead_letters = self.context.dead_letters, []
+        letters, self.context.commit.dead_letters = self.context.commit.dead_letters, []
         return letters
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -274,9 +275,9 @@ class CutDriver:
 
     def _note_drops(self) -> None:
         for task in self._application.host.tasks():
-            for positions in task.context.dropped_positions or ():
+            for positions in task.context.commit.dropped_positions or ():
                 self._dropped += [self._input_of_arrival.get(position, -1) for position in positions.tolist()]
-            task.context.dropped_positions = []
+            task.context.commit.dropped_positions = []
 
     def _records(self, topic: str, start: int, end: int) -> Iterator[Record]:
         types = self._outputs[topic]
@@ -300,8 +301,9 @@ def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
 
 
 def _watch(task: Task) -> None:
-    task.context.dropped_positions = []
-    task.context.roots = lambda positions: positions  # which are those of the records that arrived
+    task.context.commit.dropped_positions = []
+    # positions are those of the records that arrived
+    task.context.facts = replace(task.context.facts, roots=lambda positions: positions)
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:

@@ -23,6 +23,7 @@ from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -108,18 +109,18 @@ class TopologyTestDriver:
             if sub.is_global:
                 continue
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
-            context = Context(
-                f"{sub.id}_0",
-                kind,
-                self._origin,
-                self._offsets_at,
-                self._topic_bytes,
+            facts = TaskFacts(
+                task=f"{sub.id}_0",
+                on_error=kind,
+                origin=self._origin,
+                offsets=self._offsets_at,
+                topic_bytes=self._topic_bytes,
+                roots=lambda positions: np.full(len(positions), self._piped),
+                wall_clock_ms=lambda: self.wall_clock_ms,
+                emit_interval_ms=self.settings.emit_interval_ms,
+                commits_each_record=updates_each_key_once(sub, topology.facts),
             )
-            context.dropped_positions = []
-            context.commits_each_record = updates_each_key_once(sub, topology.facts)
-            context.roots = lambda positions: np.full(len(positions), self._piped)
-            context.emit_interval_ms = self.settings.emit_interval_ms
-            context.wall_clock_ms = lambda: self.wall_clock_ms
+            context = Context(facts, CommitNotes(dropped_positions=[]))
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
             for part in sub.working_parts:
                 if part.kind == "source":
@@ -234,7 +235,7 @@ class TopologyTestDriver:
         """All figures of all tasks, by their Kafka names."""
         figures: dict[str, int] = {}
         for _, state, context in self._tasks:
-            figures |= labelled(state.task, context.metrics)
+            figures |= labelled(state.task, context.commit.metrics)
         return readable(figures)
 
     def dropped_records_total(self) -> int:
@@ -303,8 +304,8 @@ class TopologyTestDriver:
 
     def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
         """Process many records at once; False, and nothing is done, if one of them fails."""
-        before = dict(self._offsets), [dict(context.metrics) for _, _, context in self._tasks]
-        dropped = [list(context.dropped_positions or ()) for _, _, context in self._tasks]
+        before = dict(self._offsets), [dict(context.commit.metrics) for _, _, context in self._tasks]
+        dropped = [list(context.commit.dropped_positions or ()) for _, _, context in self._tasks]
         ran: list[tuple[Flow, TaskState, Context]] = []
         try:
             node = self._source_node(topic)
@@ -312,17 +313,17 @@ class TopologyTestDriver:
         except Exception:
             self._offsets = before[0]
             for (_, state, context), figures, positions in zip(self._tasks, before[1], dropped, strict=True):
-                context.metrics, context.dropped_positions = figures, positions
-                context.puts.clear()
-                context.dead_letters.clear()
-                context.forget_failures()
+                context.commit.metrics, context.commit.dropped_positions = figures, positions
+                context.chunk.puts.clear()
+                context.commit.dead_letters.clear()
+                context.commit.failed.clear()
                 if any(state is one for _, one, _ in ran):
                     state.rollback()
             return False
         for _, state, context in ran:
             self._idle.had_records([state.task])
             self._deliver_dead_letters(context)
-            context.forget_failures()
+            context.commit.failed.clear()
             state.commit(state.at + 1)
         for sink, record in found:
             self._outputs[sink].append(record)
@@ -377,7 +378,7 @@ class TopologyTestDriver:
         if flow.flushes:
             self._deliver(flow.flush())
         self._deliver_dead_letters(context)
-        context.forget_failures()
+        context.commit.failed.clear()
         state.commit(state.at + 1)
 
     def _deliver(self, pieces: Iterable[Outputs]) -> None:
@@ -416,7 +417,7 @@ class TopologyTestDriver:
             )
 
     def _deliver_dead_letters(self, context: Context) -> None:
-        letters, context.dead_letters = context.dead_letters, []
+        letters, context.commit.dead_letters = context.commit.dead_letters, []
         for origin, reason in letters:
             headers = tuple((name, text.encode()) for name, text in reason.items())
             record = Record(origin.key, origin.value, origin.timestamp, headers)

@@ -16,8 +16,8 @@ from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.written import Written
 from penstock.ops.tables.update_cache import EmitCache, values_before
-from penstock.ops.tables.written import Written
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
@@ -67,7 +67,7 @@ class Aggregate(Operator):
         located = self._store.locate(keys)
         before = located.get()
         folded = self._fold.fold(groups, before, rows)
-        if self._store.name in self._context.looked_up:
+        if self._store.name in self._context.facts.looked_up:
             values = Values(folded.new.encoded(), folded.timestamps)
             self._note(keys, before, groups.unsort(groups.group), values, result.order)
         last = groups.last_rows
@@ -87,7 +87,7 @@ class Aggregate(Operator):
         if isinstance(self._store, WindowStore) and keys.times is not None:
             now = self._store.observed_stream_time
             times = np.maximum.accumulate(np.concatenate([[now], keys.times[codes]]))
-        self._context.written[self._store.name] = Written(keys, before, codes, values, order, times)
+        self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, order, times)
 
     def _each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
         """All updates as a cache sends them on: old is what the store had, and not what an aggregate begins with."""

@@ -128,10 +128,10 @@ class Deduplicate(Operator):
         purged = self._store.count(before - self._interval, int(limits[-1]))
         if len(rows):
             keys, codes = group_keys(ids)
-            offsets = self._context.offsets(batch.position[rows])
+            offsets = self._context.facts.offsets(batch.position[rows])
             records = Records(batch.timestamp[rows], limits[rows], offsets)
             groups, known = Groups.by_number(codes), self._store.find(keys)
-            found = find_duplicates(groups, known, records, self._interval, self._context.replays)
+            found = find_duplicates(groups, known, records, self._interval, self._context.facts.replays)
             duplicate[rows] = found.duplicate
             lasts = found.entries[records.timestamp[found.entries] >= limits[-1]]
             self._store.write(keys.take(codes[lasts]), records.timestamp[lasts], offsets[lasts])

@@ -20,6 +20,6 @@ class Announce(Operator):
 
     def step(self, batch: Batch) -> Batch | None:
         assert isinstance(batch, Changes)
-        if self._context.roots is None:
+        if self._context.facts.roots is None:
             return None
         return replace(batch.as_stream(), timestamp=np.full(len(batch), UNKNOWN))

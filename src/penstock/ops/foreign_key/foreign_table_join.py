@@ -45,7 +45,7 @@ class ForeignTableJoin(Operator):
         assert isinstance(batch, Changes)
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
         foreign, codes = group_keys(batch.key.encoded())
-        written = self._context.written.get(self._store.name)
+        written = self._context.chunk.written.get(self._store.name)
         found = self._store.subscribers(foreign, None if written is None else written.keys)
         if not len(found.keys):
             return None
@@ -75,9 +75,9 @@ class ForeignTableJoin(Operator):
 
     def _overtaking(self, subscriptions: Binary) -> BoolArray:
         """Which subscriptions came while there may be responses under way which those to them overtake."""
-        if self._context.more_is_waiting:
+        if self._context.commit.more_is_waiting:
             return np.ones(len(subscriptions), np.bool_)
-        came = self._context.subscribed_overtaking[self._store.name]
+        came = self._context.commit.subscribed_overtaking[self._store.name]
         if not came:
             return np.zeros(len(subscriptions), np.bool_)
         found: BoolArray = pc.is_in(subscriptions, value_set=concat(came)).to_numpy(zero_copy_only=False)
@@ -88,7 +88,7 @@ class ForeignTableJoin(Operator):
 
         A row that was forgotten before may have come to be the same again.
         """
-        changes = self._context.left_changes.get(self._subscribe)
+        changes = self._context.chunk.left_changes.get(self._subscribe)
         if changes is None:
             return left
         last = changes.last(key, position)

@@ -54,16 +54,16 @@ class ResponseJoin(TwoSided):
 
     def _changes(self, batch: Batch) -> LeftChanges:
         """What is announced, by the records that caused it."""
-        assert self._context.roots is not None
-        roots = self._context.roots(batch.position)
+        assert self._context.facts.roots is not None
+        roots = self._context.facts.roots(batch.position)
         return LeftChanges(batch.key.encoded(), batch.value.encoded(), roots, np.zeros(len(batch), np.int64))
 
     def _changed_meanwhile(self, batch: Batch, left: Binary) -> BoolArray:
         """Which responses are to left values that the record which caused them has replaced."""
         changed = np.zeros(len(batch), np.bool_)
         if len(self._announced.key):
-            assert self._context.roots is not None
-            last = self._announced.last(batch.key.encoded(), self._context.roots(batch.position))
+            assert self._context.facts.roots is not None
+            last = self._announced.last(batch.key.encoded(), self._context.facts.roots(batch.position))
             own = np.flatnonzero(last >= 0)
             changed[own] = differ(take(left, own), take(self._announced.value, last[own]))
         return changed
@@ -101,14 +101,14 @@ class ResponseJoin(TwoSided):
         return left.superseded | is_overtaken
 
     def flush(self) -> None:
-        if not self._context.more_is_waiting:
+        if not self._context.commit.more_is_waiting:
             self._forget()
         elif (last := self._here.changes()) is not None:
             self._store.put(self._store.locate(last.keys), last.values)
         self._here = KeyValueStore(self._store.name, in_memory=True)
         self._remembers = False
         self._is_empty = None
-        if not self._context.more_is_waiting:
+        if not self._context.commit.more_is_waiting:
             self._announced = self._announced.of_last_record()
 
     def _forget(self) -> None:

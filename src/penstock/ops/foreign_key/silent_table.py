@@ -85,7 +85,7 @@ class SilentTable:
         """The keys of what is sent, of what is written, and of what expires, each once for each record."""
         parts = [(sent.key, sent.position)]
         for store, expired in zip(self._stores, self._expired, strict=True):
-            written = self._context.sent.get(store.name) or self._context.written.get(store.name)
+            written = self._context.chunk.sent.get(store.name) or self._context.chunk.written.get(store.name)
             if written is not None and len(written.codes):
                 position = _position(written.order[0])
                 keys = physical_keys(written.keys)

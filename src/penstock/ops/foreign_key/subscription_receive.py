@@ -10,8 +10,8 @@ from penstock.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.written import Written
 from penstock.ops.foreign_key.messages import Instruction, Subscriptions
-from penstock.ops.tables.written import Written
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
 
@@ -34,13 +34,13 @@ class SubscriptionReceive(Operator):
         keys, codes = group_keys(combined_keys(said.foreign_key, said.primary_key))
         if said.overtakes.any():
             overtaking = keys.data.take(pa.array(codes[said.overtakes]))
-            self._context.subscribed_overtaking[self._store.name].append(overtaking)
+            self._context.commit.subscribed_overtaking[self._store.name].append(overtaking)
         groups = Groups.by_number(codes)
         located = self._store.locate(keys)
         before = located.get()
         stays = _stays(groups, said.instruction, is_present(before.data))
         values = Values(batch.value.where(stays).encoded(), batch.timestamp)
-        self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+        self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         last = groups.last_rows
         self._store.put(located, Values(take(values.data, last), batch.timestamp[last]))
 

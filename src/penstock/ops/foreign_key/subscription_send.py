@@ -56,7 +56,7 @@ class SubscriptionSend(Operator):
         old, was_fine = self._extracted(batch, batch.old)
         kept = np.flatnonzero(fine & was_fine)
         if len(kept) < len(batch):
-            self._context.overtaking.add(self._node)
+            self._context.commit.overtaking.add(self._node)
         batch, new, old = batch.take(kept), take(new, kept), take(old, kept)
         return self._subscriptions(batch, old, new)
 
@@ -78,7 +78,7 @@ class SubscriptionSend(Operator):
         has, differs = is_present(new), differ(old, new)
         leaves = is_present(old) & differs
         if (existed & ~(exists & has)).any():
-            self._context.overtaking.add(self._node)  # what names nothing now may name anything later
+            self._context.commit.overtaking.add(self._node)  # what names nothing now may name anything later
         if self._is_left:
             (leaving, coming), comes = _left_join(len(batch)), exists | existed
         else:
@@ -102,9 +102,10 @@ class SubscriptionSend(Operator):
         changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, serial))
         self._counter.now += len(batch)
         superseded = changes.superseded()[: len(batch)]
+        commit = self._context.commit
         if superseded.any():
-            self._context.overtaking.add(self._node)
-        every = self._silent is not None or self._context.more_is_waiting or self._node in self._context.overtaking
+            commit.overtaking.add(self._node)
+        every = self._silent is not None or commit.more_is_waiting or self._node in commit.overtaking
         return LeftValues.of(batch.value.encoded(), serial, superseded), every
 
     def _note(self, sent: LeftChanges) -> LeftChanges:
@@ -114,7 +115,7 @@ class SubscriptionSend(Operator):
             self._touched = rows = self._silent.touched(sent)
             serial = self._counter.now + np.searchsorted(sent.position, rows.position)
             changes = sent.followed_by(LeftChanges(rows.key.encoded(), rows.after.encoded(), rows.position, serial))
-        self._context.left_changes[self._node] = changes
+        self._context.chunk.left_changes[self._node] = changes
         return changes
 
     def flush(self) -> Changes | None:

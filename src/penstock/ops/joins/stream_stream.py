@@ -16,8 +16,9 @@ import pyarrow as pa
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present
 from penstock.batch import Batch, merge_headers, merge_topic_bytes, order_columns
 from penstock.columns import BytesColumn, Column
-from penstock.ops.core.context import Context, Looks
+from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
+from penstock.ops.core.looks import Looks
 from penstock.ops.core.operator import TwoSided
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.non_joined import Reach, Waiting, Waits

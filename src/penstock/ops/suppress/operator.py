@@ -16,10 +16,10 @@ from penstock.errors import BufferFullError
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.written import Written
 from penstock.ops.suppress.eviction import NotEnough, Sizes, early_plan
 from penstock.ops.suppress.held import Updates, no_updates, unpack
 from penstock.ops.suppress.timing import NOT_HELD, Chunk, Ledger, Limits, Plan, ledger_of, plan_of
-from penstock.ops.tables.written import Written
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.rows import Keys, Values
@@ -93,8 +93,8 @@ class Suppress(Operator):
             if self._shuts_down:
                 raise self._full(batch, full, done.ledger)
             done = self._without_room(work, int(expiry[-1]))
-        if self._buffer.name in self._context.looked_up:
-            self._context.written[self._buffer.name] = self._note(work, done)
+        if self._buffer.name in self._context.facts.looked_up:
+            self._context.chunk.written[self._buffer.name] = self._note(work, done)
         self._write(work, done)
         return self._emit(work, done)
 

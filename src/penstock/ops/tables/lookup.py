@@ -17,9 +17,9 @@ from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, windows_of
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
+from penstock.ops.core.written import ranks, take_values
 from penstock.ops.suppress.operator import HELD, held_before
 from penstock.ops.tables.table import TableFilter, TableMapValues
-from penstock.ops.tables.written import ranks, take_values
 from penstock.serdes import Serde
 from penstock.serdes.nullable import NullableSerde, unmark_nulls
 from penstock.state.columns.rows import Keys, Values
@@ -104,7 +104,7 @@ class SentLookup(Lookup):
 
     def find(self, batch: Batch) -> Found:
         keys, codes = group_keys(batch.key.encoded())
-        sent = self._context.sent.get(self._store.name)
+        sent = self._context.chunk.sent.get(self._store.name)
         current = self._store.get(keys, committed=sent is None)
         if sent is not None and self._is_in_turn:
             values = sent.as_of(current, keys, codes, batch.order)
@@ -147,7 +147,7 @@ class Turns(NamedTuple):
 
 def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool = False) -> Turns:
     """The turns of a chunk's puts into a store, and of records that look something up there."""
-    puts, order = context.puts.get(store.name, (None, ()))
+    puts, order = context.chunk.puts.get(store.name, (None, ()))
     if puts is None or not len(puts.codes) or not len(batch):
         return Turns(puts, None, np.zeros(len(batch), np.int64))
     return Turns(puts, *ranks(order, batch.order, len(puts.codes), len(batch), before))
@@ -173,7 +173,7 @@ class WindowLookup(Lookup):
 
     def _stream_time(self, batch: Batch) -> IntArray | int:
         """The store's stream time when each record is processed."""
-        written = self._context.written.get(self._store.name)
+        written = self._context.chunk.written.get(self._store.name)
         return self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
 
 
@@ -190,7 +190,7 @@ class SessionLookup(Lookup):
         current = self._store.look_up_sessions(keys.data)
         values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
         values = without_marks(values, self._value)
-        written = self._context.written.get(self._store.name)
+        written = self._context.chunk.written.get(self._store.name)
         now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
         is_kept = current.timestamps[codes] > now - self._store.retention
         value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
@@ -216,7 +216,7 @@ def _times(values: Values) -> IntArray:
 
 def values_as_of(context: Context, store: str, current: Values, keys: Keys, codes: IntArray, batch: Batch) -> Values:
     """The values of keys when the records of a batch are processed, from those after the chunk."""
-    written = context.written.get(store)
+    written = context.chunk.written.get(store)
     if written is not None and len(written.codes):
         return written.as_of(current, keys, codes, batch.order)
     return Values(current.data.take(pa.array(codes)), current.timestamps[codes])

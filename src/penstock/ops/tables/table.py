@@ -15,8 +15,8 @@ from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.written import Written
 from penstock.ops.tables.update_cache import EmitCache, values_before
-from penstock.ops.tables.written import Written
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Values
 from penstock.state.store import StateStore
@@ -64,9 +64,9 @@ class TableStore:
         if final.null_count:
             times = np.where(is_missing(final), -1, times)
         self._store.put(located, Values(final, times))
-        if self._store.name in self._context.looked_up:
+        if self._store.name in self._context.facts.looked_up:
             values = Values(data, batch.timestamp)
-            self._context.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+            self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         serde = batch.value.serde
         if self._cache is None or self._cache.each:
             if old is None and (self._sends_old or self._cache is not None):

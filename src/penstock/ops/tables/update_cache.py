@@ -10,7 +10,7 @@ from penstock.batch import Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, NumberColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.tables.written import Written
+from penstock.ops.core.written import Written
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.store import StateStore
@@ -34,7 +34,7 @@ class EmitCache:
         self._sends_old = sends_old
         self._context = context
         self._store = store
-        self.each = each or context.commits_each_record
+        self.each = each or context.facts.commits_each_record
         """Whether updates go on at once: all are asked for, or each record is a commit of its own, and causes one
         update of a key at most."""
         self._held: list[Changes] = []
@@ -71,7 +71,7 @@ class EmitCache:
         """Note for joins of tables, to which the table changes only now, when it does."""
         keys, values = Keys(last.key.encoded()), Values(last.value.encoded(), last.timestamp)
         before = store.get(keys, committed=True)
-        self._context.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
+        self._context.chunk.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
 
 
 def _without_absent(updates: Changes) -> Changes:

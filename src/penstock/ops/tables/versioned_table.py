@@ -12,7 +12,7 @@ from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
-from penstock.ops.tables.written import Written
+from penstock.ops.core.written import Written
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.versioned.puts import VersionedPuts, repeated_deletions
 from penstock.state.kinds.versioned.store import VersionedStore
@@ -44,8 +44,8 @@ class VersionedTableStore:
             if not len(batch):
                 return None
         puts = VersionedPuts(self._store, *self._columns(batch))
-        if self._store.name in self._context.looked_up:
-            self._context.written[self._store.name] = written_by(puts, batch)
+        if self._store.name in self._context.facts.looked_up:
+            self._context.chunk.written[self._store.name] = written_by(puts, batch)
         self._context.put(self._store.name, puts, batch.order)
         return self.changes(batch, puts, old)
 

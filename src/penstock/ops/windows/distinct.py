@@ -43,7 +43,7 @@ class WindowDistinct(WindowAggregate):
         values = Values(mark_nulls(rows.add.take(first).encoded()), rows.timestamps[first])
         if not len(first):
             return None
-        if self._store.name in self._context.looked_up:
+        if self._store.name in self._context.facts.looked_up:
             self._note(keys, before, new, values, take_order(result.order, first))
         self._store.put(self._store.locate(keys.take(new)), values)
         return first_records(result, rows.add, first, rows.timestamps, self._sends_old)

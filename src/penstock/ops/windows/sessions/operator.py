@@ -20,7 +20,7 @@ from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
-from penstock.ops.tables.written import written_windows
+from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sessions.loop import Updates, live_sessions, of_updates, process
@@ -72,7 +72,7 @@ class SessionAggregate(Operator):
         self._store.write(loaded, removed, outcome.entries, unseen_from)
         self._store.advance(int(bounds.timestamps.max()))
         changes = self._changes(batch, outcome)
-        if changes is not None and self._store.name in self._context.looked_up:
+        if changes is not None and self._store.name in self._context.facts.looked_up:
             self._note(loaded, changes, bounds, batch, time_before)
         if self._closing is None:
             return self._emit(changes)
@@ -189,4 +189,4 @@ class SessionAggregate(Operator):
         now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
         times = np.maximum(np.concatenate([[time_before], now]), time_before)
         written = written_windows(there, Values(old.data, old.first), changes, times, by_start=False)
-        self._context.written[self._store.name] = written
+        self._context.chunk.written[self._store.name] = written

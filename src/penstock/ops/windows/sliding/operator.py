@@ -22,7 +22,7 @@ from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
-from penstock.ops.tables.written import written_windows
+from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sliding.fold import Folded, fold_plan
@@ -84,7 +84,7 @@ class SlidingAggregate(Operator):
 
     @property
     def _is_looked_up(self) -> bool:
-        return self._store.name in self._context.looked_up
+        return self._store.name in self._context.facts.looked_up
 
     def _pieces(self, batch: Batch, closed_at: IntArray) -> Iterator[Changes | None]:
         keys, codes = group_keys(batch.key.encoded())
@@ -253,7 +253,7 @@ class SlidingAggregate(Operator):
         owners = loaded.keys.data.take(pa.array(old.row))
         there = self._serde.encode_windows(owners, old.first, old.first + self._difference)
         written = written_windows(there, Values(old.data, old.second), changes, times, by_start=True)
-        self._context.written[self._store.name] = written
+        self._context.chunk.written[self._store.name] = written
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
         """The results of the windows that the records close; those cannot change any more, so the store has them.

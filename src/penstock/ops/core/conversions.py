@@ -1,0 +1,86 @@
+"""Columns that may not decode or encode: the records concerned have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.arrays import is_too_large
+from penstock.batch import Batch
+from penstock.columns import Column
+from penstock.ops.core.failures import way_out_of_reading, way_out_of_writing
+
+if TYPE_CHECKING:
+    from penstock.ops.core.context import Context
+
+
+def decoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:
+    """The batch without the records whose columns do not decode."""
+    for name in names:
+        column = getattr(batch, name, None)
+        if column is None or (errors := _failures(column, column.decoded, _undecodable)) is None:
+            continue
+        for row, error in errors:
+            position = int(batch.position[row])
+            source = context.facts.known.types.get(context.facts.origin(position).topic)
+            context.failed(node, position, error, way_out=way_out_of_reading(name, column.serde, source))
+        batch = _without(batch, errors)
+    return batch
+
+
+def encoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:
+    """The batch without the records whose columns do not encode."""
+    for name in names:
+        column = getattr(batch, name, None)
+        if column is None or (errors := _failures(column, column.encoded, _unencodable)) is None:
+            continue
+        for row, error in errors:
+            maker, way_out = context.facts.known.maker(node, name), way_out_of_writing(name, column.serde, error)
+            context.failed(node, int(batch.position[row]), error, maker, way_out)
+        batch = _without(batch, errors)
+    return batch
+
+
+Errors = list[tuple[int, BaseException]]
+"""The rows that fail, and why."""
+
+
+def _failures(column: Column, convert: Callable[[], Any], errors_of: Callable[[Column], Errors]) -> Errors | None:
+    """The rows of a column that fail; None when the whole column converts."""
+    try:
+        convert()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        if is_too_large(problem):
+            raise
+        # if no row fails it is the column as a whole that does, which no serde of ours does
+        return errors_of(column) or [(row, problem) for row in range(len(column))]
+    return None
+
+
+def _without(batch: Batch, errors: Errors) -> Batch:
+    return batch.take(np.setdiff1d(np.arange(len(batch)), [row for row, _ in errors]))
+
+
+def _undecodable(column: Column) -> Errors:
+    return _errors(column.encoded().to_pylist(), column.serde.decode)
+
+
+def _unencodable(column: Column) -> Errors:
+    return _errors(column.decoded(), lambda value: column.serde.encode_all([value]))
+
+
+def _errors(values: list[Any], convert: Callable[[Any], Any]) -> Errors:
+    errors: Errors = []
+    for row, value in enumerate(values):
+        try:
+            if value is not None:
+                convert(value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            errors.append((row, error))
+    return errors

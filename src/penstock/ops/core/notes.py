@@ -1,0 +1,122 @@
+"""What a task knows and what its operators note, each for its time: the task's, a commit's, a chunk's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Binary, IntArray
+from penstock.batch import Order
+from penstock.metrics import Metric
+from penstock.ops.core.failures import Known, Origin
+from penstock.ops.core.written import Written
+from penstock.state.kinds.versioned.puts import VersionedPuts
+
+if TYPE_CHECKING:
+    from penstock.ops.foreign_key.left_changes import LeftChanges
+
+
+def _of_no_topic(positions: IntArray) -> IntArray:
+    return np.full(len(positions), -1, np.int64)
+
+
+def _without_names(positions: IntArray) -> IntArray:
+    return np.zeros(len(positions), np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFacts:
+    """What stays as it is as long as a task works."""
+
+    task: str
+    """Its name, such as ``0_1``."""
+    on_error: str
+    """``fail``, ``skip`` or ``dead_letter``."""
+    origin: Callable[[int], Origin]
+    """Finds where the record at a position came from."""
+    offsets: Callable[[IntArray], IntArray] = _of_no_topic
+    """The offsets of the records at some positions, -1 for those that no record of a topic caused."""
+    topic_bytes: Callable[[IntArray], IntArray] = _without_names
+    """How long the topics' names are that records at some positions, ascending, came from."""
+    roots: Callable[[IntArray], IntArray] | None = None
+    """The numbers of the input records which caused, through internal topics, those at some positions; None where that
+    is not known."""
+    wall_clock_ms: Callable[[], int] = int
+    emit_interval_ms: int = 0
+    """Wall-clock time between two looks for windows that have closed."""
+    commits_each_record: bool = False
+    """Whether each record is a commit of its own and causes one update of a key at most, also where many records come
+    at once."""
+    replays: bool = False
+    """Whether a record may come for a second time, on state that it has changed already."""
+    known: Known = field(default_factory=Known)
+    """What the topology tells about keys and values, for messages."""
+    looked_up: frozenset[str] = frozenset()
+    """The stores whose writes are to be noted in ``ChunkNotes.written``."""
+    looked_up_as_of: frozenset[str] = frozenset()
+    """The versioned stores in which others look up what was valid at a time."""
+
+
+class DeadLetter(NamedTuple):
+    """A record that failed, and why."""
+
+    origin: Origin
+    reason: dict[str, str]
+
+
+@dataclass
+class CommitNotes:
+    """What is noted until the next commit begins."""
+
+    metrics: dict[Metric, int] = field(default_factory=dict)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    """Taken out, and put out, at the end of each chunk."""
+    failed: set[int] = field(default_factory=set)
+    """The positions of the records that have failed: each is counted once, where it failed first."""
+    more_is_waiting: bool = False
+    """When a commit begins, and when it ends: whether something that was read before is still on its way here."""
+    overtaking: set[str] = field(default_factory=set)
+    """The steps that send changes of the left tables of foreign-key joins where any change may overtake one of its key
+    before it."""
+    subscribed_overtaking: defaultdict[str, list[Binary]] = field(default_factory=lambda: defaultdict(list))
+    """The keys of the subscriptions that these have sent, by the stores that hold them."""
+    dropped_positions: list[IntArray] | None = None
+    """For tests: the positions of dropped records, when it is a list."""
+
+    def begin(self, more_is_waiting: bool) -> None:
+        """Count anew."""
+        self.metrics.clear()
+        self.failed.clear()
+        self.overtaking.clear()
+        self.subscribed_overtaking.clear()
+        self.more_is_waiting = more_is_waiting
+
+
+@dataclass
+class ChunkNotes:
+    """What is noted until the next chunk begins."""
+
+    written: dict[str, Written] = field(default_factory=dict)
+    """What the chunk has written into the stores that others look things up in, by their names."""
+    sent: dict[str, Written] = field(default_factory=dict)
+    """What a commit sends on of the tables that held it back, by the names of their stores."""
+    puts: dict[str, tuple[VersionedPuts, Order]] = field(default_factory=dict)
+    """What the chunk puts into the versioned stores in which others look up what was valid at a time."""
+    left_changes: dict[str, LeftChanges] = field(default_factory=dict)
+    """What the chunk changes in the left tables of foreign-key joins, by the steps that send it."""
+
+    def begin(self) -> None:
+        """Forget what the chunk before has written."""
+        self.written.clear()
+        self.sent.clear()
+        self.left_changes.clear()
+
+    def end(self) -> None:
+        """Write what was put off."""
+        for puts, _ in self.puts.values():
+            puts.apply()
+        self.puts.clear()
