@@ -189,14 +189,17 @@ class StreamsBuilder:
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
-        The table has a store when it is given a name for one, or when a later step needs it. With ``offset_reset`` it
-        begins as ``stream`` says.
+        The table has a store when it is given a name for one, or when a later step needs it. Types that its
+        ``Materialized`` has are those of the topic. With ``offset_reset`` it begins as ``stream`` says.
+
+        Raises:
+            TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another.
         """
         check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
-        keys = DEFAULT_KEY if key is None else of(key, "key")
-        values = DEFAULT_VALUE if value is None else of(value, "value")
-        spec = graph.store(materialized_of(materialized, store), f"{topic}-", key=keys, value=values)
+        given = materialized_of(materialized, store)
+        keys, values = _table_types("table", key, value, given)
+        spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(name, "-source", names.SOURCE)
         node = nodes.TableSource(
             name=graph.names.node(names.TABLE_SOURCE, name),
@@ -275,7 +278,7 @@ class StreamsBuilder:
         New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
 
         Raises:
-            TopologyError: the table is to be versioned, which global tables cannot be.
+            TopologyError: the table is to be versioned, which global tables cannot be, or has two types.
 
         >>> from penstock.testing import TopologyTestDriver
         >>> builder = StreamsBuilder()
@@ -298,8 +301,7 @@ class StreamsBuilder:
                 "regard to time, so the version that is valid at a record's time is not known. Use a table, or a "
                 "global table in an unversioned store"
             )
-        keys = DEFAULT_KEY if key is None else of(key, "key")
-        values = DEFAULT_VALUE if value is None else of(value, "value")
+        keys, values = _table_types("global_table", key, value, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(name, "-source", names.SOURCE)
         node = nodes.GlobalTable(
@@ -321,6 +323,27 @@ class StreamsBuilder:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
         return Topology(tuple(self._graph.declared))
+
+
+def _table_types(method: str, key: Any, value: Any, kept: Materialized | None) -> tuple[Serde, Serde]:
+    """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
+    kept = kept or Materialized()
+    return (
+        _table_type(method, "key", key, kept.key, DEFAULT_KEY),
+        _table_type(method, "value", value, kept.value, DEFAULT_VALUE),
+    )
+
+
+def _table_type(method: str, what: str, told: Any, kept: Serde | None, default: Serde) -> Serde:
+    if told is None:
+        return kept or default
+    read = of(told, what)
+    if kept is not None and kept != read:
+        raise TopologyError(
+            f"{method} at {caller()}: {what}= is {read.name}, and the Materialized says {kept.name}: a table is kept "
+            "as it is read, so say the type once"
+        )
+    return read
 
 
 def _extractor(given: Timestamp | None, value: Serde) -> UserFunction | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
+from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
 
 _ARGUMENTS = ("store_name", "key_serde", "value_serde")
 
 
-class Deduplicated:
+@dataclass(frozen=True, init=False, repr=False)
+class Deduplicated(Options):
     """The name of a deduplication, its store's name, and the types of its ids and values.
 
     ``key_serde`` is the type of what is compared besides the key: of the key itself for ``deduplicate_by_key``, of the
@@ -26,35 +29,43 @@ class Deduplicated:
         ConfigError: a type is none that can be written.
     """
 
+    name: str | None = None
+    store_name: str | None = None
+    key: Serde | None = None
+    value: Serde | None = None
+
     def __init__(
-        self,
-        name: str | None = None,
-        store_name: str | None = None,
-        key_serde: Any = None,
-        value_serde: Any = None,
+        self, name: str | None = None, store_name: str | None = None, key_serde: Any = None, value_serde: Any = None
     ):
-        self.name = None if name is None else check_name(name)
-        self.store_name = None if store_name is None else check_name(store_name)
-        self.key: Serde | None = None if key_serde is None else of(key_serde, "key_serde")
-        self.value: Serde | None = None if value_serde is None else of(value_serde, "value_serde")
+        types = types_given(key_serde=key_serde, value_serde=value_serde)
+        said = (name, store_name, types.get("key_serde"), types.get("value_serde"))
+        for field, value in zip(fields(self), said, strict=True):
+            object.__setattr__(self, field.name, value)
+        for given in (name, store_name):
+            if given is not None:
+                check_name(given)
 
-    @classmethod
-    def as_(cls, name: str) -> Deduplicated:
+    def _but(self, **changes: Any) -> Deduplicated:
+        said = {field.name: getattr(self, field.name) for field in fields(self)} | changes
+        return Deduplicated(*said.values())
+
+    @option
+    def as_(self, name: str) -> Deduplicated:
         """A deduplication of this name; its repartition topic is called after it."""
-        return cls(name)
+        return self._but(name=name)
 
-    @classmethod
-    def key_serde(cls, key_serde: Any) -> Deduplicated:
+    @option
+    def key_serde(self, key_serde: Any) -> Deduplicated:
         """A deduplication with ids of this type."""
-        return cls(key_serde=key_serde)
+        return self._but(key=of(key_serde, "key_serde"))
 
-    @classmethod
-    def value_serde(cls, value_serde: Any) -> Deduplicated:
+    @option
+    def value_serde(self, value_serde: Any) -> Deduplicated:
         """A deduplication with values of this type."""
-        return cls(value_serde=value_serde)
+        return self._but(value=of(value_serde, "value_serde"))
 
-    @classmethod
-    def with_(cls, *arguments: Any, **keywords: Any) -> Deduplicated:
+    @option
+    def with_(self, *arguments: Any, **keywords: Any) -> Deduplicated:
         """``with_(store_name, key_serde, value_serde)`` or ``with_(key_serde, value_serde)``, also as keywords.
 
         >>> Deduplicated.with_("seen", str, dict)
@@ -68,33 +79,34 @@ class Deduplicated:
                 "Deduplicated.with_ takes (store_name, key_serde, value_serde) or (key_serde, value_serde); "
                 f"got ({', '.join(every)})"
             )
-        return cls(**given, **keywords)
+        return self._saying(**given, **keywords)
 
+    def _saying(self, store_name: str | None = None, key_serde: Any = None, value_serde: Any = None) -> Deduplicated:
+        named = self if store_name is None else self.with_store_name(store_name)
+        typed = named if key_serde is None else named.with_key_serde(key_serde)
+        return typed if value_serde is None else typed.with_value_serde(value_serde)
+
+    @option
     def with_name(self, name: str) -> Deduplicated:
         """With this name of the step and its repartition topic."""
-        return Deduplicated(name, self.store_name, self.key, self.value)
+        return self._but(name=name)
 
+    @option
     def with_store_name(self, store_name: str) -> Deduplicated:
         """With this name of the store."""
-        return Deduplicated(self.name, store_name, self.key, self.value)
+        return self._but(store_name=store_name)
 
+    @option
     def with_key_serde(self, key_serde: Any) -> Deduplicated:
         """With this type of ids."""
-        return Deduplicated(self.name, self.store_name, of(key_serde, "key_serde"), self.value)
+        return self._but(key=of(key_serde, "key_serde"))
 
+    @option
     def with_value_serde(self, value_serde: Any) -> Deduplicated:
         """With this type of values."""
-        return Deduplicated(self.name, self.store_name, self.key, of(value_serde, "value_serde"))
-
-    def _known(self) -> dict[str, Any]:
-        every = {"name": self.name, "store_name": self.store_name, "key_serde": self.key, "value_serde": self.value}
-        return {name: value for name, value in every.items() if value is not None}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Deduplicated) and self._known() == other._known()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._known().items()))
+        return self._but(value=of(value_serde, "value_serde"))
 
     def __repr__(self) -> str:
-        return f"Deduplicated({', '.join(f'{name}={value!r}' for name, value in self._known().items())})"
+        every = {"name": self.name, "store_name": self.store_name, "key_serde": self.key, "value_serde": self.value}
+        said = [f"{name}={value!r}" for name, value in every.items() if value is not None]
+        return f"Deduplicated({', '.join(said)})"

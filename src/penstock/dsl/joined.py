@@ -1,20 +1,21 @@
-"""How two sides are joined: the types for a repartition, a name, a grace period."""
+"""How a stream is joined with a table: the types for a repartition, a name, a grace period."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import TopologyError
 from penstock.plan.functions import caller, check_type
 from penstock.plan.names import check_name
+from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
 
 
 @dataclass(frozen=True)
-class Joined:
+class Joined(Options):
     """How a stream is joined with a table.
 
     >>> Joined.with_name("enrich").with_grace_period("10 seconds").grace_period_ms
@@ -26,20 +27,36 @@ class Joined:
     name: str | None = None
     grace_period_ms: int | None = None
 
-    @classmethod
-    def with_(cls, key: Any = None, value: Any = None) -> Self:
-        """With these types of the stream's keys and values, for a repartition topic in front of the join."""
-        return cls(None if key is None else of(key, "key"), None if value is None else of(value, "value"))
-
-    @classmethod
-    def with_name(cls, name: str) -> Self:
+    @option
+    def as_(self, name: str) -> Joined:
         """With a name for the step, and for a repartition topic in front of it."""
-        return cls(name=check_name(name))
+        return self._but(name=check_name(name))
 
-    def with_grace_period(self, grace_period: Duration) -> Self:
+    @option
+    def with_(self, key: Any = None, value: Any = None) -> Joined:
+        """With these types of the stream's keys and values, for a repartition topic in front of the join."""
+        return self._but(**types_given(key=key, value=value))
+
+    @option
+    def with_key_serde(self, key: Any) -> Joined:
+        """With this type of the stream's keys."""
+        return self._but(key=of(key, "key"))
+
+    @option
+    def with_value_serde(self, value: Any) -> Joined:
+        """With this type of the stream's values."""
+        return self._but(value=of(value, "value"))
+
+    @option
+    def with_name(self, name: str) -> Joined:
+        """With a name for the step, and for a repartition topic in front of it."""
+        return self._but(name=check_name(name))
+
+    @option
+    def with_grace_period(self, grace_period: Duration) -> Joined:
         """Hold stream records back until the stream's time has passed theirs by the grace period, so that table
         records that are late by as much still count. The table must be versioned."""
-        return replace(self, grace_period_ms=to_ms(grace_period, "the grace period"))
+        return self._but(grace_period_ms=to_ms(grace_period, "the grace period"))
 
 
 @dataclass(frozen=True)
@@ -69,5 +86,5 @@ class TableOptions:
                 f"{method} at {caller()}: give the name and the grace period once, not in joined= as well"
             )
         if name is not None:
-            joined = replace(joined, name=check_name(name))
+            joined = joined.with_name(name)
         return joined if self.grace is None else joined.with_grace_period(self.grace)

@@ -123,9 +123,10 @@ def join_tables_by_foreign_key(
     )
     own_name = made.suffixed(name, "-result", names.FK_OUTPUT)
     spec = graph.store(materialized, names.FK_OUTPUT, key=left._key, value=result)
+    assert spec.key is not None
     assert spec.value is not None
     node = nodes.ToTable(name=own_name, parents=(respond,), where=caller(), store=spec)
-    return KTable(graph, graph.add(node), left._key, spec.value)
+    return KTable(graph, graph.add(node), spec.key, spec.value)
 
 
 def _subscriptions(

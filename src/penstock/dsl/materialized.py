@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.dsl.stores import Stores, VersionedStoreSupplier
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import check_type
 from penstock.plan.names import check_name
+from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
 
 VERSIONED = ("versioned", "versioned_in_memory")
@@ -17,7 +18,7 @@ KINDS = ("persistent", "in_memory", *VERSIONED)
 
 
 @dataclass(frozen=True)
-class Materialized:
+class Materialized(Options):
     """How a table is kept.
 
     >>> Materialized.as_("counts").with_retention("1 day").with_caching_disabled()
@@ -46,46 +47,57 @@ class Materialized:
                 "use Materialized.as_versioned(name, history_retention=...)"
             )
 
-    @classmethod
-    def as_(cls, store: str | VersionedStoreSupplier) -> Self:
+    @option
+    def as_(self, store: str | VersionedStoreSupplier) -> Materialized:
         """Kept in a store of this name, or in one that ``Stores`` describes."""
         if isinstance(store, str):
-            return cls(store=store)
+            return self._but(store=store)
         check_type(store, VersionedStoreSupplier, "a store", "give its name, or one that Stores describes")
-        return cls(
+        return self._but(
             store=store.name,
             kind="versioned_in_memory" if store.in_memory else "versioned",
             history_retention_ms=store.history_retention_ms,
-            segment_interval_ms=store.segment_interval_ms,
+            segment_interval_ms=store.segment_interval_ms or self.segment_interval_ms,
         )
 
-    @classmethod
-    def as_versioned(cls, store: str, history_retention: Duration, segment_interval: Duration | None = None) -> Self:
+    @option
+    def as_versioned(
+        self, store: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> Materialized:
         """Kept in a versioned store: joins look up what was valid at a record's time (KIP-914).
 
         Short for ``as_(Stores.persistent_versioned_key_value_store(...))``; see there for the arguments. Versioned
         stores do not cache: every update is sent on.
         """
-        return cls.as_(Stores.persistent_versioned_key_value_store(store, history_retention, segment_interval))
+        in_memory, on_disk = Stores.in_memory_versioned_key_value_store, Stores.persistent_versioned_key_value_store
+        made = in_memory if self._is_in_memory else on_disk
+        return self.as_(made(store, history_retention, segment_interval))
 
-    @classmethod
-    def with_(cls, key: Any = None, value: Any = None) -> Self:
+    @option
+    def with_(self, key: Any = None, value: Any = None) -> Materialized:
         """Kept with these types of keys and values."""
-        return cls(key=None if key is None else of(key), value=None if value is None else of(value))
+        return self._but(**types_given(key=key, value=value))
 
-    def with_key(self, key: Any) -> Self:
+    @option
+    def with_key(self, key: Any) -> Materialized:
         """With this type of keys."""
-        return replace(self, key=of(key, "key"))
+        return self._but(key=of(key, "key"))
 
-    def with_value(self, value: Any) -> Self:
+    @option
+    def with_value(self, value: Any) -> Materialized:
         """With this type of values."""
-        return replace(self, value=of(value, "value"))
+        return self._but(value=of(value, "value"))
 
-    def with_retention(self, retention: Duration) -> Self:
+    with_key_serde = with_key
+    with_value_serde = with_value
+
+    @option
+    def with_retention(self, retention: Duration) -> Materialized:
         """Windows are kept for this long, counted from their start (KIP-328)."""
-        return replace(self, retention_ms=to_ms(retention, "retention"))
+        return self._but(retention_ms=to_ms(retention, "retention"))
 
-    def with_segment_interval(self, segment_interval: Duration) -> Self:
+    @option
+    def with_segment_interval(self, segment_interval: Duration) -> Materialized:
         """Windows, or sessions by their end, expire by whole segments, and one covers this long (KIP-94).
 
         By default it is half the retention, and at least a minute. Shorter segments let go of expired rows earlier,
@@ -102,19 +114,26 @@ class Materialized:
             raise ConfigError(
                 f"the segment interval of store {self.store!r} must be positive, got {segment_interval!r}"
             )
-        return replace(self, segment_interval_ms=interval)
+        return self._but(segment_interval_ms=interval)
 
-    def with_caching_enabled(self) -> Self:
+    @option
+    def with_caching_enabled(self) -> Materialized:
         """Send on the last update of a key in each commit (the default)."""
-        return replace(self, caching=True)
+        return self._but(caching=True)
 
-    def with_caching_disabled(self) -> Self:
+    @option
+    def with_caching_disabled(self) -> Materialized:
         """Send on every update."""
-        return replace(self, caching=False)
+        return self._but(caching=False)
 
-    def in_memory(self) -> Self:
+    @option
+    def in_memory(self) -> Materialized:
         """Keep all rows in memory, with the same changelog."""
-        return replace(self, kind="versioned_in_memory" if self.kind in VERSIONED else "in_memory")
+        return self._but(kind="versioned_in_memory" if self.kind in VERSIONED else "in_memory")
+
+    @property
+    def _is_in_memory(self) -> bool:
+        return self.kind in ("in_memory", "versioned_in_memory")
 
 
 def materialized_of(given: Materialized | None, store: str | None) -> Materialized | None:

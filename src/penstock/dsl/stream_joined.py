@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
+from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
 
 KINDS = ("persistent", "in_memory")
 
 
 @dataclass(frozen=True)
-class StreamJoined:
+class StreamJoined(Options):
     """How two streams are joined.
 
     >>> StreamJoined.as_("clicks-and-views").with_name("matched").in_memory().kind
@@ -31,25 +32,42 @@ class StreamJoined:
         if self.kind not in KINDS:
             raise ConfigError(f"the stores of a join must be one of {', '.join(KINDS)}; got {self.kind!r}")
 
-    @classmethod
-    def as_(cls, store: str) -> Self:
+    @option
+    def as_(self, store: str) -> StreamJoined:
         """With a name from which those of the stores are made."""
-        return cls(store=check_name(store))
+        return self._but(store=check_name(store))
 
-    @classmethod
-    def with_(cls, key: Any = None, value: Any = None, other_value: Any = None) -> Self:
+    @option
+    def with_(self, key: Any = None, value: Any = None, other_value: Any = None) -> StreamJoined:
         """With these types of the keys, and of the values of both sides."""
-        types = (None if given is None else of(given) for given in (key, value, other_value))
-        return cls(None, None, "persistent", *types)
+        return self._but(**types_given(key=key, value=value, other_value=other_value))
 
-    def with_name(self, name: str) -> Self:
+    @option
+    def with_key_serde(self, key: Any) -> StreamJoined:
+        """With this type of the keys."""
+        return self._but(key=of(key, "key"))
+
+    @option
+    def with_value_serde(self, value: Any) -> StreamJoined:
+        """With this type of the left side's values."""
+        return self._but(value=of(value, "value"))
+
+    @option
+    def with_other_value_serde(self, other_value: Any) -> StreamJoined:
+        """With this type of the right side's values."""
+        return self._but(other_value=of(other_value, "other_value"))
+
+    @option
+    def with_name(self, name: str) -> StreamJoined:
         """With a name for the steps, and for repartition topics in front of them."""
-        return replace(self, name=check_name(name))
+        return self._but(name=check_name(name))
 
-    def with_store_name(self, store: str) -> Self:
+    @option
+    def with_store_name(self, store: str) -> StreamJoined:
         """With a name from which those of the stores are made."""
-        return replace(self, store=check_name(store))
+        return self._but(store=check_name(store))
 
-    def in_memory(self) -> Self:
+    @option
+    def in_memory(self) -> StreamJoined:
         """Keep the records of both sides in memory, with the same changelog."""
-        return replace(self, kind="in_memory")
+        return self._but(kind="in_memory")

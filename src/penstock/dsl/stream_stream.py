@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, result_type
@@ -11,6 +10,7 @@ from penstock.dsl.joins import JOINER, METHODS, check_sides
 from penstock.dsl.kstream import KStream
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
+from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
@@ -34,7 +34,9 @@ def join_streams(
     given = joined or StreamJoined()
     check_type(given, StreamJoined, "stream_joined=", "such as StreamJoined.as_(name)")
     if name is not None:
-        given = replace(given, name=check_name(name))
+        if given.name is not None:
+            raise TopologyError(f"{method} at {caller()}: give the name once, not in stream_joined= as well")
+        given = given.with_name(name)
     key = given.key or left._key
     check_sides(method, graph, right._graph, key, given.key or right._key)
     function = user_function(joiner, method, *JOINER)

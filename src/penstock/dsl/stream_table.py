@@ -87,6 +87,11 @@ def join_global_table(
         raise TopologyError(
             f"{method} at {caller()}: a global table has no versions, so there is no grace period; leave it out"
         )
+    if joined.key is not None or joined.value is not None:
+        raise TopologyError(
+            f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and with a "
+            "global table there is none; leave them out"
+        )
     selector = user_function(options.key_selector, f"{method} with a global table: key_selector", KEY_VALUE)
     selected = result_type(None, selector.returns(), table._key)
     if selected != table._key:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.dsl.suppressed import SPILL_TO_DISK
 from penstock.plan import nodes
+from penstock.plan.buffering import SPILL_TO_DISK
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology

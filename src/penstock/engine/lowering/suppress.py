@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.dsl.suppressed import SHUT_DOWN, SPILL_TO_DISK
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator
 from penstock.ops.suppress.operator import Suppress
 from penstock.ops.suppress.timing import UNLIMITED, Limits
 from penstock.plan import nodes
+from penstock.plan.buffering import SHUT_DOWN, SPILL_TO_DISK
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 
 

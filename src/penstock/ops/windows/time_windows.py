@@ -10,7 +10,6 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray, nulls
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import WindowedColumn, null_column
-from penstock.dsl.windows import UnlimitedWindows
 from penstock.durations import MAX_MS
 from penstock.ops.aggregations.plain import Aggregate
 from penstock.ops.core.context import CLOSED_WINDOW
@@ -21,6 +20,7 @@ from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.plan.windows import UnlimitedWindows
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.window import WindowStore
 

@@ -1,0 +1,381 @@
+"""Windows of time: tumbling and hopping, sliding, sessions, and the one that never ends."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
+
+from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
+from penstock.errors import ConfigError
+
+DEFAULT_MAINTAIN_MS = 24 * 60 * 60 * 1000
+"""How long KIP-94's session windows are kept unless ``until`` says otherwise."""
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows of one size, each beginning ``advance`` after the one before: tumbling, or hopping when they overlap.
+
+    A window takes records while stream time is before its end plus the grace period (KIP-328).
+
+    >>> windows = TimeWindows.of_size_and_grace("1 hour", "10 minutes").advance_by("30 minutes")
+    >>> windows.size_ms, windows.grace_period_ms, windows.advance_ms
+    (3600000, 600000, 1800000)
+    """
+
+    size_ms: int
+    advance_ms: int
+    grace_period_ms: int
+    maintain_ms: int | None = None
+    """What the deprecated ``until`` set."""
+
+    @property
+    def final_after_ms(self) -> int:
+        """How long after its end a window takes no record any more."""
+        return self.grace_period_ms
+
+    @classmethod
+    def of_size_with_no_grace(cls, size: Duration) -> Self:
+        """Windows that take no record that comes after their end."""
+        return cls.of_size_and_grace(size, 0)
+
+    @classmethod
+    def of_size_and_grace(cls, size: Duration, grace: Duration) -> Self:
+        """Windows that take late records until the grace period after their end has passed.
+
+        Raises:
+            ConfigError: the size is not positive or the grace period negative.
+        """
+        size_ms = _positive(size, "the size of windows")
+        return cls(size_ms, size_ms, to_ms(grace, "the grace period"))
+
+    def advance_by(self, advance: Duration) -> Self:
+        """Windows that begin every ``advance``.
+
+        Raises:
+            ConfigError: the advance is not positive, or larger than the size.
+        """
+        advance_ms = to_ms(advance, "the advance of windows")
+        if not 0 < advance_ms <= self.size_ms:
+            raise ConfigError(
+                f"the advance of windows must be more than 0 and at most their size ({self.size_ms} ms), "
+                f"got {advance!r} ({advance_ms} ms)"
+            )
+        return replace(self, advance_ms=advance_ms)
+
+    def grace(self, grace: Duration) -> Self:
+        """The same windows with this grace period."""
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
+
+    def until(self, duration: Duration) -> Self:
+        """Deprecated: keep windows for so long; use ``Materialized.with_retention``.
+
+        Raises:
+            ConfigError: the duration is shorter than a window.
+        """
+        return replace(self, maintain_ms=_maintained(duration, self.size_ms, "the size of the windows"))
+
+    @property
+    def needed_retention_ms(self) -> int:
+        """How long a store must keep a window, from its start on, for the window to be complete."""
+        return self.size_ms + self.grace_period_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a store keeps a window unless it is told otherwise."""
+        return self.needed_retention_ms if self.maintain_ms is None else self.maintain_ms
+
+
+@dataclass(frozen=True)
+class UnlimitedWindows:
+    """One window for each key, from a start on and without an end.
+
+    >>> UnlimitedWindows.of().start_on(1000)
+    UnlimitedWindows(start_ms=1000)
+    """
+
+    start_ms: int = 0
+
+    size_ms = MAX_MS
+    advance_ms = MAX_MS
+    grace_period_ms = 0
+    needed_retention_ms = MAX_MS
+    retention_ms = MAX_MS
+    final_after_ms = 0
+
+    @classmethod
+    def of(cls) -> Self:
+        """The window that begins with time itself."""
+        return cls()
+
+    def start_on(self, start: int | datetime) -> Self:
+        """The window that begins at a time, in milliseconds or as a ``datetime``; earlier records are left out.
+
+        Raises:
+            ConfigError: the start lies before 1970.
+        """
+        start_ms = start if isinstance(start, int) else round(start.astimezone(UTC).timestamp() * 1000)
+        if start_ms < 0:
+            raise ConfigError(f"an unlimited window must not start before 1970, got {start!r} ({start_ms} ms)")
+        return replace(self, start_ms=start_ms)
+
+    def grace(self, grace: Duration) -> Self:
+        """The same window: no record comes after the end of a window that has none."""
+        to_ms(grace, "the grace period")
+        return self
+
+    def until(self, duration: Duration) -> Self:
+        """Refused: an unlimited window is kept for ever."""
+        raise ConfigError(f"until({duration!r}) cannot be set for unlimited windows: they are kept for ever")
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Windows around each record: all records of a key that are at most ``time_difference`` apart, ends included.
+
+    >>> SlidingWindows.of_time_difference_and_grace("10 s", "1 s")
+    SlidingWindows(time_difference_ms=10000, grace_period_ms=1000)
+    """
+
+    time_difference_ms: int
+    grace_period_ms: int
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
+        """Windows that take no record that comes after their end."""
+        return cls.of_time_difference_and_grace(time_difference, 0)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> Self:
+        """Windows that take late records until the grace period after their end has passed.
+
+        Raises:
+            ConfigError: the time difference or the grace period is negative.
+        """
+        return cls(to_ms(time_difference, "the time difference"), to_ms(grace, "the grace period"))
+
+    def grace(self, grace: Duration) -> Self:
+        """The same windows with this grace period."""
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
+
+    @property
+    def size_ms(self) -> int:
+        """From a window's start to its end."""
+        return self.time_difference_ms
+
+    @property
+    def final_after_ms(self) -> int:
+        """A window is final when stream time is this much past its end; records at its very end belong to it."""
+        return self.grace_period_ms + 1
+
+    @property
+    def needed_retention_ms(self) -> int:
+        """How long a store must keep a window: the windows of the record before are needed to make new ones."""
+        return 2 * self.time_difference_ms + self.grace_period_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a store keeps a window unless it is told otherwise."""
+        return self.needed_retention_ms
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """Sessions: records of a key with no more than a gap of inactivity between them.
+
+    With a grace period (KIP-328) a session takes no record any more when stream time is past its end by more than gap
+    and grace. KIP-94's own form, ``inactivity_gap(gap).until(retention)``, has no grace period: it drops nothing, but a
+    record later than the retention makes a session of its own that is sent on and not stored.
+
+    >>> SessionWindows.of_inactivity_gap_and_grace("5 minutes", "1 minute").inactivity_gap_ms
+    300000
+    """
+
+    inactivity_gap_ms: int
+    grace_period_ms: int
+    closes: bool = True
+    """Whether late records are dropped; not so in KIP-94's own form."""
+    maintain_ms: int | None = None
+    """What the deprecated ``until`` set."""
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, inactivity_gap: Duration) -> Self:
+        """Sessions that take no record that comes more than the gap after their end."""
+        return cls.of_inactivity_gap_and_grace(inactivity_gap, 0)
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, inactivity_gap: Duration, grace: Duration) -> Self:
+        """Sessions that take late records until gap and grace period after their end have passed.
+
+        Raises:
+            ConfigError: the gap or the grace period is negative.
+        """
+        return cls(to_ms(inactivity_gap, "the inactivity gap"), to_ms(grace, "the grace period"))
+
+    @classmethod
+    def inactivity_gap(cls, inactivity_gap: Duration) -> Self:
+        """KIP-94's form: sessions that close only when they are not kept any more, see ``until``."""
+        gap_ms = to_ms(inactivity_gap, "the inactivity gap")
+        return cls(gap_ms, max(DEFAULT_MAINTAIN_MS - gap_ms, 0), closes=False)
+
+    def grace(self, grace: Duration) -> Self:
+        """The same sessions with this grace period."""
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"), closes=True)
+
+    def until(self, duration: Duration) -> Self:
+        """Deprecated: keep sessions for so long; use ``Materialized.with_retention``.
+
+        Raises:
+            ConfigError: the duration is shorter than the gap.
+        """
+        maintain_ms = _maintained(duration, self.inactivity_gap_ms, "the inactivity gap")
+        if self.closes:
+            return replace(self, maintain_ms=maintain_ms)
+        return replace(self, maintain_ms=maintain_ms, grace_period_ms=maintain_ms - self.inactivity_gap_ms)
+
+    @property
+    def final_after_ms(self) -> int:
+        """A session is final when stream time is this much past its end."""
+        return self.inactivity_gap_ms + self.grace_period_ms
+
+    @property
+    def needed_retention_ms(self) -> int:
+        """How long a store must keep a session, from its end on, for late records to find it."""
+        return self.inactivity_gap_ms + (self.grace_period_ms if self.closes else 0)
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a store keeps a session unless it is told otherwise."""
+        return self.inactivity_gap_ms + self.grace_period_ms if self.maintain_ms is None else self.maintain_ms
+
+
+Windows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
+
+    A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
+    later.
+
+    >>> windows = JoinWindows.of_time_difference_and_grace("10 s", "1 minute").before(0)
+    >>> windows.before_ms, windows.after_ms, windows.grace_period_ms
+    (0, 10000, 60000)
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_period_ms: int
+    maintain_ms: int | None = None
+    """What the deprecated ``until`` set."""
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
+        """Records at most so far apart; what finds no partner does not wait beyond that."""
+        return cls.of_time_difference_and_grace(time_difference, 0)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> Self:
+        """Records at most so far apart; late records find their partners for the grace period.
+
+        Raises:
+            ConfigError: one of them is negative.
+        """
+        reach = to_ms(time_difference, "the time difference of join windows")
+        return cls(reach, reach, to_ms(grace, "the grace period"))
+
+    def before(self, time_difference: Duration) -> JoinWindows:
+        """Records of the right side at most so much earlier; a negative number means that they must be later.
+
+        Raises:
+            ConfigError: no record could fit.
+        """
+        return self._reaching(replace(self, before_ms=to_signed_ms(time_difference, "the time before of join windows")))
+
+    def after(self, time_difference: Duration) -> JoinWindows:
+        """Records of the right side at most so much later; a negative number means that they must be earlier.
+
+        Raises:
+            ConfigError: no record could fit.
+        """
+        return self._reaching(replace(self, after_ms=to_signed_ms(time_difference, "the time after of join windows")))
+
+    def grace(self, grace: Duration) -> JoinWindows:
+        """The same windows with this grace period: how long late records find their partners (KIP-328).
+
+        Raises:
+            ConfigError: it is negative.
+        """
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
+
+    def until(self, duration: Duration) -> JoinWindows:
+        """Deprecated: keep the records of both sides for so long. What is joined does not depend on it.
+
+        Raises:
+            ConfigError: the duration is shorter than from the earliest to the latest record that fits.
+        """
+        return replace(self, maintain_ms=_maintained(duration, self.size_ms, "the size of the windows"))
+
+    @staticmethod
+    def _reaching(windows: JoinWindows) -> JoinWindows:
+        if windows.size_ms < 0:
+            raise ConfigError(
+                f"join windows from {windows.before_ms} ms before to {windows.after_ms} ms after a record are empty; "
+                "before and after must not be negative together"
+            )
+        return windows
+
+    @property
+    def size_ms(self) -> int:
+        """From the earliest to the latest record that fits."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def needed_retention_ms(self) -> int:
+        """How long records must be kept for late ones to find them."""
+        return self.size_ms + self.grace_period_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long records are kept."""
+        return self.needed_retention_ms if self.maintain_ms is None else self.maintain_ms
+
+
+@dataclass(frozen=True)
+class EmitStrategy:
+    """When a windowed aggregation sends its results on: every update, or one final result when the window closes.
+
+    >>> EmitStrategy.on_window_close()
+    EmitStrategy(final=True)
+    """
+
+    final: bool
+
+    @classmethod
+    def on_window_update(cls) -> Self:
+        """Send on every update (the default)."""
+        return cls(False)
+
+    @classmethod
+    def on_window_close(cls) -> Self:
+        """Send on one result for each key and window, when the window has closed."""
+        return cls(True)
+
+
+def _positive(duration: Duration, what: str) -> int:
+    ms = to_ms(duration, what)
+    if ms <= 0:
+        raise ConfigError(f"{what} must be positive, got {duration!r} ({ms} ms)")
+    return ms
+
+
+def _maintained(duration: Duration, least: int, of_what: str) -> int:
+    """The duration of an ``until``."""
+    warnings.warn("until is deprecated, use Materialized.with_retention (KIP-328)", DeprecationWarning, stacklevel=3)
+    ms = to_ms(duration, "the retention")
+    if ms < least:
+        raise ConfigError(f"windows must be kept for at least {of_what} ({least} ms), got {duration!r} ({ms} ms)")
+    return ms
