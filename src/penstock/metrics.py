@@ -15,6 +15,7 @@ LATE = "late-record-drop-total"
 EXPIRED = "expired-window-record-drop-total"
 SKIPPED = "skipped-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
+DUPLICATES = "duplicates-dropped-total"
 LATENESS = "record-lateness"
 
 REMOVED_UNREAD = "removed-unread"

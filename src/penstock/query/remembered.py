@@ -8,14 +8,13 @@ from typing import Any
 
 from penstock import metrics
 from penstock.engine.layout import TaskId
-from penstock.ops.deduplicate.operator import DUPLICATES
 from penstock.plan import nodes
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores
 from penstock.state.kinds.deduplication import DeduplicationStore
 
 _REASONS = {
-    DUPLICATES: "duplicate",
+    metrics.DUPLICATES: "duplicate",
     metrics.DROPPED: "dropped",
     metrics.SKIPPED: "skipped",
     metrics.DEAD_LETTERS: "dead letter",

@@ -12,7 +12,6 @@ import pyarrow as pa
 from penstock.arrays import without_last
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
-from penstock.ops.suppress.held import unpack
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.record import SessionKey, Windowed
@@ -20,6 +19,7 @@ from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.held import unpack
 from penstock.state.kinds.join_window import JoinWindowStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore

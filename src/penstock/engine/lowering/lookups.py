@@ -7,19 +7,18 @@ from penstock.ops.joins.complete import JoinedTable
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.table_table import NEEDS, JoinLookup
 from penstock.ops.joins.version_times import VersionTimes
+from penstock.ops.suppress.lookup import SuppressLookup
 from penstock.ops.tables.lookup import (
     FilterLookup,
     Lookup,
     MapLookup,
     Sent,
     SentLookup,
-    SessionLookup,
     StoreLookup,
-    SuppressLookup,
     VersionsLookup,
-    WindowLookup,
 )
 from penstock.ops.tables.table import TableFilter, TableMapValues
+from penstock.ops.windows.lookup import SessionLookup, WindowLookup
 from penstock.plan import nodes
 from penstock.plan.nodes import Node, StoreSpec
 from penstock.state.kinds.buffer import TimeOrderedBuffer

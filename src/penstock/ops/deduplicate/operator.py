@@ -21,6 +21,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, BoolArray, is_present
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column
+from penstock.metrics import DUPLICATES
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
@@ -31,7 +32,6 @@ from penstock.serdes.pair import PairSerde, pack, unpack
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.deduplication import DeduplicationStore
 
-DUPLICATES = "duplicates-dropped-total"
 STORED = "entries-stored-total"
 PURGED = "entries-purged-total"
 

@@ -15,12 +15,12 @@ from penstock.ops.core.functions import Caller
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
 from penstock.ops.joins.joiner import Joiner
-from penstock.ops.suppress.held import Updates, unpack
 from penstock.ops.tables.lookup import Lookup
 from penstock.ops.tables.table import row_numbers_of
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order
+from penstock.state.kinds.held import Updates, unpack
 
 
 class StreamTableJoin(Operator):

@@ -18,12 +18,12 @@ from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import Written
 from penstock.ops.suppress.eviction import NotEnough, Sizes, early_plan
-from penstock.ops.suppress.held import Updates, no_updates, unpack
 from penstock.ops.suppress.timing import NOT_HELD, Chunk, Ledger, Limits, Plan, ledger_of, plan_of
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order, join_entries
+from penstock.state.kinds.held import Updates, no_updates, unpack
 
 EMITTED = "suppression-emit-total"
 COUNT = "suppression-buffer-count"

@@ -12,25 +12,19 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, is_missing, last_numbers, without_last
+from penstock.arrays import BoolArray, IntArray, is_missing
 from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column, windows_of
+from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import ranks, take_values
-from penstock.ops.suppress.operator import HELD, held_before
 from penstock.ops.tables.table import TableFilter, TableMapValues
 from penstock.serdes import Serde
-from penstock.serdes.nullable import NullableSerde, unmark_nulls
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.kinds.session import SessionStore
-from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned.puts import VersionedPuts
 from penstock.state.kinds.versioned.reads import Questions, versions_as_of
 from penstock.state.kinds.versioned.store import VersionedStore
-from penstock.state.kinds.window import WindowStore
 
 UNKNOWN = -1
 """The timestamp of a value that is not there."""
@@ -77,7 +71,7 @@ class StoreLookup(Lookup):
         keys, codes = group_keys(batch.key.encoded())
         current = self._store.get(keys)
         values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
-        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+        return Found(batch, BytesColumn(values.data, self._value), times_of(values))
 
 
 class Sent(Enum):
@@ -110,7 +104,7 @@ class SentLookup(Lookup):
             values = sent.as_of(current, keys, codes, batch.order)
         else:
             values = take_values(current, codes)
-        return Found(batch, BytesColumn(values.data, self._value), _times(values))
+        return Found(batch, BytesColumn(values.data, self._value), times_of(values))
 
 
 class VersionsLookup(Lookup):
@@ -153,61 +147,7 @@ def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool
     return Turns(puts, *ranks(order, batch.order, len(puts.codes), len(batch), before))
 
 
-class WindowLookup(Lookup):
-    """In a table of windows: those that are still kept."""
-
-    def __init__(self, context: Context, store: WindowStore | SlidingStore, value: Serde):
-        self._context = context
-        self._store = store
-        self._value = value
-
-    def find(self, batch: Batch) -> Found:
-        data, codes = group_keys(batch.key.encoded())
-        keys = Keys(without_last(data.data, 8), last_numbers(data.data))
-        current = self._store.look_up(keys)
-        values = without_marks(values_as_of(self._context, self._store.name, current, keys, codes, batch), self._value)
-        assert keys.times is not None
-        is_kept = keys.times[codes] > self._stream_time(batch) - self._store.retention
-        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
-        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
-
-    def _stream_time(self, batch: Batch) -> IntArray | int:
-        """The store's stream time when each record is processed."""
-        written = self._context.chunk.written.get(self._store.name)
-        return self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
-
-
-class SessionLookup(Lookup):
-    """In a table of sessions: those that are still kept."""
-
-    def __init__(self, context: Context, store: SessionStore, value: Serde):
-        self._context = context
-        self._store = store
-        self._value = value
-
-    def find(self, batch: Batch) -> Found:
-        keys, codes = group_keys(batch.key.encoded())
-        current = self._store.look_up_sessions(keys.data)
-        values = values_as_of(self._context, self._store.name, current, keys, codes, batch)
-        values = without_marks(values, self._value)
-        written = self._context.chunk.written.get(self._store.name)
-        now = self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
-        is_kept = current.timestamps[codes] > now - self._store.retention
-        value = BytesColumn(values.data, unmarked(self._value)).where(is_kept)
-        return Found(batch, value, np.where(is_kept, _times(values), UNKNOWN))
-
-
-def without_marks(values: Values, serde: Serde) -> Values:
-    """Values as a table has them: a null that a store of distinct records knows (KIP-655) is no value."""
-    return values._replace(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
-
-
-def unmarked(serde: Serde) -> Serde:
-    """The type of values without marks for nulls."""
-    return serde.inner if isinstance(serde, NullableSerde) else serde
-
-
-def _times(values: Values) -> IntArray:
+def times_of(values: Values) -> IntArray:
     """The timestamps; ``UNKNOWN`` where there is no value."""
     if not values.data.null_count:
         return values.timestamps
@@ -250,31 +190,3 @@ class MapLookup(Lookup):
         missing = value.null_mask()
         timestamp = found.timestamp if missing is None else np.where(missing, UNKNOWN, found.timestamp)
         return found._replace(value=value, timestamp=timestamp).keep(fine)
-
-
-class SuppressLookup(Lookup):
-    """In a suppressed table: a key that is held back has the value that was sent on last (KIP-328)."""
-
-    def __init__(self, above: Lookup, context: Context, buffer: TimeOrderedBuffer, until_close: bool):
-        self._above = above
-        self._context = context
-        self._buffer = buffer
-        self._until_close = until_close
-
-    def find(self, batch: Batch) -> Found:
-        found = self._above.find(batch)
-        keys, codes = group_keys(found.batch.key.encoded())
-        times = np.zeros(len(keys), np.int64)
-        if self._until_close:
-            times[codes] = windows_of(found.batch.key)[1]
-        current = held_before(self._buffer, keys, times)
-        prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
-        held = prior.timestamps == HELD
-        if not held.any():
-            return found
-        every = found.value.join([BytesColumn(prior.data, found.value.serde)])
-        rows = np.arange(len(held))
-        return found._replace(
-            value=every.take(np.where(held, rows + len(held), rows)),
-            timestamp=np.where(held, UNKNOWN, found.timestamp),
-        )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.batch import HEADERS
-from penstock.ops.suppress.held import Updates, no_updates, unpack
+from penstock.state.kinds.held import Updates, no_updates, unpack
 
 VALUES = st.none() | st.binary(max_size=5)
 HEADER = st.fixed_dictionaries({"key": st.text(max_size=3), "value": VALUES})
