@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.engine.coordinator import Coordinator, Ends
+from penstock.engine.attempt import Ends
+from penstock.engine.coordinator import Coordinator
 from penstock.engine.host import TaskHost
 from penstock.engine.program import ProgramFile
 from penstock.engine.reader import Reader

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.coordinator import LostWorkError
+from penstock.engine.attempt import LostWorkError
 from penstock.engine.spark.slot import SlotOrder, obey
 from penstock.engine.work import StageWork, TaskDone
 from penstock.errors import SparkLostError

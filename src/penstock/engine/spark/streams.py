@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.durations import Duration, to_ms
-from penstock.engine.coordinator import CommitDone, Coordinator, Ends
+from penstock.engine.attempt import Ends
+from penstock.engine.coordinator import CommitDone, Coordinator
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.program import ProgramFile
 from penstock.engine.spark.output import SPARK_OUTPUT

@@ -9,7 +9,7 @@ last record that was looked at. That decides when they go, so it is kept as Kafk
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -40,6 +40,36 @@ class Reach(NamedTuple):
 
     def of(self, is_left: bool) -> int:
         return (self.left if is_left else self.right) + self.grace
+
+
+class Turn(NamedTuple):
+    """One record's arrival."""
+
+    is_left: bool
+    time: int
+    stream_time: int
+    looks: bool
+    """Whether it looks for what has waited long enough: only records that are at stream time do."""
+
+
+class Arrivals(NamedTuple):
+    """A chunk's records of both sides."""
+
+    is_left: BoolArray
+    times: IntArray
+    stream_time: IntArray
+    is_live: BoolArray
+    is_single: BoolArray
+    """Which of them wait for a partner, or would."""
+
+    def turns(self, others: list[int]) -> Iterator[tuple[int, Turn]]:
+        """The rows of the records that look, and of others; in order."""
+        looks = self.is_live & (self.times == self.stream_time)
+        has_turn = looks.copy()
+        has_turn[others] = True
+        rows = np.flatnonzero(has_turn)
+        columns = (column[rows].tolist() for column in (self.is_left, self.times, self.stream_time, looks))
+        return zip(rows.tolist(), map(Turn._make, zip(*columns, strict=True)), strict=True)
 
 
 class Waits(NamedTuple):
@@ -98,54 +128,39 @@ class Waiting:
         self._rows: dict[bytes, list[int]] = {}
         self._gone: list[_Gone] = []
 
-    def go_through(
-        self,
-        is_left: BoolArray,
-        times: IntArray,
-        stream_time: IntArray,
-        is_live: BoolArray,
-        is_single: BoolArray,
-        partners: Partners,
-    ) -> Waits:
-        """Have records wait, take out those that found a partner, and let go of those that waited long enough.
-
-        Args:
-            is_single: the records that wait for a partner, or would.
-        """
-        until = np.maximum(times + np.where(is_left, self._reach.left, self._reach.right), 0)
-        immediate = is_single & (until < stream_time)
-        waits = is_single & ~immediate
-        is_at = is_live & (times == stream_time)
-        own = self._places(np.flatnonzero(waits), times, is_left)
-        found = self._found(own, times, is_left, partners)
-        matched = np.zeros(len(times), np.bool_)
-        matched[list(found)] = True
-        own_place = dict(zip(np.flatnonzero(waits).tolist(), own, strict=True))
-        rows = np.flatnonzero(waits | is_at | matched)
-        reach = (self._reach.of(False), self._reach.of(True))
-        columns = (rows, is_left[rows], times[rows], stream_time[rows], is_at[rows])
-        for row, left, time, now, looks in zip(*(column.tolist() for column in columns), strict=True):
-            lowest = self._store.min_time
-            may_be_due = reach[left] > 0 if lowest == NEVER else lowest + reach[left] < now  # as Kafka's sum overflows
-            if looks and may_be_due and self._may_look() and lowest != NEVER:
-                self._let_go(row, now)
+    def go_through(self, arrivals: Arrivals, partners: Partners) -> Waits:
+        """Have records wait, take out those that found a partner, and let go of those that waited long enough."""
+        until = np.maximum(arrivals.times + np.where(arrivals.is_left, self._reach.left, self._reach.right), 0)
+        immediate = arrivals.is_single & (until < arrivals.stream_time)
+        waits = np.flatnonzero(arrivals.is_single & ~immediate)
+        own = dict(zip(waits.tolist(), self._places(waits, arrivals), strict=True))
+        found = self._found(own.values(), arrivals, partners)
+        for row, turn in arrivals.turns([*own, *found]):
+            if turn.looks and self._may_be_due(turn) and self._may_look() and self._store.min_time != NEVER:
+                self._emit_non_joined_outer_records(row, turn.stream_time)
             for place in found.get(row, ()):
                 self._remove(place)
-            if row in own_place:
-                self._add(own_place[row], row, time)
+            if row in own:
+                self._add(own[row], row, turn.time)
         return self._waits(immediate)
 
-    def _places(self, rows: IntArray, times: IntArray, is_left: BoolArray) -> list[bytes]:
-        """The keys under which records wait."""
-        return _place_keys(times[rows], is_left[rows], self._keys.data.take(pa.array(self._codes[rows])))
+    def _may_be_due(self, turn: Turn) -> bool:
+        """Whether the lowest time that waits is far enough behind stream time, by the reach of the arriving side."""
+        reach, lowest = self._reach.of(turn.is_left), self._store.min_time
+        if lowest == NEVER:  # as the sum of Kafka Streams overflows
+            return reach > 0
+        return lowest + reach < turn.stream_time
 
-    def _found(
-        self, own: list[bytes], times: IntArray, is_left: BoolArray, partners: Partners
-    ) -> dict[int, list[bytes]]:
+    def _places(self, rows: IntArray, arrivals: Arrivals) -> list[bytes]:
+        """The keys under which records wait."""
+        keys = self._keys.data.take(pa.array(self._codes[rows]))
+        return _place_keys(arrivals.times[rows], arrivals.is_left[rows], keys)
+
+    def _found(self, own: Collection[bytes], arrivals: Arrivals, partners: Partners) -> dict[int, list[bytes]]:
         """For each record the keys under which partners of it wait, or may."""
         if not len(partners.row) or (not own and not self._counts):
             return {}
-        pairs = np.stack([self._codes[partners.row], partners.time, is_left[partners.row]], axis=1)
+        pairs = np.stack([self._codes[partners.row], partners.time, arrivals.is_left[partners.row]], axis=1)
         distinct, number = np.unique(pairs, axis=0, return_inverse=True)
         keys = self._keys.data.take(pa.array(distinct[:, 0]))
         places = _place_keys(distinct[:, 1], distinct[:, 2] == 0, keys)
@@ -175,9 +190,17 @@ class Waiting:
             self._from_before[place] = False
             self._rows.pop(place, None)
 
-    def _let_go(self, row: int, now: int) -> None:
-        """Let go of what has waited long enough, and note how far it was looked."""
-        is_open = [False, False]
+    def _emit_non_joined_outer_records(self, row: int, stream_time: int) -> None:
+        """Let go of what has waited long enough, and note how far it was looked, as ``KStreamKStreamJoin`` does it.
+
+        Records wait by time, right before left. Looking goes on past a side of which one waits on, for the other side's
+        reach may be shorter:
+
+            stream time - reach of left      stream time - reach of right
+                      v                              v
+            --R-L--R--|--R--L(waits on)---R-----R----|--R(waits on: nothing further goes)
+        """
+        waits_on = [False, False]
         least, looked, dead = NEVER, 0, 0
         for place in self._queue:
             looked += 1
@@ -185,13 +208,12 @@ class Waiting:
             if count is None:
                 dead += looked == dead + 1
                 continue
-            least = int.from_bytes(place[:8], "big")
-            if all(is_open):
+            least, is_left = int.from_bytes(place[:8], "big"), place[8] == 1
+            if all(waits_on):
                 break
-            left = place[8] == 1
-            if least + self._reach.of(left) >= now:
-                is_open[left] = True
-                if all(is_open) and count > 1:
+            if least + self._reach.of(is_left) >= stream_time:
+                waits_on[is_left] = True
+                if all(waits_on) and count > 1:  # the next record that Kafka Streams looks at is of the same key
                     break
                 continue
             self._gone.append(_Gone(row, place, self._from_before.get(place, True), self._rows.get(place, [])))

@@ -2,13 +2,13 @@
 
 A chunk's records of both sides are taken together, in processing order. Matches are found for all of them at once: the
 other side's records, the store's and the chunk's, sorted by key, time and arrival, and a binary search for each record.
-Only what waits for a partner in left and outer joins is gone through record by record, see ``waiting``.
+Only what waits for a partner in left and outer joins is gone through record by record, see ``non_joined``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ from penstock.ops.core.groups import group_keys
 from penstock.ops.core.looks import Looks
 from penstock.ops.core.operator import TwoSided
 from penstock.ops.joins.joiner import Joiner
-from penstock.ops.joins.non_joined import Reach, Waiting, Waits
+from penstock.ops.joins.matches import Matches, Timelines
+from penstock.ops.joins.non_joined import Arrivals, Reach, Waiting, Waits
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.packed import Entries
@@ -63,16 +64,6 @@ class _Rows(NamedTuple):
     def is_live(self) -> BoolArray:
         live: BoolArray = (self.codes >= 0) & self.has_value
         return live
-
-
-class Matches(NamedTuple):
-    """Records and their partners: by record, and then by the partner's time and arrival."""
-
-    row: IntArray
-    partner: IntArray
-    """Which entry of the values: a record of the chunk, or, numbered on from these, one of the stores."""
-    time: IntArray
-    """The partner's timestamp."""
 
 
 class StreamJoin(TwoSided):
@@ -210,28 +201,21 @@ class StreamJoin(TwoSided):
 
     def _matches_in(self, rows: _Rows, is_left: bool, now: IntArray, loaded: Entries, first: int) -> Matches:
         """The partners that the records of one side have on the other, which ``is_left`` or not."""
-        probes = np.flatnonzero(rows.is_live & (rows.is_left != is_left))
-        partners = np.flatnonzero(rows.is_live & (rows.is_left == is_left))
-        codes = np.concatenate([loaded.row, rows.codes[partners]])
-        times = np.concatenate([loaded.first, rows.times[partners]])
-        arrival = np.concatenate([np.full(len(loaded), -1, np.int64), partners])
-        number = np.concatenate([first + np.arange(len(loaded)), partners])
-        if not len(codes) or not len(probes):
-            return Matches(*(np.zeros(0, np.int64) for _ in range(3)))
-        order = np.lexsort((times, codes))
-        codes, times, arrival, number = codes[order], times[order], arrival[order], number[order]
-        side, base = self._sides[not is_left], int(times.min())
-        span = int(times.max()) - base + 2
-        place, start = codes * span + times - base, rows.codes[probes] * span
-        low = np.clip(np.maximum(rows.times[probes] - side.before, 0) - base, 0, span - 1)
-        high = np.clip(np.maximum(rows.times[probes] + side.after, 0) - base, -1, span - 2)
-        begin = np.searchsorted(place, start + low)
-        counts = np.maximum(np.searchsorted(place, start + high, "right") - begin, 0)
-        probe = np.repeat(np.arange(len(probes)), counts)
-        at = begin[probe] + np.arange(len(probe)) - (np.cumsum(counts) - counts)[probe]
-        row = probes[probe]
-        there = (arrival[at] < row) & (times[at] > now[row] - self._sides[is_left].store.retention)
-        return Matches(row[there], number[at[there]], times[at[there]])
+        asking = np.flatnonzero(rows.is_live & (rows.is_left != is_left))
+        here = np.flatnonzero(rows.is_live & (rows.is_left == is_left))
+        if not len(asking) or not len(loaded) + len(here):
+            return Matches.none()
+        line = Timelines.of(
+            codes=np.concatenate([loaded.row, rows.codes[here]]),
+            times=np.concatenate([loaded.first, rows.times[here]]),
+            arrival=np.concatenate([np.full(len(loaded), -1, np.int64), here]),
+            number=np.concatenate([first + np.arange(len(loaded)), here]),
+        )
+        side, times = self._sides[not is_left], rows.times[asking]
+        asked, at = line.between(rows.codes[asking], times - side.before, times + side.after)
+        row = asking[asked]
+        there = (line.arrival[at] < row) & (line.time[at] > now[row] - self._sides[is_left].store.retention)
+        return Matches(row[there], line.number[at[there]], line.time[at[there]])
 
     def _wait(self, rows: _Rows, outer: BoolArray, matches: Matches) -> Waits:
         """Which records wait for a partner, and which cease to."""
@@ -243,9 +227,8 @@ class StreamJoin(TwoSided):
         left, right = self._sides[True], self._sides[False]
         reach = Reach(left.after, right.after, self._grace)
         waiting = Waiting(self._waiting, reach, rows.keys, rows.codes, rows.data, self._looks.is_due)
-        return waiting.go_through(
-            rows.is_left, rows.times, rows.stream_time, rows.is_live, rows.is_live & outer & ~matched, matches
-        )
+        arrivals = Arrivals(rows.is_left, rows.times, rows.stream_time, rows.is_live, rows.is_live & outer & ~matched)
+        return waiting.go_through(arrivals, matches)
 
     # --- results -------------------------------------------------------------------------------------------------
 
@@ -253,32 +236,69 @@ class StreamJoin(TwoSided):
         self, rows: _Rows, matches: Matches, alone: BoolArray, waits: Waits, loaded: list[Entries]
     ) -> Batch | None:
         """All results: first what has waited long enough, then a record's own."""
-        single = np.flatnonzero(alone)
-        row = np.concatenate([waits.at, matches.row, single])
-        if not len(row):
-            return None
-        phase = np.concatenate([np.zeros(len(waits.at), np.int64), np.ones(len(row) - len(waits.at), np.int64)])
-        number = np.concatenate([np.arange(len(waits.at)), np.arange(len(matches.row)), np.zeros_like(single)])
-        order = np.lexsort((number, phase, row))
         values = _Values(rows.data, loaded, waits.data)
-        nothing = np.full(len(single), NOTHING)
-        own = np.concatenate([values.first_waiting + np.arange(len(waits.at)), matches.row, single])[order]
-        other = np.concatenate([np.full(len(waits.at), NOTHING), matches.partner, nothing])[order]
-        is_left = np.concatenate([waits.is_left, rows.is_left[matches.row], rows.is_left[single]])[order]
-        times = np.concatenate([waits.times, np.maximum(rows.times[matches.row], matches.time), rows.times[single]])[
-            order
-        ]
-        code = np.concatenate([waits.codes, rows.codes[matches.row], rows.codes[single]])[order]
-        keys = concat([rows.keys.data, waits.keys]).take(pa.array(code, mask=code < 0))
-        row = row[order]
-        left = values.column(np.where(is_left, own, other), self._sides[True].value)
-        right = values.column(np.where(is_left, other, own), self._sides[False].value)
-        columns = (*(column[row] for column in rows.order), phase[order], np.arange(len(row)))
+        results = _Results.join(
+            [
+                _Results.waited(waits, values.first_waiting),
+                _Results.matched(rows, matches),
+                _Results.alone(rows, np.flatnonzero(alone)),
+            ]
+        )
+        if not len(results.row):
+            return None
+        keys = concat([rows.keys.data, waits.keys]).take(pa.array(results.code, mask=results.code < 0))
+        left = values.column(np.where(results.is_left, results.own, results.other), self._sides[True].value)
+        right = values.column(np.where(results.is_left, results.other, results.own), self._sides[False].value)
+        row = results.row
+        places = (*(column[row] for column in rows.order), results.phase, np.arange(len(row)))
         headers = None if rows.headers is None else rows.headers.take(pa.array(row))  # type: ignore[attr-defined]
         topics = None if rows.topic_bytes is None else rows.topic_bytes[row]
-        batch = Batch(BytesColumn(keys, self._key), left, times, columns, headers, topic_bytes=topics)
+        batch = Batch(BytesColumn(keys, self._key), left, results.time, places, headers, topic_bytes=topics)
         batch, result = self._joiner.join(batch, left, right)
         return batch.with_value(result)
+
+
+class _Results(NamedTuple):
+    """Results, by the record of the chunk at which they go."""
+
+    row: IntArray
+    phase: IntArray
+    """What has waited long enough goes before a record's own results."""
+    own: IntArray
+    """Which of the values stands on the own side of the record that makes the result."""
+    other: IntArray
+    is_left: BoolArray
+    """Which side the own one is."""
+    time: IntArray
+    code: IntArray
+    """The number of the key."""
+
+    @classmethod
+    def waited(cls, waits: Waits, first: int) -> _Results:
+        """Records that have waited long enough; the first of them has a number among the values."""
+        count = len(waits.at)
+        own, nothing = first + np.arange(count), np.full(count, NOTHING)
+        return cls(waits.at, np.zeros(count, np.int64), own, nothing, waits.is_left, waits.times, waits.codes)
+
+    @classmethod
+    def matched(cls, rows: _Rows, matches: Matches) -> _Results:
+        row = matches.row
+        times = np.maximum(rows.times[row], matches.time)
+        return cls(row, np.ones_like(row), row, matches.partner, rows.is_left[row], times, rows.codes[row])
+
+    @classmethod
+    def alone(cls, rows: _Rows, row: IntArray) -> _Results:
+        """Records that go without a partner at once."""
+        nothing = np.full(len(row), NOTHING)
+        return cls(row, np.ones_like(row), row, nothing, rows.is_left[row], rows.times[row], rows.codes[row])
+
+    @classmethod
+    def join(cls, parts: list[_Results]) -> _Results:
+        """All of them, in the order in which they go."""
+        columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        every = cls(*columns)
+        order = np.lexsort((every.phase, every.row))
+        return cls(*(column[order] for column in columns))
 
 
 class _Values:

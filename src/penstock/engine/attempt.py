@@ -1,0 +1,220 @@
+"""One attempt at a commit: the stages, one after the other, and what is true when it is committed.
+
+All files of an attempt bear its name, so that a start knows which are left over. A start removes what attempts left at
+commits up to its own empty one: whoever made them cannot commit any more. What later commits wrote is not its business,
+even if it slept since it took over and somebody else has the application now.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock import errors
+from penstock.engine.alignment import Alignment, Waiting
+from penstock.engine.exchange import ExchangeRef
+from penstock.engine.idle import Advances
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.reader import LATEST
+from penstock.engine.topics import skipped_records
+from penstock.engine.work import StageWork, TaskDone, TaskWork
+from penstock.errors import (
+    OffsetOutOfRangeError,
+    PenstockError,
+    ProcessingError,
+)
+from penstock.log.base import Segment
+from penstock.metrics import add_up
+from penstock.plan.physical import SubTopology
+from penstock.times import wall_clock_ms
+
+if TYPE_CHECKING:
+    from penstock.engine.coordinator import Coordinator
+
+Ends = dict[str, list[int]]
+"""For each topic the offsets, by partition, up to which to read."""
+
+
+class StageRunner(Protocol):
+    """Whoever runs the tasks of a stage, in this process or in others."""
+
+    def run(self, stage: StageWork, label: str) -> list[TaskDone]:
+        """Run all tasks; raises ``LostWorkError`` when the attempt is to be repeated as a whole."""
+
+
+class LostWorkError(Exception):
+    """A process that ran tasks is gone; the attempt has to be repeated."""
+
+
+class Attempt:
+    """One attempt at the next commit: all stages, one after the other."""
+
+    def __init__(self, coordinator: Coordinator, ends: Ends, advances: Advances):
+        self._advances = advances
+        self._coordinator = coordinator
+        self._before = coordinator.manifest
+        self._ends = ends
+        self._name = attempt_name(coordinator.application, self._before.commit + 1)
+        self._done: dict[str, TaskDone] = {}
+        self._skipped: dict[str, int] = {}
+        self._waiting: Waiting = {
+            task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
+        }
+        self._readers = {t: sub.id for sub in coordinator.topology.sub_topologies for t in sub.source_topics}
+        self._entries = self._where_tasks_are()
+        settings, log = coordinator.settings, coordinator.log
+        self._alignment = Alignment(coordinator.layout, self._entries, ends, self._waiting, log, settings)
+        self.records = 0
+
+    @property
+    def exchange_files(self) -> set[str]:
+        """The files that went through repartition topics."""
+        return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
+
+    @property
+    def busy_tasks(self) -> list[str]:
+        """The tasks that had records to process."""
+        return [name for name, done in self._done.items() if done.records]
+
+    def run(self) -> bool:
+        """Run the stages; whether there was anything to do."""
+        for number, stage in enumerate(self._coordinator.layout.stages):
+            works = [work for sub in stage for work in self._works(sub)]
+            if works:
+                self._run_stage(works, f"stage {number + 1} of {len(self._coordinator.layout.stages)}")
+        return bool(self._done)
+
+    def _where_tasks_are(self) -> dict[str, TaskEntry]:
+        """The entries of all tasks, past records that are gone and need not be read."""
+        layout, topics = self._coordinator.layout, self._coordinator.topics
+        starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
+        entries = dict(self._before.tasks)
+        for sub in (sub for stage in layout.stages for sub in stage):
+            for task in layout.task_ids(sub):
+                entry = entries.get(str(task), TaskEntry())
+                offsets = dict(entry.offsets)
+                for place, topic, p in layout.places(sub, task):
+                    if topic in self._ends:
+                        at, ends = entry.offsets.get(place, 0), (starts[topic][p], self._ends[topic][p])
+                        if (found := topics.next_offset(at, topic, p, *ends)) > at:
+                            offsets[place] = found
+                entries[str(task)] = msgspec.structs.replace(entry, offsets=offsets)
+        return entries
+
+    def _works(self, sub: SubTopology) -> list[TaskWork]:
+        works = []
+        for task in self._coordinator.layout.task_ids(sub):
+            entry = self._entries[str(task)]
+            reads_on = self._alignment.reads_on(task)
+            ends = {
+                place: self._ends[topic][partition]
+                for place, topic, partition in self._coordinator.layout.places(sub, task)
+                if topic in self._ends and (reads_on or place != topic)
+            }
+            ends = {place: end for place, end in ends.items() if end > entry.offsets.get(place, 0)}
+            bounds = self._alignment.bounds(sub, task, self._done)
+            exchange = self._exchange(task, bounds)
+            advances = self._advances.get(str(task), {})
+            if ends or exchange or advances:
+                until = self._alignment.until(sub)
+                works.append(TaskWork(str(task), entry, ends, exchange, bounds, until, advances))
+        return works
+
+    def _exchange(self, task: TaskId, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
+        """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
+        of it has to wait on."""
+        waiting = self._waiting.get(str(task), {})
+        until = min((clock for clock, _ in bounds.values()), default=LATEST)
+        if all(ref.clock > until for refs in waiting.values() for ref in refs):
+            return {}
+        return self._waiting.pop(str(task))
+
+    def _run_stage(self, works: list[TaskWork], label: str) -> None:
+        coordinator = self._coordinator
+        assert coordinator.runner is not None
+        if self._before.waiting or self._waiting:
+            works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
+        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works)
+        label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
+        by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
+        for work in works:  # in this order, whichever finished first
+            done = by_task[work.task]
+            if done.error:
+                error = _error(done)
+                if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
+                    raise LostWorkError(str(error))
+                raise error
+            self._done[work.task] = done
+            self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
+            if done.left:
+                self._waiting[work.task] = {**self._waiting.get(work.task, {}), **done.left}
+            self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
+        for work in works:
+            self._deliver(self._done[work.task])
+
+    def _deliver(self, done: TaskDone) -> None:
+        """Have what a task sent wait for those it is for."""
+        for topic, refs in done.exchange.items():
+            for ref in refs:
+                task = str(TaskId(self._readers[topic], ref.partition))
+                self._waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
+
+    def _has_state(self, task: str) -> bool:
+        sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
+        return any(part.stores for part in sub.working_parts)
+
+    def manifest(self) -> Manifest:
+        """What is true when this attempt is committed."""
+        before, commit = self._before, self._before.commit + 1
+        tasks = dict(before.tasks)
+        sinks: dict[str, list[Segment]] = {}
+        metrics = dict(before.metrics)
+        for name, done in self._done.items():
+            old = tasks.get(name, TaskEntry())
+            previous = old.changed if self._has_state(name) else -1
+            tasks[name] = TaskEntry(
+                done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot, done.clock
+            )
+            for topic, segments in done.sinks.items():
+                sinks.setdefault(topic, []).extend(segments)
+            add_up(metrics, done.metrics)
+        add_up(metrics, self._skipped)
+        now = wall_clock_ms()
+        return msgspec.structs.replace(
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, metrics=metrics, at=now
+        )
+
+    def without_offsets(self, manifest: Manifest) -> Manifest:
+        """The same results and state, but nothing of what was read counts as read."""
+        old = self._before.tasks
+        tasks = {
+            name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})
+            for name, entry in manifest.tasks.items()
+        }
+        return msgspec.structs.replace(manifest, tasks=tasks, waiting=self._before.waiting)
+
+
+def attempt_name(application: str, commit: int) -> str:
+    """A new name for an attempt at a commit."""
+    return f"{application}-{commit}-{os.urandom(4).hex()}"
+
+
+def is_left_by(file: str, application: str, commit: int) -> bool:
+    """Whether a file is of an attempt at that commit, or at one before it.
+
+    >>> [is_left_by(f"app-{n}-5a0ba94f-1_0-0.arrow", "app", 7) for n in (6, 7, 8)]
+    [True, True, False]
+    >>> is_left_by("application-6-5a0ba94f-1_0-0.arrow", "app", 7)
+    False
+    """
+    prefix = f"{application}-"
+    number = file.removeprefix(prefix).partition("-")[0]
+    return file.startswith(prefix) and number.isdecimal() and int(number) <= commit
+
+
+def _error(done: TaskDone) -> PenstockError:
+    kind = getattr(errors, done.error_type, ProcessingError)
+    return kind(f"task {done.task}: {done.error}")

@@ -1,0 +1,69 @@
+"""Records and their partners in windows of time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import IntArray
+
+
+class Matches(NamedTuple):
+    """Records and their partners: by record, and then by the partner's time and arrival."""
+
+    row: IntArray
+    partner: IntArray
+    """Which entry of the values: a record of the chunk, or, numbered on from these, one of the stores."""
+    time: IntArray
+    """The partner's timestamp."""
+
+    @classmethod
+    def none(cls) -> Matches:
+        return cls(*(np.zeros(0, np.int64) for _ in range(3)))
+
+
+class Timelines(NamedTuple):
+    """Records on one line of time for each key.
+
+    The lines lie one behind the other on a single one, so that one binary search finds key and time together:
+
+        key 0                key 1                key 2
+        |--x----x-x--------| |-------x----------| |x-----------x-----|
+    """
+
+    place: IntArray
+    """Where each record is on the single line; ascending."""
+    time: IntArray
+    arrival: IntArray
+    """The row of each record in the chunk; -1 for those from before."""
+    number: IntArray
+    first: int
+    """The time at which each line begins."""
+    length: int
+
+    @classmethod
+    def of(cls, codes: IntArray, times: IntArray, arrival: IntArray, number: IntArray) -> Timelines:
+        """Records by the numbers of their keys and their times; those of one key and time stay in their order.
+
+        >>> zero = np.zeros(3, np.int64)
+        >>> lines = Timelines.of(np.array([1, 0, 1]), np.array([20, 10, 12]), zero, np.arange(3))
+        >>> asked, at = lines.between(np.array([1, 0]), np.array([11, 11]), np.array([20, 99]))
+        >>> asked.tolist(), lines.number[at].tolist()
+        ([0, 0], [2, 0])
+        """
+        first, length = int(times.min()), int(times.max() - times.min()) + 2
+        order = np.lexsort((times, codes))
+        place = codes[order] * length + times[order] - first
+        return cls(place, times[order], arrival[order], number[order], first, length)
+
+    def between(self, codes: IntArray, earliest: IntArray, latest: IntArray) -> tuple[IntArray, IntArray]:
+        """The records of keys between two times, both included: who asked, and which record it is, in order."""
+        start = codes * self.length
+        low = np.clip(np.maximum(earliest, 0) - self.first, 0, self.length - 1)
+        high = np.clip(np.maximum(latest, 0) - self.first, -1, self.length - 2)
+        begin = np.searchsorted(self.place, start + low)
+        counts = np.maximum(np.searchsorted(self.place, start + high, "right") - begin, 0)
+        asked = np.repeat(np.arange(len(codes)), counts)
+        at = begin[asked] + np.arange(len(asked)) - (np.cumsum(counts) - counts)[asked]
+        return asked, at
