@@ -117,7 +117,7 @@ def _facts(node: Node, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str
         for attribute, name in names.items():
             if isinstance(value := getattr(of, attribute, None), int):
                 yield name, f"{value} ms"
-    if isinstance(node, nodes.WindowAggregate):
+    if isinstance(node, nodes.WindowedAggregate):
         yield "results", "one when a window closes" if node.final else "each update"
 
 

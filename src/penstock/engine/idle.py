@@ -68,7 +68,7 @@ class IdleTasks:
         for task, numbers in at_end.items():
             for node in self._nodes.get(TaskId.parse(task).sub, ()):
                 if numbers.get(node.store.name, {}).get("records"):
-                    waiting, length = Waiting(task, node.name), node.suppressed.idle_advance_ms
+                    waiting, length = Waiting(task, node.name), _length(node)
                     since = self._since.get(waiting, now)
                     times = int((now - since) * 1000 + 0.5) // length
                     waits[waiting] = since + times * length / 1000
@@ -80,9 +80,15 @@ class IdleTasks:
     def seconds(self) -> float:
         """How long until something can be due."""
         every = [node for nodes in self._nodes.values() for node in nodes]
-        lengths: dict[str, float] = {node.name: node.suppressed.idle_advance_ms / 1000 for node in every}
+        lengths: dict[str, float] = {node.name: _length(node) / 1000 for node in every}
         rest = [since + lengths[waiting.node] - self._now() for waiting, since in self._since.items()]
         return max(min(rest, default=min(lengths.values())), _SHORTEST_SECONDS)
+
+
+def _length(node: Suppress) -> int:
+    """How long a task waits before a suppression's time moves on, in milliseconds."""
+    assert node.suppressed.idle_advance_ms is not None
+    return node.suppressed.idle_advance_ms
 
 
 def timed_nodes(node: Node) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,11 +16,10 @@ from penstock.arrays import Binary, IntArray, concat, spans
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.storage import FileRef, Storage
+from penstock.topic_names import check_topic_name
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 NO_LIMIT = -1
@@ -271,20 +269,6 @@ def reach(appends: Iterable[tuple[int, int, int]], end: int, nbytes: int) -> int
         if behind >= end or nbytes <= 0:
             return None if behind >= end else latest
     return None
-
-
-def is_topic_name(name: str) -> bool:
-    """Whether a topic can bear this name, by Kafka's rules."""
-    return bool(_NAME.fullmatch(name)) and name not in (".", "..")
-
-
-def check_topic_name(name: str) -> str:
-    """The name, if a topic can bear it; raises ``ConfigError``."""
-    if not is_topic_name(name):
-        raise ConfigError(
-            f"{name!r} cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
-        )
-    return name
 
 
 def check_topic(info: TopicInfo) -> None:

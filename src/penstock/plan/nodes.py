@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from penstock.plan.buffering import Suppressed
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
+from penstock.plan.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.serdes import Serde
 from penstock.serdes.pair import PairSerde
 
@@ -347,11 +349,11 @@ class StreamAggregate(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WindowAggregate(Node):
+class WindowedAggregate(Node):
     """An aggregation in windows; ``final`` if it sends on one result for each window, when it has closed."""
 
     aggregation: Aggregation
-    windows: Any
+    windows: Windows
     store: StoreSpec
     final: bool = False
 
@@ -370,18 +372,23 @@ class CogroupInput(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class WindowAggregate(WindowedAggregate):
+    windows: TimeWindows | UnlimitedWindows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class WindowDistinct(WindowAggregate):
     """The first record of each window (KIP-655)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SlidingAggregate(WindowAggregate):
-    pass
+class SlidingAggregate(WindowedAggregate):
+    windows: SlidingWindows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SessionAggregate(WindowAggregate):
-    pass
+class SessionAggregate(WindowedAggregate):
+    windows: SessionWindows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -401,8 +408,8 @@ class TableAggregate(Node):
 class Suppress(Node):
     """Holds updates of a table back (KIP-328)."""
 
-    suppressed: Any
-    """What to hold back: a ``Suppressed``."""
+    suppressed: Suppressed
+    """What to hold back."""
     wait_ms: int
     """How long entries stay behind their time: that of the time limit, or the grace period of the windows."""
     store: StoreSpec
@@ -448,7 +455,7 @@ class TableJoin(Node):
 class JoinWindow(Node):
     """Keeps one side of a stream-stream join in a store."""
 
-    windows: Any
+    windows: JoinWindows
     value: Serde
     store: StoreSpec
 
@@ -459,7 +466,7 @@ class StreamJoin(Node):
 
     kind: str
     joiner: UserFunction
-    windows: Any
+    windows: JoinWindows
     left: JoinWindow
     right: JoinWindow
     this_name: str

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.errors import TopologyError
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.nodes import Node
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import SubTopology
+from penstock.plan.windows import SessionWindows, SlidingWindows
+from penstock.topic_names import check_topic_name
 
 
 def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopology]) -> None:
@@ -31,9 +33,11 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             _grace_of_join(node, node.grace, facts)
         for table in _looked_into(node):
             _no_first_of_sessions(node, looked_up_tables(facts, table))
-        if isinstance(node, nodes.WindowAggregate):
+        if isinstance(node, nodes.WindowedAggregate):
             _retention(node)
             _no_versions(node)
+        if isinstance(node, nodes.StreamJoin):
+            _retention_of_join(node)
         if isinstance(node, nodes.Repartition) and node.partitions is not None and node.partitions < 1:
             raise TopologyError(
                 f"repartition {node.topic!r} at {node.where}: a topic has at least 1 partition, got {node.partitions}"
@@ -95,9 +99,6 @@ def _topics_read_once(subs: Sequence[SubTopology]) -> None:
 
 
 def _topic_names(subs: Sequence[SubTopology]) -> None:
-    from penstock.errors import ConfigError
-    from penstock.log.base import check_topic_name
-
     for sub in subs:
         for part in sub.parts:
             for topic in part.topics:
@@ -193,7 +194,7 @@ def _suppressed_versions(node: Node) -> None:
     )
 
 
-def _no_versions(node: nodes.WindowAggregate) -> None:
+def _no_versions(node: nodes.WindowedAggregate) -> None:
     if node.store.is_versioned:
         raise TopologyError(
             f"the store {node.store.name!r} at {node.where} is versioned, but windows are kept in window stores; use "
@@ -201,10 +202,9 @@ def _no_versions(node: nodes.WindowAggregate) -> None:
         )
 
 
-def _retention(node: nodes.WindowAggregate) -> None:
-    windows: Any = node.windows
-    needed = windows.needed_retention_ms
-    retention = windows.retention_ms if node.store.retention is None else node.store.retention
+def _retention(node: nodes.WindowedAggregate) -> None:
+    needed = node.windows.needed_retention_ms
+    retention = node.windows.retention_ms if node.store.retention is None else node.store.retention
     if retention < needed:
         raise TopologyError(
             f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but {_needs(node)} "
@@ -212,11 +212,21 @@ def _retention(node: nodes.WindowAggregate) -> None:
         )
 
 
-def _needs(node: nodes.WindowAggregate) -> str:
-    windows: Any = node.windows
+def _retention_of_join(node: nodes.StreamJoin) -> None:
+    windows = node.windows
+    if windows.retention_ms < windows.needed_retention_ms:
+        raise TopologyError(
+            f"the join {node.name!r} at {node.where} keeps records for {windows.retention_ms} ms, but join windows of "
+            f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {windows.needed_retention_ms} ms; "
+            "leave until() out, or use a shorter grace period"
+        )
+
+
+def _needs(node: nodes.WindowedAggregate) -> str:
+    windows = node.windows
     grace = f"{windows.grace_period_ms} ms of grace need"
-    if isinstance(node, nodes.SessionAggregate):
+    if isinstance(windows, SessionWindows):
         return f"sessions with a gap of {windows.inactivity_gap_ms} ms and {grace}"
-    if isinstance(node, nodes.SlidingAggregate):
+    if isinstance(windows, SlidingWindows):
         return f"sliding windows of twice {windows.time_difference_ms} ms and {grace}"
     return f"windows of {windows.size_ms} ms with {grace}"

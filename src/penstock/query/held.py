@@ -32,14 +32,14 @@ class Held:
         return asdict(self)
 
 
-def held_by(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowAggregate) -> list[Held]:
+def held_by(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowedAggregate) -> list[Held]:
     """What every task holds back for a step, as of the last commit."""
     with committed_stores(checkpoint, node.store.name) as stores:
         found = {task: _held_in(checkpoint, node, task, store) for task, store in stores.items()}
     return [found[task] for task in sorted(found, key=lambda task: TaskId.parse(task).partition)]
 
 
-def _held_in(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowAggregate, task: str, store: Any) -> Held:
+def _held_in(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowedAggregate, task: str, store: Any) -> Held:
     if isinstance(node, nodes.Suppress):
         return _buffered(checkpoint, node, task, store)
     return _unclosed(checkpoint, node, task, store)
@@ -52,7 +52,7 @@ def _buffered(checkpoint: Checkpoint, node: nodes.Suppress, task: str, store: An
     return _of(node, task, times, store.numbers.get("bytes", 0), stream_time)
 
 
-def _unclosed(checkpoint: Checkpoint, node: nodes.WindowAggregate, task: str, store: Any) -> Held:
+def _unclosed(checkpoint: Checkpoint, node: nodes.WindowedAggregate, task: str, store: Any) -> Held:
     """The windows whose results have not been sent on: those that end after the time up to which they have."""
     sides = [parent.name for parent in node.parents if isinstance(parent, nodes.CogroupInput)]
     stream_time = max(_time(checkpoint, task, name) for name in sides or [node.name])
@@ -66,7 +66,7 @@ def _unclosed(checkpoint: Checkpoint, node: nodes.WindowAggregate, task: str, st
     return _of(node, task, open_, None, stream_time)
 
 
-def close_wait(node: nodes.WindowAggregate) -> int:
+def close_wait(node: nodes.WindowedAggregate) -> int:
     """How far stream time must be past a window's end for its result to go; for a session a millisecond further than
     for a suppression to let it go, as in Kafka Streams."""
     return int(node.windows.final_after_ms) + isinstance(node, nodes.SessionAggregate)

@@ -277,8 +277,8 @@ def view_of(stores: list[StateStore], spec: StoreSpec, node: Node) -> AnyView:
     if isinstance(stores[0], SessionStore):
         return SessionView(pieces, spec.key, spec.value)
     if isinstance(stores[0], WindowStore | SlidingStore | JoinWindowStore):
-        windows = node.windows if isinstance(node, nodes.WindowAggregate | nodes.JoinWindow) else None
-        return WindowView(pieces, spec.key, spec.value, 0 if windows is None else windows.size_ms)
+        sized = nodes.WindowAggregate | nodes.SlidingAggregate | nodes.JoinWindow
+        return WindowView(pieces, spec.key, spec.value, node.windows.size_ms if isinstance(node, sized) else 0)
     if isinstance(stores[0], VersionedStore):
         return VersionedView(pieces, spec.key, spec.value)
     return KeyValueView(pieces, spec.key, spec.value)

@@ -51,7 +51,7 @@ def cogroup_input(node: nodes.CogroupInput, at: Lowering) -> Operator:
 
 
 def _table(
-    node: nodes.WindowAggregate, at: Lowering, serde: WindowedSerde, closes_at_end: bool = False
+    node: nodes.WindowedAggregate, at: Lowering, serde: WindowedSerde, closes_at_end: bool = False
 ) -> WindowedTable:
     emits_each = node.final or isinstance(node, nodes.WindowDistinct | nodes.SessionDistinct)
     return WindowedTable(
@@ -72,7 +72,7 @@ def _observed_time(node: Node, at: Lowering) -> ObservedTime:
     return SideTimes([at.state.clock(side.name) for side in sides]) if sides else OneTime(at.state.clock(at.name))
 
 
-def _closing(node: nodes.WindowAggregate, at: Lowering, serde: WindowedSerde, at_end: bool) -> Closing:
+def _closing(node: nodes.WindowedAggregate, at: Lowering, serde: WindowedSerde, at_end: bool) -> Closing:
     _, value = node.store.types
     emitted = at.state.clock(f"{at.name}-emitted")
     by_key = node.store.in_memory and isinstance(node, nodes.SessionAggregate)  # the orders of Kafka Streams' stores

@@ -25,9 +25,7 @@ from penstock.log.base import (
     TopicInfo,
     check_start,
     check_topic,
-    check_topic_name,
     check_trim,
-    is_topic_name,
     reach,
 )
 from penstock.log.file import upkeep
@@ -37,6 +35,7 @@ from penstock.log.file.topic import OpenTopic
 from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
 from penstock.storage import LocalStorage, Storage
+from penstock.topic_names import check_topic_name, is_topic_name
 
 
 class TopicStats(NamedTuple):

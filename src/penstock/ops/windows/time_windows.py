@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.windowed_table import WindowedTable
-from penstock.plan.windows import UnlimitedWindows
+from penstock.plan.windows import TimeWindows, UnlimitedWindows
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.window import WindowStore
 
@@ -32,7 +31,7 @@ class WindowAggregate(Aggregate):
     one counts as a drop.
     """
 
-    def __init__(self, table: WindowedTable, windows: Any, store: WindowStore, fold: Fold):
+    def __init__(self, table: WindowedTable, windows: TimeWindows | UnlimitedWindows, store: WindowStore, fold: Fold):
         super().__init__(table.node, table.context, fold, store, table.sends_old, table.caching, table.tells_stored)
         self._window_store = store
         self._windows = windows

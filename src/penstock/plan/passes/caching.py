@@ -20,7 +20,7 @@ def uncached_tables(declared: Iterable[Node], joined: Iterable[set[Node]]) -> fr
     Args:
         joined: for each join of tables, those in whose stores their values can be told.
     """
-    windows = [tables for tables in joined if any(isinstance(table, nodes.WindowAggregate) for table in tables)]
+    windows = [tables for tables in joined if any(isinstance(table, nodes.WindowedAggregate) for table in tables)]
     waiting: list[Node] = [table for tables in windows for table in tables]
     for node in declared:
         store = getattr(node, "store", None)

@@ -46,7 +46,7 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         return uses, BOTH
     if isinstance(node, nodes.Split | nodes.CogroupInput):
         return BOTH, BOTH
-    if isinstance(node, nodes.StreamAggregate | nodes.WindowAggregate | nodes.TableAggregate):
+    if isinstance(node, nodes.StreamAggregate | nodes.WindowedAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
     if isinstance(node, nodes.StreamTableJoin):

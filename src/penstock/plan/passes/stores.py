@@ -159,7 +159,7 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
     the table in front of it had, and not the one that was sent on; and so does a join that is kept in a versioned
     store, which refuses what is too old.
     """
-    if isinstance(table, nodes.WindowAggregate | nodes.Suppress):
+    if isinstance(table, nodes.WindowedAggregate | nodes.Suppress):
         return True
     if isinstance(table, nodes.TableJoin):
         left, right = (_topics_of(parent) for parent in table.parents)

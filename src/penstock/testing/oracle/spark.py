@@ -148,7 +148,7 @@ def order_allows_partitions(case: Spec) -> bool:
         topology = Build(case).topology()
     except PenstockError:
         return False
-    kinds = nodes.WindowAggregate | nodes.Deduplicate | nodes.Repartition
+    kinds = nodes.WindowedAggregate | nodes.Deduplicate | nodes.Repartition
     timed = any(isinstance(node, kinds) for node in topology.nodes)
     changes_key = any(node.changes_key for node in topology.nodes)
     return not (timed or changes_key)

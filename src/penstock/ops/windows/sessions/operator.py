@@ -8,7 +8,6 @@ are processed in order.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from penstock.ops.windows.sessions.merges import merges_of
 from penstock.ops.windows.sessions.outcome import KeptSessions, Outcome, of_merges, of_runs
 from penstock.ops.windows.sessions.runs import Bounds, runs_of
 from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.plan.windows import SessionWindows
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded
@@ -40,7 +40,7 @@ class SessionAggregate(Operator):
     Sessions that a record merges are removed first, with their old values, in the order of their ends.
     """
 
-    def __init__(self, table: WindowedTable, windows: Any, store: SessionStore, fold: SessionFold):
+    def __init__(self, table: WindowedTable, windows: SessionWindows, store: SessionStore, fold: SessionFold):
         self._node = table.node
         self._context = table.context
         self._fold = fold

@@ -29,6 +29,7 @@ from penstock.ops.windows.sliding.fold import Folded, fold_plan
 from penstock.ops.windows.sliding.loop import KeyWindows, Processing, Updates
 from penstock.ops.windows.sliding.plan import UPDATE, Plan, Records, Rules, fits, plan_of
 from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.plan.windows import SlidingWindows
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded
@@ -53,7 +54,7 @@ class AtOnce:
 class SlidingAggregate(Operator):
     """One aggregate for each key and sliding window, as Kafka Streams makes and updates them."""
 
-    def __init__(self, table: WindowedTable, windows: Any, store: SlidingStore, fold: SessionFold):
+    def __init__(self, table: WindowedTable, windows: SlidingWindows, store: SlidingStore, fold: SessionFold):
         self._node = table.node
         self._context = table.context
         self._fold = fold
