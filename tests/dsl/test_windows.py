@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from penstock.errors import ConfigError
+from penstock import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.errors import ConfigError, TopologyError
 from support.flows import source
 
 DAY = 86_400_000
@@ -29,6 +29,29 @@ def test_until_still_sets_the_retention_and_says_that_it_is_deprecated():
     stream.group_by_key().windowed_by(windows).count("counts")
     (store,) = builder.build().facts.stores.values()
     assert store.retention is None  # it is the windows' own
+
+
+@pytest.mark.kip("KS-18", "328-01", "328-02")
+def test_join_windows_take_a_grace_period_and_the_deprecated_until():
+    windows = JoinWindows.of_time_difference_with_no_grace(10).grace("1 s")
+    assert (windows.grace_period_ms, windows.retention_ms) == (1000, 1020)
+    with pytest.warns(DeprecationWarning, match="until is deprecated"):
+        windows = windows.until("5 s")
+    assert (windows.grace_period_ms, windows.retention_ms) == (1000, 1020)  # what late records find depends on these
+
+
+@pytest.mark.kip("328-02")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_join_windows_that_forget_records_before_late_ones_may_find_them_are_refused_with_the_numbers():
+    windows = JoinWindows.of_time_difference_and_grace(10, 100).until(119)
+    builder, stream = source(value=str)
+    stream.join(stream, lambda left, right: left, windows)
+    with pytest.raises(
+        TopologyError, match="keeps records for 119 ms, but join windows of 20 ms with 100 ms of grace need 120 ms"
+    ):
+        builder.build()
+    with pytest.raises(ConfigError, match=r"kept for at least the size of the windows \(20 ms\), got 19 \(19 ms\)"):
+        JoinWindows.of_time_difference_with_no_grace(10).until(19)
 
 
 @pytest.mark.kip("94-01")

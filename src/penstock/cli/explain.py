@@ -14,7 +14,7 @@ from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, moment, print_json, size
 from penstock.losses import losses_of, together
-from penstock.plan.nodes import Deduplicate, Suppress, WindowAggregate
+from penstock.plan.nodes import Deduplicate, Suppress, WindowedAggregate
 from penstock.plan.topology import Topology
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.held import Held, close_wait, held_by
@@ -86,11 +86,11 @@ def _explain_losses(checkpoint: Checkpoint, node: str | None, as_json: bool) -> 
                 click.echo(f"  task {task}: {one.records:,}")
 
 
-def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate | WindowAggregate]:
+def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate | WindowedAggregate]:
     known = {
         node.name: node
         for node in topology.nodes
-        if isinstance(node, Suppress | Deduplicate) or (isinstance(node, WindowAggregate) and node.final)
+        if isinstance(node, Suppress | Deduplicate) or (isinstance(node, WindowedAggregate) and node.final)
     }
     if name is not None and name not in known:
         there = f"there are {', '.join(known)}" if known else "this program has neither"
@@ -129,9 +129,9 @@ def _remembers(remembered: Remembered) -> str:
     )
 
 
-def _explain_held(node: Suppress | WindowAggregate, held: list[Held]) -> None:
+def _explain_held(node: Suppress | WindowedAggregate, held: list[Held]) -> None:
     records, nbytes = sum(one.records for one in held), sum(one.bytes or 0 for one in held)
-    is_window = isinstance(node, WindowAggregate) or node.suppressed.time_ms is None
+    is_window = isinstance(node, WindowedAggregate) or node.suppressed.time_ms is None
     thing = "window" if is_window else "update"
     in_memory = f" ({size(nbytes)})" if isinstance(node, Suppress) else ""
     click.echo(f"{node.name} holds {count(records, thing)} back{in_memory}.")
@@ -157,7 +157,7 @@ def _waits_for(held: Held, thing: str) -> str:
     )
 
 
-def _what_moves_time(node: Suppress | WindowAggregate) -> str:
+def _what_moves_time(node: Suppress | WindowedAggregate) -> str:
     idle = node.suppressed.idle_advance_ms if isinstance(node, Suppress) else None
     if idle is None:
         return "Stream time moves on with the records that come to the task, and only with them."

@@ -214,10 +214,10 @@ def _retention(node: nodes.WindowedAggregate) -> None:
 
 def _retention_of_join(node: nodes.StreamJoin) -> None:
     windows = node.windows
-    if windows.retention_ms < windows.needed_retention_ms:
+    if windows.maintain_ms is not None and windows.maintain_ms < windows.retention_ms:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} keeps records for {windows.retention_ms} ms, but join windows of "
-            f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {windows.needed_retention_ms} ms; "
+            f"the join {node.name!r} at {node.where} keeps records for {windows.maintain_ms} ms, but join windows of "
+            f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {windows.retention_ms} ms; "
             "leave until() out, or use a shorter grace period"
         )
 

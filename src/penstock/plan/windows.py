@@ -312,7 +312,8 @@ class JoinWindows:
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
 
     def until(self, duration: Duration) -> JoinWindows:
-        """Deprecated: keep the records of both sides for so long. What is joined does not depend on it.
+        """Deprecated, and without effect: records are kept for as long as size and grace period need (KIP-328), which
+        must not be longer than this.
 
         Raises:
             ConfigError: the duration is shorter than from the earliest to the latest record that fits.
@@ -334,14 +335,9 @@ class JoinWindows:
         return self.before_ms + self.after_ms
 
     @property
-    def needed_retention_ms(self) -> int:
-        """How long records must be kept for late ones to find them."""
-        return self.size_ms + self.grace_period_ms
-
-    @property
     def retention_ms(self) -> int:
-        """How long records are kept."""
-        return self.needed_retention_ms if self.maintain_ms is None else self.maintain_ms
+        """How long records are kept, and so how late one may be and still be joined."""
+        return self.size_ms + self.grace_period_ms
 
 
 @dataclass(frozen=True)
