@@ -77,11 +77,11 @@ class VersionedPuts:
             self.by_timeline[codes[is_missing(data) & self.accepted]] = True
         self.valid_to = np.full(len(codes), FOREVER, np.int64)
         self.is_latest = np.zeros(len(codes), np.bool_)
-        self.is_newest = np.zeros(len(codes), np.bool_)
-        """Which puts are not older than those of their key before them in the chunk."""
+        self.is_highest = np.zeros(len(codes), np.bool_)
+        """Which puts have the highest time of their key so far in the chunk."""
         self.previous = np.full(len(codes), -1, np.int64)
         self._older = Writes()
-        self._newest = Writes()
+        self._latest = Writes()
         self._put_all()
 
     def _put_all(self) -> None:
@@ -99,8 +99,8 @@ class VersionedPuts:
 
     def _look_up(self, order: IntArray) -> Found:
         """The store's next older version after the time of each put that does not simply come last."""
-        newest = np.where(self.has_latest, self.latest.timestamps, FOREVER)[self.codes]
-        asked = order[self.times[order] < newest[order]]
+        begins = np.where(self.has_latest, self.latest.timestamps, FOREVER)[self.codes]
+        asked = order[self.times[order] < begins[order]]
         found = self.store.older(self.keys, self.codes[asked], self.times[asked])
         valid_to = np.full(len(self.codes), FOREVER, np.int64)
         valid_from = np.full(len(self.codes), -1, np.int64)
@@ -112,17 +112,17 @@ class VersionedPuts:
         """Until when the store's versions leave each put valid, and which puts are the latest of their key."""
         found, times = self.found, self.times
         inside = found.valid_from <= times
-        newest = np.where(self.has_latest, self.latest.timestamps, -1)[self.codes]
+        begins = np.where(self.has_latest, self.latest.timestamps, -1)[self.codes]
         self.bound = np.where(found.exists, np.where(inside, found.valid_to, found.valid_from), FOREVER)
         """When the version or the gap that a put falls into ends."""
-        self.bound = np.where(~found.exists & (newest > times), newest, self.bound)
+        self.bound = np.where(~found.exists & (begins > times), begins, self.bound)
         if not len(order):
             return
         codes, ordered = self.codes[order], times[order]
         _, ranks = np.unique(ordered, return_inverse=True)
         highest = np.maximum.accumulate(codes * (len(order) + 1) + ranks) - codes * (len(order) + 1)
-        self.is_newest[order] = ranks >= highest
-        self.is_latest[order] = (self.bound[order] == FOREVER) & self.is_newest[order]
+        self.is_highest[order] = ranks >= highest
+        self.is_latest[order] = (self.bound[order] == FOREVER) & self.is_highest[order]
 
     def _put_values(self, rows: IntArray) -> None:
         """The puts of keys without deletions: each version reaches to the next, the chunk's or the store's."""
@@ -141,8 +141,8 @@ class VersionedPuts:
         preceded[1:] = (codes[1:] == codes[:-1]) & (times[1:] < bound[:-1])
         older = np.flatnonzero(ends < FOREVER)
         self._older.add(codes[older], ends[older], times[older], self.data.take(pa.array(rows[older])))
-        newest = np.flatnonzero(ends == FOREVER)
-        self._newest.add(codes[newest], ends[newest], times[newest], self.data.take(pa.array(rows[newest])))
+        latest = np.flatnonzero(ends == FOREVER)
+        self._latest.add(codes[latest], ends[latest], times[latest], self.data.take(pa.array(rows[latest])))
         self._shorten(rows[~preceded], codes[~preceded], times[~preceded])
 
     def _shorten(self, rows: IntArray, codes: IntArray, times: IntArray) -> None:
@@ -173,13 +173,9 @@ class VersionedPuts:
                 np.array([version.valid_from for version in versions], np.int64),
                 binary([version.value for version in versions]),
             )
-            newest = timeline.latest or Version(None, -1)
-            self._newest.add(
-                np.array([code]),
-                np.array([FOREVER]),
-                np.array([newest.valid_from]),
-                binary([newest.value]),
-            )
+            latest = timeline.latest or Version(None, -1)
+            value = binary([latest.value])
+            self._latest.add(np.array([code]), np.array([FOREVER]), np.array([latest.valid_from]), value)
 
     def timelines(self, distinct: IntArray, codes: IntArray, times: IntArray) -> dict[int, Timeline]:
         """Timelines of keys as they are in the store, as far as they are needed at some times."""
@@ -230,8 +226,8 @@ class VersionedPuts:
         if self._older.codes:
             codes, ends, begins, data = self._older.columns()
             self.store.put_older(self.keys.at(codes, ends), begins, data)
-        if self._newest.codes:
-            codes, _, begins, data = self._newest.columns()
+        if self._latest.codes:
+            codes, _, begins, data = self._latest.columns()
             self.store.put_latest(self.keys.take(codes), Values(data, begins))
 
 

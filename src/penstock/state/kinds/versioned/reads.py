@@ -51,16 +51,39 @@ def versions_as_of(
     if not rows.size:
         return result
     among = Questions(put_codes[rows], asked.times[rows], asked.turns[rows])
-    is_slow = puts.by_timeline[among.codes]
-    fast, slow = np.flatnonzero(~is_slow), np.flatnonzero(is_slow)
-    answers = np.arange(len(result))
-    parts = [result, puts.data, pa.nulls(1, pa.binary())]
-    stored = answers[rows[fast]]
-    answers[rows[fast]] = _overlaid(puts, turns, among.take(fast), stored, earliest[rows[fast]], len(result))
-    if slow.size:
-        parts.append(_by_timelines(puts, turns, among.take(slow), earliest[rows[slow]]))
-        answers[rows[slow]] = np.arange(slow.size) + len(result) + len(puts.data) + 1
-    return concat(parts).take(pa.array(answers))
+    has_deletions = puts.by_timeline[among.codes]
+    straight, by_timeline = np.flatnonzero(~has_deletions), np.flatnonzero(has_deletions)
+    answers = _Answers(result)
+    found = _among_puts(puts, turns, among.take(straight), earliest[rows[straight]])
+    answers.give(rows[straight], puts.data, found)
+    if by_timeline.size:
+        values = _by_timelines(puts, turns, among.take(by_timeline), earliest[rows[by_timeline]])
+        answers.give(rows[by_timeline], values, np.arange(len(values)))
+    return answers.values()
+
+
+_STAYS, _NOTHING = -1, -2
+"""Where an answer is: as it was before, or nowhere. Otherwise it is a place in a column."""
+
+
+class _Answers:
+    """Answers to questions, from several columns; what is given later counts."""
+
+    def __init__(self, answers: Binary):
+        self._columns = [answers]
+        self._size = len(answers)
+        self._places = np.arange(len(answers))
+
+    def give(self, questions: IntArray, values: Binary, places: IntArray) -> None:
+        """Answer some questions by values at some places of a column, or by nothing, or let the answer stay."""
+        before = self._places[questions]
+        given = np.where(places >= 0, self._size + places, np.where(places == _STAYS, before, _NOTHING))
+        self._places[questions] = given
+        self._columns.append(values)
+        self._size += len(values)
+
+    def values(self) -> Binary:
+        return concat(self._columns).take(pa.array(self._places, mask=self._places < 0))
 
 
 def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntArray) -> Binary:
@@ -79,32 +102,37 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntAr
     return concat([latest.data, found.data]).take(pa.array(places, mask=places < 0))
 
 
-def _overlaid(
-    puts: VersionedPuts, turns: IntArray, asked: Questions, answers: IntArray, earliest: IntArray, offset: int
-) -> IntArray:
-    """Where the answer is: with the store's answers, or behind them with the puts; the last place is for none."""
-    nothing = offset + len(puts.codes)
+def _among_puts(puts: VersionedPuts, turns: IntArray, asked: Questions, earliest: IntArray) -> IntArray:
+    """The put that answers each question; ``_STAYS`` where the store does, ``_NOTHING`` where nothing is valid.
+
+    A put is valid until the next one of its key, and within the version or the gap of the store that it falls into:
+
+        store       |----- version -----|      gap      |--- latest ---
+        puts              p1     p2           p3              p4
+        valid             |-p1--||-p2---|      |---p3---|      |-p4----
+    """
     rows = puts.order[~puts.by_timeline[puts.codes[puts.order]]]
     if not rows.size:
-        return answers
+        return np.full(len(asked.codes), _STAYS)
     by_time = rows[np.lexsort((turns[rows], puts.times[rows], puts.codes[rows]))]
-    put, time = _latest_put(puts, turns, rows[puts.is_newest[rows]], asked)
+    put, time = _highest_put(puts, turns, rows[puts.is_highest[rows]], asked)
     older = np.flatnonzero((put >= 0) & (time > asked.times))
     place = _last_before(puts, turns, by_time, asked.take(older))
     put[older] = np.where(place < 0, -1, by_time[place])
-    valid = (put >= 0) & (asked.times < puts.bound[put])
-    answers = np.where(valid, offset + put, answers)
+    answers = np.where((put >= 0) & (asked.times < puts.bound[put]), put, _STAYS)
     expired = np.flatnonzero(asked.times < earliest)
     if expired.size:
-        newest, time = _latest_put(puts, turns, rows[puts.is_latest[rows]], asked.take(expired))
-        is_put = newest >= 0
-        answers[expired] = np.where(
-            is_put, np.where(time <= asked.times[expired], offset + newest, nothing), answers[expired]
-        )
-        stored = np.where(puts.has_latest, puts.latest.timestamps, -1)[asked.codes[expired]]
-        gone = ~is_put & ~((stored >= 0) & (stored <= asked.times[expired]))
-        answers[expired[gone]] = nothing
+        answers[expired] = _of_expired(puts, turns, rows, asked.take(expired), answers[expired])
     return answers
+
+
+def _of_expired(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions, answers: IntArray) -> IntArray:
+    """Answers as of times that the store keeps no history of: only the latest value of a key can still be valid."""
+    latest, time = _highest_put(puts, turns, rows[puts.is_latest[rows]], asked)
+    is_put = latest >= 0
+    stored = np.where(puts.has_latest, puts.latest.timestamps, -1)[asked.codes]
+    by_store = np.where((stored >= 0) & (stored <= asked.times), answers, _NOTHING)
+    return np.where(is_put, np.where(time <= asked.times, latest, _NOTHING), by_store)
 
 
 def _last_before(puts: VersionedPuts, turns: IntArray, by_time: IntArray, asked: Questions) -> IntArray:
@@ -133,8 +161,8 @@ def _same_code(codes: IntArray, place: IntArray, wanted: IntArray) -> BoolArray:
     return same
 
 
-def _latest_put(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions) -> tuple[IntArray, IntArray]:
-    """For each question the last put of its key that was the latest version, before its turn, and its time."""
+def _highest_put(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions) -> tuple[IntArray, IntArray]:
+    """For each question the last of some puts of its key before its turn, and its time; -1 for none."""
     rows = rows[np.lexsort((turns[rows], puts.codes[rows]))]
     width = int(max(turns.max(initial=0), asked.turns.max(initial=0))) + 2
     place = np.searchsorted(puts.codes[rows] * width + turns[rows], asked.codes * width + asked.turns) - 1
