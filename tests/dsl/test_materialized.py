@@ -9,7 +9,7 @@ import pytest
 from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError
-from penstock.plan.nodes import StoreSpec
+from penstock.plan.node import StoreSpec
 from penstock.serdes import FLOAT, INT, JSON, STR
 from penstock.state.kinds.segments import SegmentedStore
 

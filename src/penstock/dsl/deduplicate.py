@@ -14,6 +14,7 @@ from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.fields import Field, field
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import INT, JSON, Serde
 from penstock.serdes.pair import PairSerde
 
@@ -99,17 +100,17 @@ class _Step:
         function = user_function(given, self.method, KEY_VALUE, hint='a field of the value is given as text: "id"')
         return function, result_type(self.given.key, function.returns(), JSON)
 
-    def co_partitioned(self, key: Serde, value: Serde) -> nodes.Node:
+    def co_partitioned(self, key: Serde, value: Serde) -> Node:
         """The stream, repartitioned by key if its keys were changed."""
         if not self.stream._repartition_required:
             return self.stream._node
         return self.graph.add(repartition_node(self.graph, self.stream._node, self.name, key, value))
 
     def node(
-        self, parent: nodes.Node, key: Serde, selector: UserFunction | Field | None = None, id_: Serde | None = None
+        self, parent: Node, key: Serde, selector: UserFunction | Field | None = None, id_: Serde | None = None
     ) -> nodes.Deduplicate:
         """The deduplication itself, by key or by key and id."""
-        store = nodes.StoreSpec(
+        store = StoreSpec(
             name=self.given.store_name or self.graph.names.store(names.DEDUPLICATE),
             named_by_user=self.given.store_name is not None,
             caching=False,
@@ -141,7 +142,7 @@ class _Step:
         self._restored(dropped, key, value, is_global).to(self.dropped_to)
         return self._restored(kept, key, value, is_global)
 
-    def _restored(self, node: nodes.Node, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
+    def _restored(self, node: Node, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
         """A stream of the node's records under their own keys; by these keys a global one is not partitioned."""
         if is_global:
             name = self.graph.names.node(names.RESTORE_KEY)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeVar, get_args, get_origin
 
 from penstock.dsl.materialized import Materialized
-from penstock.plan import nodes
 from penstock.plan.functions import UserFunction
 from penstock.plan.names import Names
+from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import JSON, STR, Serde, of
 
-N = TypeVar("N", bound=nodes.Node)
+N = TypeVar("N", bound=Node)
 K = TypeVar("K")
 """The keys of a stream or table, as an editor knows them."""
 V = TypeVar("V")
@@ -33,16 +33,16 @@ class Graph:
 
     def __init__(self) -> None:
         self.names = Names()
-        self.declared: list[nodes.Node] = []
+        self.declared: list[Node] = []
 
     def add(self, node: N) -> N:
         self.declared.append(node)
         return node
 
-    def store(self, materialized: Materialized | None, prefix: str, **types: Serde | None) -> nodes.StoreSpec:
+    def store(self, materialized: Materialized | None, prefix: str, **types: Serde | None) -> StoreSpec:
         """The store a step asked for; a store without a name gets the next one."""
         given = materialized or Materialized()
-        return nodes.StoreSpec(
+        return StoreSpec(
             name=given.store if given.store is not None else self.names.store(prefix),
             named_by_user=given.store is not None,
             kind=given.kind,
@@ -78,6 +78,6 @@ def item_annotation(function: UserFunction) -> Any:
     return arguments[0] if len(arguments) == 1 else None
 
 
-def shown(kind: str, key: Serde, value: Serde, node: nodes.Node) -> str:
+def shown(kind: str, key: Serde, value: Serde, node: Node) -> str:
     """What the ``repr`` of a stream or table says: its types, and the step it comes from."""
     return f"<{kind} {key.name} -> {value.name} of {node.name} at {node.where}>"

@@ -16,6 +16,7 @@ from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, Un
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
+from penstock.plan.node import Node
 from penstock.serdes import INT, Serde
 
 
@@ -23,7 +24,7 @@ class KGroupedStream(Generic[K, V]):
     """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
 
     def __init__(
-        self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, name: str | None, repartition_required: bool
+        self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None, repartition_required: bool
     ):
         self._graph = graph
         self._node = node
@@ -154,7 +155,7 @@ class KGroupedStream(Generic[K, V]):
         )
         return KTable(self._graph, self._graph.add(node), spec.key, spec.value)
 
-    def parent_for(self, store: str) -> nodes.Node:
+    def parent_for(self, store: str) -> Node:
         """What an aggregation into this store reads: the stream itself, or a repartition topic."""
         if not self._repartition_required:
             return self._node
@@ -167,7 +168,7 @@ class KGroupedStream(Generic[K, V]):
 class KGroupedTable(Generic[K, V]):
     """A table grouped anew. A row's old value leaves its old group before its new value joins its new one."""
 
-    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, name: str | None):
+    def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None):
         self._graph = graph
         self._node = node
         self._key = key

@@ -12,6 +12,7 @@ from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.overtaken import may_be_overtaken
 from penstock.serdes import BYTES, Serde
 
@@ -56,7 +57,7 @@ def join_tables(
 
 def _spec(
     left: KTable[Any, Any], materialized: Materialized | None, value: Serde
-) -> tuple[Serde, Serde, nodes.StoreSpec | None]:
+) -> tuple[Serde, Serde, StoreSpec | None]:
     """The types of a joined table, and its store if it was given a ``Materialized``."""
     if materialized is None:
         return left._key, value, None
@@ -102,9 +103,7 @@ def join_tables_by_foreign_key(
     returned = _responses(name, left._key, right, receive)
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
-    numbers = nodes.StoreSpec(
-        name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES
-    )
+    numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES)
     announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node) else None
     respond = graph.add(
         nodes.ResponseJoin(
@@ -147,7 +146,7 @@ def _subscriptions(
         )
     )
     sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, subscribe)
-    store = nodes.StoreSpec(
+    store = StoreSpec(
         name=graph.names.suffixed(name, "-subscription-store", names.FK_STORE),
         named_by_user=False,
         key=BYTES,
@@ -208,7 +207,7 @@ def _announced(name: str, left: KTable[Any, Any]) -> nodes.Repartition:
     )
 
 
-def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: nodes.Node) -> nodes.Repartition:
+def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: Node) -> nodes.Repartition:
     """An internal topic of a foreign-key join."""
     sink = graph.names.suffixed(name, "-sink", names.TABLE_SINK)
     source = graph.names.suffixed(name, "-source", names.TABLE_SOURCE)

@@ -24,6 +24,7 @@ from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.node import Node
 from penstock.serdes import Serde, of
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ class KStream(StreamJoins[K, V]):
     def _at(self) -> dict[str, Any]:
         return {"parents": (self._node,), "where": caller()}
 
-    def _next(self, node: nodes.Node, key: Serde | None = None, value: Serde | None = None) -> KStream[Any, Any]:
+    def _next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> KStream[Any, Any]:
         required = self._repartition_required or node.changes_key
         return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
 

@@ -14,6 +14,7 @@ from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.names import check_name
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.closing import window_wait
 from penstock.serdes import Serde
 
@@ -31,7 +32,7 @@ class KTable(Generic[K, V]):
     Functions are only called with values that are there; a deletion (a null value) passes as it is.
     """
 
-    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde):
+    def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde):
         self._graph = graph
         self._node = node
         self._key = key
@@ -162,7 +163,7 @@ class KTable(Generic[K, V]):
         own_name = self._graph.names.node(names.SUPPRESS) if suppressed.name is None else check_name(suppressed.name)
         wait = window_wait(self._node) if suppressed.time_ms is None else suppressed.time_ms
         store = self._graph.names.store(names.SUPPRESS) if suppressed.name is None else f"{own_name}-store"
-        spec = nodes.StoreSpec(name=store, named_by_user=False, key=self._key, value=self._value)
+        spec = StoreSpec(name=store, named_by_user=False, key=self._key, value=self._value)
         node = nodes.Suppress(name=own_name, suppressed=suppressed, wait_ms=wait, store=spec, **self._at())
         return KTable(self._graph, self._graph.add(node), self._key, self._value)
 
@@ -386,9 +387,7 @@ class KTable(Generic[K, V]):
     def _at(self) -> dict[str, Any]:
         return {"parents": (self._node,), "where": caller()}
 
-    def _spec(
-        self, given: Materialized | None, prefix: str, value: Serde
-    ) -> tuple[Serde, Serde, nodes.StoreSpec | None]:
+    def _spec(self, given: Materialized | None, prefix: str, value: Serde) -> tuple[Serde, Serde, StoreSpec | None]:
         """The types of a derived table, and its store if it was given a name for one."""
         if given is None:
             return self._key, value, None

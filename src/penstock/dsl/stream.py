@@ -12,6 +12,7 @@ from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import nodes
 from penstock.plan.functions import caller
+from penstock.plan.node import Node
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ VALUE = ("value",)
 class StreamJoins(Generic[K, V]):
     """A stream as the joins see it; users have a ``KStream``."""
 
-    def __init__(self, graph: Graph, node: nodes.Node, key: Serde, value: Serde, repartition_required: bool = False):
+    def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, repartition_required: bool = False):
         self._graph = graph
         self._node = node
         self._key = key
@@ -280,7 +281,7 @@ class StreamJoins(Generic[K, V]):
         options.refuse(METHODS[kind])
         return join_streams(kind, this, other, joiner, windows, stream_joined, value, name)
 
-    def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> nodes.Node:
+    def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> Node:
         """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
         if not self._repartition_required:
             return self._node
@@ -292,7 +293,7 @@ class StreamJoins(Generic[K, V]):
 
 def repartition_node(
     graph: Graph,
-    parent: nodes.Node,
+    parent: Node,
     prefix: str,
     key: Serde,
     value: Serde,

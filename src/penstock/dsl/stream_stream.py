@@ -14,6 +14,7 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
+from penstock.plan.node import StoreSpec
 from penstock.serdes import BYTES, Serde
 
 
@@ -57,9 +58,7 @@ class _Side:
 
     def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
         """What keeps this side's records."""
-        spec = nodes.StoreSpec(
-            name=store, named_by_user=False, kind=kind, caching=False, key=self.key, value=self.value
-        )
+        spec = StoreSpec(name=store, named_by_user=False, kind=kind, caching=False, key=self.key, value=self.value)
         node = nodes.JoinWindow(
             name=name, parents=(self.node,), where=caller(), windows=windows, value=self.value, store=spec
         )
@@ -99,7 +98,7 @@ def _node(
     )
 
 
-def _waiting(kind: str, given: StreamJoined, this_made: str) -> nodes.StoreSpec | None:
+def _waiting(kind: str, given: StreamJoined, this_made: str) -> StoreSpec | None:
     """The store of records that wait for a partner."""
     if kind == nodes.INNER:
         return None
@@ -108,6 +107,6 @@ def _waiting(kind: str, given: StreamJoined, this_made: str) -> nodes.StoreSpec 
     else:
         made = names.STREAM_OUTER_THIS if kind == nodes.OUTER else names.STREAM_JOIN_THIS
         name = names.STREAM_OUTER_SHARED + this_made.removeprefix(made)
-    return nodes.StoreSpec(
+    return StoreSpec(
         name=check_name(f"{name}-store"), named_by_user=False, kind=given.kind, caching=False, key=BYTES, value=BYTES
     )

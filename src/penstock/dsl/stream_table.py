@@ -11,6 +11,7 @@ from penstock.dsl.joins import JOINER, METHODS, check_sides
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
+from penstock.plan.node import StoreSpec
 
 if TYPE_CHECKING:
     from penstock.dsl.global_table import GlobalKTable
@@ -54,7 +55,7 @@ def join_table(
     own_name = graph.names.node(names.LEFT_JOIN if kind == nodes.LEFT else names.JOIN, joined.name)
     buffer = None
     if joined.grace_period_ms is not None:
-        buffer = nodes.StoreSpec(name=f"{own_name}-Buffer", named_by_user=False, key=key, value=values)
+        buffer = StoreSpec(name=f"{own_name}-Buffer", named_by_user=False, key=key, value=values)
     join = nodes.StreamTableJoin(
         name=own_name,
         parents=(parent,),

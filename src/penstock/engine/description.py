@@ -16,7 +16,7 @@ from penstock.engine.manifest import Manifest
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError
 from penstock.plan import nodes
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.store import StateStore

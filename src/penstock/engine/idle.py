@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.engine.layout import TaskId
-from penstock.plan.nodes import Node, Suppress
+from penstock.plan.node import Node
+from penstock.plan.nodes import Suppress
 from penstock.plan.topology import Topology
 from penstock.state.task_state import Numbers
 

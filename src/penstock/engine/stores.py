@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.plan import nodes
 from penstock.plan.buffering import SPILL_TO_DISK
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterable
 from functools import cmp_to_key, partial
 
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.plan.physical import Part, SubTopology
 
 _MADE_UP = re.compile(r"(K.*)-([0-9]{10})")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import TopologyError
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts, looked_up_stores, looked_up_tables
 
 

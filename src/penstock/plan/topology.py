@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.plan import describe
-from penstock.plan.nodes import Node, Repartition
+from penstock.plan.node import Node
+from penstock.plan.nodes import Repartition
 from penstock.plan.passes.copartition import copartitions
 from penstock.plan.passes.stores import table_facts
 from penstock.plan.physical import sub_topologies

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import SubTopology
 from penstock.plan.windows import SessionWindows, SlidingWindows

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.engine.layout import TaskId
 from penstock.plan import nodes
+from penstock.plan.node import Node
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores
 from penstock.query.stores import SessionView, WindowView, view_of
@@ -76,6 +77,6 @@ def _time(checkpoint: Checkpoint, task: str, clock: str) -> int:
     return int(checkpoint.manifest.tasks[task].numbers.get(clock, {}).get("stream_time", -1))
 
 
-def _of(node: nodes.Node, task: str, times: list[int], nbytes: int | None, stream_time: int) -> Held:
+def _of(node: Node, task: str, times: list[int], nbytes: int | None, stream_time: int) -> Held:
     first, last = (min(times), max(times)) if times else (None, None)
     return Held(node.name, task, len(times), nbytes, stream_time, first, last)

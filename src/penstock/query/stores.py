@@ -13,7 +13,7 @@ from penstock.arrays import without_last
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.plan import nodes
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.record import SessionKey, Windowed
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys

@@ -20,7 +20,7 @@ from penstock.ops.tables.lookup import (
 from penstock.ops.tables.table import TableFilter, TableMapValues
 from penstock.ops.windows.lookup import SessionLookup, WindowLookup
 from penstock.plan import nodes
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore

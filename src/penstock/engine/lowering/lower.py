@@ -10,7 +10,7 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.stateless.sink import Sink
 from penstock.ops.stateless.source import Source
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def lower(lowering: Lowering) -> Operator:

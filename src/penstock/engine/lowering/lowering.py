@@ -10,7 +10,7 @@ from penstock.ops.core.functions import Caller
 from penstock.ops.tables.table import TableStore, TableWriter
 from penstock.ops.tables.versioned_table import VersionedTableStore
 from penstock.plan.functions import UserFunction
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import Part
 from penstock.state.kinds.versioned.store import VersionedStore

@@ -11,7 +11,7 @@ from penstock.ops.stateless.peek import Peek
 from penstock.ops.stateless.repartition import KeyFilter
 from penstock.ops.stateless.split import Branch, Split
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def filter_(node: nodes.Filter, at: Lowering) -> Operator:

@@ -9,7 +9,7 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.tables.group_by import TableGroupBy
 from penstock.ops.tables.table import TableFilter, TableMapValues, TableSource, ToStream
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def table_source(node: Node, at: Lowering) -> Operator:

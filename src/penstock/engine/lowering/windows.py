@@ -14,7 +14,7 @@ from penstock.ops.windows.sliding.operator import SlidingAggregate
 from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.serdes import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def uncached_tables(declared: Iterable[Node], joined: Iterable[set[Node]]) -> frozenset[Node]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import TopologyError
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def window_wait(node: Node) -> int:

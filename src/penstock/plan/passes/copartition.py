@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import TopologyError
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.plan import nodes
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.plan.physical import Part, SubTopology
 
 Columns = frozenset[str]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde
 

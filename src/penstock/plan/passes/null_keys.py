@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def before_null_keys(declared: Iterable[Node]) -> frozenset[Node]:

@@ -4,7 +4,7 @@ of other topics."""
 from __future__ import annotations
 
 from penstock.plan import nodes
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def may_be_overtaken(left: Node, right: Node) -> bool:

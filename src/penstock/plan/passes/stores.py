@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.plan import nodes
-from penstock.plan.nodes import Node, StoreSpec
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.caching import uncached_tables
 from penstock.plan.passes.null_keys import before_null_keys
 from penstock.plan.passes.versioned import versioned_tables

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.plan.nodes import Node
+from penstock.plan.node import Node
 
 
 def versioned_tables(declared: Iterable[Node]) -> frozenset[Node]:
