@@ -295,6 +295,22 @@ def test_a_join_need_not_find_a_window_that_only_kafkas_cache_shows_but_nothing_
     assert len(came_out(name, "out", [row("b", 100, 120, "1|1", "out")])) == 1
 
 
+def test_a_read_need_not_find_a_window_that_only_kafkas_cache_shows() -> None:
+    recorded = load("caching-read-expired-window")
+    expected = recorded["expected"]
+    (found,) = expected["reads"]
+    assert [row[0] for row in found["result"]] == [0, 100]
+
+    def differ(rows: list[Any]) -> list[str]:
+        reads = [{**found, "result": rows}]
+        outcome = Outcome([], [], reads, expected["stores"], metrics=expected["metrics"])
+        return DECISIONS.differences(recorded, outcome)
+
+    assert differ(found["result"][1:]) == []
+    assert len(differ(found["result"][:1])) == 1
+    assert len(differ([[95, 1, 95], *found["result"]])) == 1
+
+
 def test_of_what_is_lost_in_kafka_more_keys_may_come_out_and_let_windows_behind_expire() -> None:
     name = "close-jump-then-sliding-store"
     recorded = load(name)

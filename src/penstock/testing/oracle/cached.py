@@ -32,7 +32,8 @@ def as_if_expired(case: Spec, outcome: Outcome, compare: Comparison) -> list[str
     expected = case["expected"]
     kept = expected.get("stores", {}).items()
     stores = {name: _unexpired(case, name, rows, outcome.stores.get(name, [])) for name, rows in kept}
-    found = compare({**case, "expected": {**expected, "stores": stores}}, outcome)
+    expected = {**expected, "stores": stores, "reads": _reads(case, outcome.reads or [])}
+    found = compare({**case, "expected": expected}, outcome)
     steps = [step for step in case["topology"] if _may_find_expired(case, step)]
     if not found or not steps or "error" in expected or outcome.error is not None:
         return found
@@ -42,10 +43,11 @@ def as_if_expired(case: Spec, outcome: Outcome, compare: Comparison) -> list[str
         **expected,
         "output": but(expected["output"], topics),
         "stores": {name: rows for name, rows in stores.items() if name not in names},
+        "reads": [],
     }
     for part in ("dropped", "metrics"):
         rest.pop(part)
-    plain = Outcome(**{**vars(outcome), "output": but(outcome.output, topics)})
+    plain = Outcome(**{**vars(outcome), "output": but(outcome.output, topics), "reads": None})
     found = compare({**case, "expected": rest}, plain)
     may_be_more = _topics_below(case, lossy_closings(case))
     may_be_less = _topics_below(case, [join for step in steps for join in table_joins_below(case, step)])
@@ -109,7 +111,8 @@ def _may_find_expired(case: Spec, step: Spec) -> bool:
     """Whether a record may come that is not too late, for which the store shows less than its cache.
 
     A session lies exactly one retention back; sliding windows besides its own are looked at for a record that is past
-    its grace period, but not its windows'; and each stream of a cogroup has a time of its own.
+    its grace period, but not its windows'; each stream of a cogroup has a time of its own; and a join of tables looks
+    for the other side of a window whenever one side changes.
     """
     if not _is_cached(case, step):
         return False
@@ -129,5 +132,17 @@ def _unexpired(case: Spec, store: str, rows: list[Any], ours: list[Any]) -> list
     for step in case["topology"]:
         if store_of(step) == store and _is_cached(case, step):
             bound = "end" if windows_above(case, step)["type"] == "SessionWindows" else "start"
-            return [row for row in rows if row in ours or row[0][bound] > gone_until(case, step)]
+            times = (row[0][bound] if isinstance(row[0], dict) else row[0] for row in rows)
+            gone = gone_until(case, step)
+            return [row for row, time in zip(rows, times, strict=True) if row in ours or time > gone]
     return rows
+
+
+def _reads(case: Spec, ours: list[Row]) -> list[Row]:
+    """The expected reads without rows that are not ours and may have expired."""
+    found = {read["after"]: read["result"] for read in ours}
+    return [
+        {"after": at, "result": _unexpired(case, case["input"][at]["read"], read["result"], found.get(at, []))}
+        for read in case["expected"].get("reads", [])
+        for at in [read["after"]]
+    ]
