@@ -15,7 +15,6 @@ from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.returns import check_returns
 from penstock.record import Windowed
-from penstock.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
@@ -129,37 +128,31 @@ def cogrouped_table(
     name: str | None,
 ) -> KTable[Any, Any]:
     """The table of an aggregation of several streams."""
-    first, (_, function) = groups[0][0], groups[0]
-    graph, where = first._graph, caller()
+    graph, where = groups[0][0]._graph, caller()
+    functions = [function for _, function in groups]
     initialize = user_function(initializer, "aggregate", ())
-    result = result_type(value, function.returns(), DEFAULT_VALUE)
-    spec = graph.store(given, names.COGROUP_AGGREGATE, key=first._key, value=result)
-    parents = [grouped.parent_for(spec.name) for grouped, _ in groups]
-    inputs = [
+    result = result_type(value, functions[0].returns(), DEFAULT_VALUE)
+    store = graph.store(given, names.COGROUP_AGGREGATE, key=groups[0][0]._key, value=result)
+    sides = tuple(
         graph.add(
             nodes.CogroupInput(
                 name=graph.names.suffixed(name, f"-cogroup-agg-{side}", names.COGROUP_AGGREGATE),
                 parents=(parent,),
                 where=where,
                 side=side,
-                shared=spec,
+                shared=store,
             )
         )
-        for side, parent in enumerate(parents)
-    ]
-    aggregation = nodes.Aggregation(
-        kind="aggregate", add=_by_side([f for _, f in groups]), initialize=initialize.call, merge=merge
+        for side, parent in enumerate([grouped.parent_for(store.name) for grouped, _ in groups])
     )
-    own_name = graph.names.suffixed(name, "-cogroup-merge", names.COGROUP_MERGE)
-    facts: dict[str, Any] = {"name": own_name, "parents": tuple(inputs), "where": where, "aggregation": aggregation}
-    assert spec.key is not None
-    assert spec.value is not None
+    merged = graph.names.suffixed(name, "-cogroup-merge", names.COGROUP_MERGE)
+    aggregation = nodes.Aggregation(kind="aggregate", add=_by_side(functions), initialize=initialize.call, merge=merge)
+    facts: dict[str, Any] = {"name": merged, "parents": sides, "where": where, "aggregation": aggregation}
+    key, kept = store.types
     if windows is None:
-        plain = graph.add(nodes.StreamAggregate(store=spec, **facts))
-        return KTable(graph, plain, spec.key, spec.value)
-    node = graph.add(node_type(windows)(store=spec, windows=windows, **facts))
-    key: Serde = windowed_key(spec.key, windows)
-    return KTable(graph, node, key, spec.value)
+        return KTable(graph, graph.add(nodes.StreamAggregate(store=store, **facts)), key, kept)
+    node = graph.add(node_type(windows)(store=store, windows=windows, **facts))
+    return KTable(graph, node, windowed_key(key, windows), kept)
 
 
 def _by_side(functions: list[UserFunction]) -> UserFunction:

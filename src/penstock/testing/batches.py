@@ -25,7 +25,7 @@ _KEEP_ONE = (
     nodes.TableMapValues,
 )
 """Steps that make one record, or none, of a record."""
-_CACHED = (nodes.StreamAggregate, nodes.WindowedAggregate, nodes.ToTable, nodes.TableSource)
+_CACHED = (nodes.StreamAggregate, nodes.WindowAggregate, nodes.ToTable, nodes.TableSource)
 """Steps with caches that can send updates on at once."""
 
 
