@@ -17,6 +17,7 @@ from penstock.dsl.joined import Joined
 from penstock.dsl.kstream import BranchedKStream, KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
+from penstock.dsl.printed import Printed
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
@@ -87,6 +88,7 @@ __all__ = [
     "Metric",
     "OffsetOutOfRangeError",
     "PenstockError",
+    "Printed",
     "ProcessingError",
     "Progress",
     "Record",

@@ -57,6 +57,9 @@ ARGUMENTS: dict[str, Any] = {
     "duration": 13,
     "config": None,
     "buffer": None,
+    "path": "seen.txt",
+    "label": "a-label",
+    "mapper": max,
 }
 """What methods are called with, by the names of their parameters."""
 
@@ -72,6 +75,7 @@ SETS: dict[str, set[str]] = {
     "Suppressed.until_window_closes": {"time_ms"},
     "Materialized.as_versioned": {"store", "kind", "history_retention_ms", "segment_interval_ms"},
     "Materialized.in_memory": {"kind"},
+    "Printed.to_sys_out": {"file"},
 }
 """What a method sets, where calling it on the class does not show it because that is the default."""
 

@@ -17,6 +17,7 @@ from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import Node
+from penstock.record import Windowed
 from penstock.serdes import INT, Serde
 
 
@@ -37,26 +38,42 @@ class KGroupedStream(Generic[K, V]):
     def __repr__(self) -> str:
         return shown(type(self).__name__, self._key, self._value, self._node)
 
+    @overload
     def count(
         self,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable[K, int]:
+    ) -> KTable[K, int]: ...
+
+    @overload
+    def count(self, windows: SessionWindows, store: str | None = None, /) -> KTable[Windowed[K], int]: ...
+
+    def count(
+        self,
+        store: Any = None,
+        materialized: Any = None,
+        name: str | None = None,
+        windows: SessionWindows | None = None,
+    ) -> KTable[Any, int]:
         """How many records each key has; with ``windows``, how many each of its sessions has (KIP-94).
+
+        The text's own form is ``count(windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().count(), [("a", "x"), ("b", "y"), ("a", "z")])
         [('a', 1), ('b', 1), ('a', 2)]
         """
+        if isinstance(store, SessionWindows):
+            return self._sessions(store).count(materialized)
         if windows is not None:
-            sessions: KTable[Any, Any] = self._sessions(windows).count(store, materialized, name)
-            return sessions
+            return self._sessions(windows).count(store, materialized, name)
         given = materialized_of(materialized, store)
         burn_count_name(self._graph, given)
         return self._aggregate(names.STREAM_AGGREGATE, nodes.Aggregation(kind="count"), given, INT, name)
 
+    @overload
     def reduce(
         self,
         reducer: Callable[[V, V], V],
@@ -64,21 +81,38 @@ class KGroupedStream(Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable[K, V]:
+    ) -> KTable[K, V]: ...
+
+    @overload
+    def reduce(
+        self, reducer: Callable[[V, V], V], windows: SessionWindows, store: str | None = None, /
+    ) -> KTable[Windowed[K], V]: ...
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        store: Any = None,
+        materialized: Any = None,
+        name: str | None = None,
+        windows: SessionWindows | None = None,
+    ) -> KTable[Any, V]:
         """The values of each key made into one by a function of (aggregate, value), from the first value on.
 
-        With ``windows``, the values of each session of a key (KIP-94).
+        With ``windows``, the values of each session of a key (KIP-94). The text's own form is ``reduce(reducer,
+        windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
         [('a', 1), ('a', 3)]
         """
+        if isinstance(store, SessionWindows):
+            return self._sessions(store).reduce(reducer, materialized)
         if windows is not None:
-            sessions: KTable[Any, Any] = self._sessions(windows).reduce(reducer, store, materialized, name)
-            return sessions
+            return self._sessions(windows).reduce(reducer, store, materialized, name)
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._value, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], R],
@@ -89,24 +123,50 @@ class KGroupedStream(Generic[K, V]):
         name: str | None = None,
         merger: Callable[[K, R, R], R] | None = None,
         windows: SessionWindows | None = None,
-    ) -> KTable[K, R]:
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R], R],
+        merger: Callable[[K, R, R], R],
+        windows: SessionWindows,
+        value: Any = None,
+        store: str | None = None,
+        /,
+    ) -> KTable[Windowed[K], R]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R], R],
+        value: Any = None,
+        store: Any = None,
+        materialized: Any = None,
+        name: str | None = None,
+        merger: Callable[[K, R, R], R] | None = None,
+        windows: SessionWindows | None = None,
+    ) -> KTable[Any, R]:
         """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
 
         With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), the values of each
-        session of a key (KIP-94).
+        session of a key (KIP-94). The text's own form is ``aggregate(initializer, aggregator, merger, windows, value,
+        store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().aggregate(list, lambda key, value, seen: [*seen, value]),
         ...      [("a", 1), ("a", 2)])
         [('a', [1]), ('a', [1, 2])]
         """
+        if isinstance(store, SessionWindows):  # the arguments of the text's own form, by their places in it
+            merger, windows, value, store = value, store, materialized, name
+            return self._sessions(windows).aggregate(initializer, aggregator, merger, value, store)
         if windows is not None or merger is not None:
             if windows is None or merger is None:
                 raise ConfigError("aggregate of sessions takes both windows= and merger=; give the other one too")
-            sessions: KTable[Any, Any] = self._sessions(windows).aggregate(
-                initializer, aggregator, merger, value, store, materialized, name
-            )
-            return sessions
+            sessions = self._sessions(windows)
+            return sessions.aggregate(initializer, aggregator, merger, value, store, materialized, name)
         aggregation, result = aggregation_of(initializer, aggregator, value)
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)

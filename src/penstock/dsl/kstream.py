@@ -19,6 +19,7 @@ from penstock.dsl.graph import (
     result_type,
 )
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.printed import Printed
 from penstock.dsl.stream import KEY_VALUE, VALUE, StreamJoins, repartition_node
 from penstock.durations import Duration
 from penstock.errors import TopologyError
@@ -182,6 +183,28 @@ class KStream(StreamJoins[K, V]):
         """
         function = user_function(action, "foreach", KEY_VALUE)
         self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
+
+    def print(self, printed: Printed | None = None) -> None:
+        """Print each record as ``[label]: key, value``, to see what comes by; the stream ends here.
+
+        A batch that is repeated after a crash prints its records again.
+
+        Args:
+            printed: where to, and how; without it to standard output, with the name of the step above.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in").print(Printed.to_sys_out().with_label("in"))
+        >>> TopologyTestDriver(builder.build()).pipe_input("in", "a", {"n": 1})
+        [in]: a, {'n': 1}
+        """
+        given = Printed() if printed is None else printed
+        check_type(given, Printed, "what print takes", "such as Printed.to_sys_out()")
+        if given.mapper is not None:
+            user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE)
+        function = user_function(given.printer(self._node.name), "print", KEY_VALUE)
+        self._graph.add(nodes.Peek(name=self._name(names.PRINT, given.name), action=function, **self._at()))
 
     # --- several streams -----------------------------------------------------------------------------------------
 

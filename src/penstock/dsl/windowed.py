@@ -94,8 +94,20 @@ class TimeWindowedKStream(Generic[K, V]):
     ) -> KTable[Any, Any]:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
 
-    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable[Windowed[K], V]:
+    def distinct(
+        self,
+        named: str | Materialized | None = None,
+        materialized: Materialized | None = None,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable[Windowed[K], V]:
         """The first record of each new window, and no later one of it (KIP-655).
+
+        Args:
+            named: the step's name; ``name`` is the same.
+            materialized: how the table is kept; it may come first where there is no name.
+            store: the store's name.
 
         >>> from penstock.testing import pipe
         >>> ten = TimeWindows.of_size_with_no_grace(10)
@@ -113,7 +125,8 @@ class TimeWindowedKStream(Generic[K, V]):
                 f"distinct at {caller()}: {kind} windows overlap, so a record would be multiplied instead of "
                 "deduplicated; use tumbling windows or sessions"
             )
-        return distinct_table(self._grouped, windows, self._emit, nodes.WindowDistinct, materialized, name)
+        given, own_name = _distinct_as(named, materialized, name, store)
+        return distinct_table(self._grouped, windows, self._emit, nodes.WindowDistinct, given, own_name)
 
 
 class SessionWindowedKStream(Generic[K, V]):
@@ -195,14 +208,35 @@ class SessionWindowedKStream(Generic[K, V]):
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
-    def distinct(self, materialized: Materialized | None = None, name: str | None = None) -> KTable[Windowed[K], V]:
+    def distinct(
+        self,
+        named: str | Materialized | None = None,
+        materialized: Materialized | None = None,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable[Windowed[K], V]:
         """The first record of each new session; one that extends or merges sessions is none (KIP-655)."""
-        return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, materialized, name)
+        given, own_name = _distinct_as(named, materialized, name, store)
+        return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, given, own_name)
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
     ) -> KTable[Any, Any]:
         return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+
+
+def _distinct_as(
+    named: str | Materialized | None, materialized: Materialized | None, name: str | None, store: str | None
+) -> tuple[Materialized | None, str | None]:
+    """How a ``distinct`` is kept and named; the text has it take either of the two, or both."""
+    if isinstance(named, Materialized):
+        if materialized is not None:
+            raise ConfigError(f"distinct at {caller()} got two Materialized: {named!r} and {materialized!r}")
+        named, materialized = None, named
+    if named is not None and name is not None:
+        raise ConfigError(f"distinct at {caller()}: named= and name= are the same; got {named!r} and {name!r}")
+    return materialized_of(materialized, store), name if named is None else named
 
 
 def distinct_table(

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
-from penstock.errors import TopologyError
+from penstock.errors import ConfigError, TopologyError
 from support.flows import Run, source, windowed
 
 TEXT = [4, 5, 6, 23, 22, 24, 34, 33, 32, 7, 22, 35]
@@ -166,3 +166,25 @@ def test_tables_of_other_windows_are_not_joined(other):
     builder = StreamsBuilder()
     with pytest.raises(TopologyError, match=r"the left side has keys of type windowed\[str, 10\], the right side of"):
         joined_to(windows_of(builder, "A").count(), "join", windows_of(builder, "B", other).count())
+
+
+@pytest.mark.kip("655-14", "KS-18")
+@pytest.mark.parametrize(
+    "windows", [TimeWindows.of_size_with_no_grace(10), SessionWindows.of_inactivity_gap_with_no_grace(9)]
+)
+def test_distinct_takes_a_name_or_how_its_table_is_kept_or_both(windows):
+    def built(*given, **named):
+        builder, stream = source(value=str)
+        stream.group_by_key().windowed_by(windows).distinct(*given, **named)
+        return builder.build().describe()
+
+    kept = Materialized.as_("firsts")
+    assert "Processor: first (stores: [KSTREAM-DISTINCT-STATE-STORE-" in built("first")
+    assert built("first") == built(named="first") == built(name="first")
+    assert "Processor: KSTREAM-DISTINCT-0000000001 (stores: [firsts])" in built(kept)
+    assert built(kept) == built(materialized=kept) == built(store="firsts")
+    assert "Processor: first (stores: [firsts])" in built("first", kept)
+    with pytest.raises(ConfigError, match="named= and name= are the same; got 'one' and 'other'"):
+        built("one", name="other")
+    with pytest.raises(ConfigError, match="got two Materialized"):
+        built(kept, kept)

@@ -113,22 +113,29 @@ def test_count_and_reduce_merge_sessions_by_themselves(run: Run):
     ]
 
 
-@pytest.mark.kip("94-02")
+@pytest.mark.kip("94-02", "KS-18")
 def test_kip_94s_own_forms_take_the_windows_and_a_store_name(run: Run):
     def merged(key, one, other):
         return one + other
 
     rows = [("a", 1, 10), ("a", 2, 12)]
-    for result, aggregate in {
-        2: lambda group: group.count(windows=GAP_5, store="sessions"),
-        3: lambda group: group.reduce(lambda total, value: total + value, windows=GAP_5, store="sessions"),
-        303: lambda group: group.aggregate(
-            lambda: 100, lambda k, v, total: total + v, merger=merged, windows=GAP_5, value=int, store="sessions"
+
+    def add(key, value, total):
+        return total + value
+
+    for expected, aggregate in [
+        (2, lambda group: group.count(GAP_5, "sessions")),
+        (2, lambda group: group.count(windows=GAP_5, store="sessions")),
+        (3, lambda group: group.reduce(lambda total, value: total + value, GAP_5, "sessions")),
+        (3, lambda group: group.reduce(lambda total, value: total + value, windows=GAP_5, store="sessions")),
+        (203, lambda group: group.aggregate(lambda: 100, add, merged, GAP_5, int, "sessions")),
+        (
+            203,
+            lambda group: group.aggregate(lambda: 100, add, merger=merged, windows=GAP_5, value=int, store="sessions"),
         ),
-    }.items():
+    ]:
         builder = StreamsBuilder()
         aggregate(builder.stream("in", value=int).group_by_key())
-        expected = result - 100 if result == 303 else result
         assert run(builder, rows).store("sessions") == [(windowed("a", 10, 12), expected)]
 
 

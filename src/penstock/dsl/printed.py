@@ -1,0 +1,82 @@
+"""Where ``KStream.print`` writes, and how a record reads there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.plan.names import check_name
+from penstock.plan.options import Options, option
+
+
+@dataclass(frozen=True)
+class Printed(Options):
+    """Where ``KStream.print`` writes, and how a record reads there.
+
+    >>> Printed.to_file("seen.txt").with_label("orders").label
+    'orders'
+    """
+
+    file: str | None = None
+    """None for standard output."""
+    label: str | None = None
+    name: str | None = None
+    mapper: Callable[[Any, Any], Any] | None = None
+
+    @option
+    def to_sys_out(self) -> Printed:
+        """To standard output: that of the process whose task has the record, which on Spark is a worker's."""
+        return self._but(file=None)
+
+    @option
+    def to_file(self, path: str | Path) -> Printed:
+        """To a file, at whose end lines are added; on a cluster each machine has its own.
+
+        Raises:
+            ConfigError: the path is empty.
+        """
+        if not str(path):
+            raise ConfigError("Printed.to_file takes the path of a file, got ''")
+        return self._but(file=str(path))
+
+    @option
+    def with_label(self, label: str) -> Printed:
+        """With this in front of each record, in brackets; by default it is the name of the step above."""
+        return self._but(label=label)
+
+    @option
+    def with_name(self, name: str) -> Printed:
+        """With a name for the step."""
+        return self._but(name=check_name(name))
+
+    @option
+    def with_key_value_mapper(self, mapper: Callable[[Any, Any], Any]) -> Printed:
+        """With a function of (key, value) that gives what is to be read of a record."""
+        return self._but(mapper=mapper)
+
+    def printer(self, step: str) -> Callable[[Any, Any], None]:
+        """The function that prints a record of a step."""
+        return _Printer(self.file, self.label or step, self.mapper)
+
+
+@dataclass(frozen=True)
+class _Printer:
+    """Prints records; it opens its file for each, since it is pickled, and several processes may write."""
+
+    file: str | None
+    label: str
+    mapper: Callable[[Any, Any], Any] | None
+
+    def __call__(self, key: Any, value: Any) -> None:
+        seen = f"{key}, {value}" if self.mapper is None else self.mapper(key, value)
+        line = f"[{self.label}]: {seen}\n"
+        if self.file is None:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        else:
+            with open(self.file, "a", encoding="utf-8") as file:
+                file.write(line)
