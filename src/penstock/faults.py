@@ -26,7 +26,10 @@ POINTS = (
     "during-snapshot",
     "after-snapshot",
 )
-"""All of a commit, in the order in which it comes to them."""
+"""Those of every commit, in the order in which it comes to them."""
+
+AT_LEAST_ONCE_POINTS = ("before-offsets",)
+"""Those of a commit that only ``processing_guarantee="at_least_once"`` has: between its two manifests."""
 
 START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 """Those of a start, in its order."""
@@ -48,13 +51,21 @@ LOG_POINTS = (
 )
 """Those of the file log while it keeps topics small, which it does beside the commits."""
 
+ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + START_POINTS + LOG_POINTS)
+
 _SIGNALS = {"PENSTOCK_CRASH_AT": signal.SIGKILL, "PENSTOCK_STOP_AT": signal.SIGSTOP}
 
 _seen: dict[str, int] = {}
 
 
 def crash_point(name: str) -> None:
-    """Kill or stop this process here if it was told to."""
+    """Kill or stop this process here if it was told to.
+
+    Raises:
+        ValueError: the point is none of ``ALL_POINTS``, so no test would come to it.
+    """
+    if name not in ALL_POINTS:
+        raise ValueError(f"there is no crash point {name!r}; add it to faults.py, where tests find it")
     if listener is not None:
         listener(name)
     for variable, sent in _SIGNALS.items():
