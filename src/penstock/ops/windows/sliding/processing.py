@@ -1,0 +1,276 @@
+"""A chunk's records on their way through the rules of sliding windows, and what is aggregated on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Binary, BoolArray, IntArray
+from penstock.batch import Batch
+from penstock.columns import Column, NumberColumn
+from penstock.ops.core.compiled import table
+from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
+from penstock.ops.windows.sliding.rules import (
+    BEGIN,
+    COPY,
+    PLACE,
+    PUT,
+    RECORD,
+    STRETCH,
+    UPDATE,
+    Rules,
+    Windows,
+    keep,
+    process,
+)
+from penstock.serdes import INT
+from penstock.state.columns.packed import Entries
+
+_NEW_WINDOWS = 3
+"""How many windows a record may make: its own two, and the right one of the record before."""
+_FEWEST_PUTS = 256
+"""For how many puts there is room at first."""
+
+
+class Outcome(NamedTuple):
+    """What came of records: all updates in order, and what the windows are then."""
+
+    records: int
+    """How many records were processed."""
+    record: IntArray
+    """For each update its record."""
+    start: IntArray
+    timestamp: IntArray
+    is_there: BoolArray
+    """Whether the window was there before."""
+    new: Column
+    old: Column
+    closed: IntArray
+    """For each record how many of its windows were closed."""
+    removed: IntArray
+    """The places of the windows out of the store that are not there any more, or have changed."""
+    entries: Entries
+    """The windows that are new, or have changed."""
+    stream_time: int
+    """That of the store."""
+
+
+def records_of(owner: IntArray, time: IntArray, closed_at: IntArray) -> Any:
+    """Records for ``process``, each with the number of its key and the close time at it."""
+    records = table(len(owner), RECORD)
+    records["owner"], records["time"], records["closed_at"] = owner, time, closed_at
+    return records
+
+
+def windows_of(stored: Entries, keys: int, records: Any, counts: IntArray, stream_time: int) -> Windows:
+    """The windows out of the store, with room for those that records make.
+
+    Args:
+        stored: starts and timestamps, by key and start.
+        keys: how many keys there are.
+        counts: how many records the windows have.
+        stream_time: that of the store.
+    """
+    have, size = np.bincount(stored.row, minlength=keys), len(stored)
+    room = have + _NEW_WINDOWS * np.bincount(records["owner"], minlength=keys)
+    stretches, places = table(keys, STRETCH), table(int(room.sum()), PLACE)
+    stretches["first"], stretches["length"] = np.cumsum(room) - room, have
+    place = np.arange(size) + (stretches["first"] - (np.cumsum(have) - have))[stored.row]
+    known = table(size, PLACE)
+    known["start"], known["latest"], known["count"], known["number"] = (
+        stored.first,
+        stored.second,
+        counts,
+        np.arange(size),
+    )
+    places[place] = known
+    is_gone = np.zeros(size + _NEW_WINDOWS * len(records), np.bool_)
+    return Windows(stretches, places, is_gone, np.array([stream_time]), np.array([size]))
+
+
+def process_records(
+    rules: Rules, fold: SessionFold, records: Any, batch: Batch, stored: Entries, keys: int, stream_time: int, most: int
+) -> tuple[Outcome, list[tuple[int, BaseException]]]:
+    """Process records in order, until there is about so much to put, but at least one.
+
+    Args:
+        records: what ``records_of`` gives.
+        batch: the same records.
+        stored, keys, stream_time: as for ``windows_of``.
+
+    Returns:
+        What came of them, and the failures of a user's function, each with the number of its record.
+    """
+    is_count = isinstance(fold, CountSessions)
+    counts = fold.numbers(stored.data) if is_count else np.zeros(len(stored), np.int64)
+    windows = windows_of(stored, keys, records, counts, stream_time)
+    puts, done, used = table(min(most, _FEWEST_PUTS * len(records) + _FEWEST_PUTS), PUT), 0, 0
+    while True:
+        done, used = process(rules, records, windows, puts, used, done, True)
+        if done == len(records) or (done and len(puts) >= most):
+            break
+        puts = twice(puts)
+    puts = puts[:used]
+    if is_count:
+        return _outcome(done, records, windows, puts, *_counts(puts), _last_counts, stored), []
+    users = _Users(fold, batch, stored.data, len(windows.is_gone))
+    failed: list[tuple[int, BaseException]] = []
+    if not users.add_all(puts):
+        records["closed"] = 0
+        windows = windows_of(stored, keys, records, counts, stream_time)
+        users = _Users(fold, batch, stored.data, len(windows.is_gone))
+        puts = _one_by_one(rules, records[:done], windows, users, failed)
+    new, old = fold.column(users.new), fold.column(users.old)
+    return _outcome(done, records, windows, puts, new, old, users.last, stored), failed
+
+
+def twice(puts: Any) -> Any:
+    """The same, with as much room again."""
+    more = table(2 * len(puts), PUT)
+    more[: len(puts)] = puts
+    return more
+
+
+def _outcome(
+    done: int,
+    records: Any,
+    windows: Windows,
+    puts: Any,
+    new: Column,
+    old: Column,
+    last: Callable[[Any], Binary],
+    stored: Entries,
+) -> Outcome:
+    stretches = windows.keys
+    ends = np.cumsum(stretches["length"])
+    owner = np.repeat(np.arange(len(stretches)), stretches["length"])
+    place = np.arange(len(owner)) + (stretches["first"] - ends + stretches["length"])[owner]
+    is_put = windows.places["is_put"][place] != 0
+    now = windows.places[place[is_put]]
+    numbers = np.concatenate([now["number"], np.flatnonzero(windows.is_gone)])
+    new_or_changed = Entries(owner[is_put], _column(now, "start"), _column(now, "latest"), last(now))
+    return Outcome(
+        done,
+        _column(puts, "record"),
+        _column(puts, "start"),
+        _column(puts, "latest"),
+        puts["is_there"] != 0,
+        new,
+        old,
+        records["closed"][:done],
+        numbers[numbers < len(stored)],
+        new_or_changed,
+        int(windows.stream_time[0]),
+    )
+
+
+def _column(table: Any, name: str) -> IntArray:
+    return np.ascontiguousarray(table[name], np.int64)
+
+
+def _counts(puts: Any) -> tuple[Column, Column]:
+    """The counts after and before each put."""
+    count, was_there = _column(puts, "count"), puts["kind"] != COPY
+    return NumberColumn(count, INT), NumberColumn(np.where(was_there, count - 1, 0), INT, was_there)
+
+
+def _last_counts(windows: Any) -> Binary:
+    return NumberColumn(_column(windows, "count"), INT).encoded()
+
+
+class _Users:
+    """Calls a user's functions for puts, and keeps what they give.
+
+    Args:
+        records: the records that are processed.
+        stored: the aggregates of the stored windows.
+        most: how many windows there may be.
+    """
+
+    def __init__(self, fold: SessionFold, records: Batch, stored: Binary, most: int):
+        self._fold = fold
+        self._keys, self._values = fold.keys(records), fold.values(records)
+        before = fold.load(stored)
+        self._current = before + [None] * (most - len(before) + 1)
+        """The aggregate of each window; at the end there is a place for windows that the store does not take."""
+        self.new: list[Any] = []
+        self.old: list[Any] = []
+
+    def add_all(self, puts: Any) -> bool:
+        """Call the function for puts in order; False as soon as it fails or gives nothing."""
+        current, new, old = self._current, self.new, self.old
+        for record, window, kind, source in _listed(puts, "record", "window", "kind", "source"):
+            try:
+                was, result = self._called(record, window if kind == UPDATE else source, kind)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                return False
+            if result is None:
+                return False
+            current[window] = result
+            old.append(was)
+            new.append(result)
+        return True
+
+    def add_record(self, puts: Any) -> None:
+        """Call the function for the puts of one record, and say which windows are gone with that.
+
+        Raises:
+            BaseException: the function failed; nothing has changed.
+        """
+        before = len(self.new)
+        try:
+            for record, window, kind, source in _listed(puts, "record", "window", "kind", "source"):
+                was, result = self._called(record, window if kind == UPDATE else source, kind)
+                self.old.append(was)
+                self.new.append(result)
+        except BaseException:
+            del self.old[before:], self.new[before:]
+            raise
+        puts["is_gone"] = [result is None for result in self.new[before:]]
+
+    def keep(self, puts: Any) -> None:
+        """The windows have what came of the last puts."""
+        for (window,), result in zip(_listed(puts, "window"), self.new[len(self.new) - len(puts) :], strict=True):
+            self._current[window] = result
+
+    def _called(self, record: int, window: int, kind: int) -> tuple[Any, Any]:
+        """The aggregates before and after an put."""
+        if kind == COPY:  # of a window as it was before the record: which may have been added to that already
+            return None, self.old[window] if window >= 0 else self._current[-1 - window]
+        was = self._fold.initial() if kind == BEGIN else self._current[window]
+        return was, self._fold.add(self._keys[record], self._values[record], was)
+
+    def last(self, windows: Any) -> Binary:
+        """The aggregates of windows."""
+        return self._fold.column([self._current[number] for number in windows["number"].tolist()]).encoded()
+
+
+def _listed(puts: Any, *names: str) -> Any:
+    return zip(*(puts[name].tolist() for name in names), strict=True)
+
+
+def _one_by_one(
+    rules: Rules, records: Any, windows: Windows, users: _Users, failed: list[tuple[int, BaseException]]
+) -> Any:
+    """Process records where the function fails or takes aggregates away: what comes next depends on that."""
+    puts, used = table(_FEWEST_PUTS, PUT), 0
+    for i in range(len(records)):
+        while (found := process(rules, records, windows, puts, used, i, False))[0] == i:
+            puts = twice(puts)
+        stop = found[1]
+        try:
+            users.add_record(puts[used:stop])
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            failed.append((i, error))
+            records["closed"][i] = 0
+            continue
+        keep(rules, records, windows, puts, used, stop)
+        users.keep(puts[used:stop])
+        used = stop
+    return puts[:used]

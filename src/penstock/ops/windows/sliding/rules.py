@@ -1,0 +1,334 @@
+"""What records change in the sliding windows of their keys: the rules of Kafka Streams, record by record (KIP-450).
+
+The functions and their numbered rules follow ``KStreamSlidingWindowAggregate``, and have its methods' names. A window
+that begins at s holds the records from s to s + d, both included; what a record at time t has to do with, for d = 4:
+
+    time    ..0...4...8...c..
+    record          t             at 6, after records at 3 and at 8
+    left        [---]             ends at t; there is one for each record
+    around         [---]          begin in t-d+1 .. t: the record is added to all of them
+    right            [---]        begins behind t; there as soon as a later record falls into it
+    previous     [---]            right window of the latest record before t, at 3; there as soon as t falls into it
+
+No window is there without a record in it, so windows begin only where one ends at a record, or right behind one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import BoolArray, IntArray
+from penstock.ops.core.compiled import compiled, constant, inlined
+
+UPDATE = constant(0)
+"""The record is added to a window that there is."""
+BEGIN = constant(1)
+"""A window begins with the record."""
+GO_ON = constant(2)
+"""A window begins with the aggregate of the window before it, and the record is added."""
+COPY = constant(3)
+"""A window behind the record begins with what another window had before the record."""
+
+EPOCH = constant(0)
+"""No window begins before."""
+NONE = constant(-1)
+
+
+class Rules(NamedTuple):
+    """What holds for all windows of an operator."""
+
+    difference: int
+    retention: int
+    """Of the store: windows that begin before stream time, less the retention, cannot be seen any more."""
+    keeps_all: bool
+    """Whether the store takes those all the same."""
+
+
+RECORD = np.dtype([("owner", "i8"), ("time", "i8"), ("closed_at", "i8"), ("closed", "i8")], align=True)
+"""A record that is in time for one of its windows at least.
+
+owner: the number of its key.
+closed_at: the close time at the record; windows that end before are closed.
+closed: how many of its windows were closed.
+"""
+
+PLACE = np.dtype([("start", "i8"), ("latest", "i8"), ("count", "i8"), ("number", "i4"), ("is_put", "i1")], align=True)
+"""A window in its place.
+
+latest: the time of its latest record, which is its timestamp.
+count: how many records went into it.
+number: its own, for good; windows out of the store have the first ones.
+is_put: whether anything was put into it.
+"""
+
+STRETCH = np.dtype([("first", "i8"), ("length", "i8")], align=True)
+"""The places that the windows of a key take: where they begin, and how many there are."""
+
+PUT = np.dtype(
+    [(name, "i8") for name in ("start", "latest", "count")]
+    + [(name, "i4") for name in ("record", "place", "window", "source")]
+    + [(name, "i1") for name in ("kind", "is_there", "is_gone")],
+    align=True,
+)
+"""What a record puts into a window.
+
+latest, count: of the window, then.
+place: of the window, if it was there.
+window: its number, ``NONE`` if the store does not take it, being too old.
+source: for ``GO_ON`` the number of the other window. For ``COPY`` the number of what the record puts into the other
+    window; if that does not come before, ``-1 -`` the number of the window.
+is_there: whether the window was there before.
+is_gone: whether a user's function gave nothing, so that the window goes away.
+"""
+
+
+class Windows(NamedTuple):
+    """The windows of some keys, as in a window store: each key's by start, with room for as many as may be made."""
+
+    keys: Any
+    """The stretch of each key."""
+    places: Any
+    is_gone: BoolArray
+    """Which windows, by number, were there and are not any more."""
+    stream_time: IntArray
+    """One number: the latest start of all that was ever put."""
+    made: IntArray
+    """One number: how many windows there have ever been."""
+
+
+# --- the store ---------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _end(windows: Windows, owner: int) -> int:
+    end: int = windows.keys[owner].first + windows.keys[owner].length
+    return end
+
+
+@inlined
+def _first_from(windows: Windows, owner: int, start: int) -> int:
+    """The place of the first window of a key that begins at a time or later."""
+    low: int = windows.keys[owner].first
+    high = _end(windows, owner)
+    while low < high:
+        middle = (low + high) >> 1
+        if windows.places[middle].start < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def _is_at(windows: Windows, owner: int, place: int, start: int) -> bool:
+    """Whether a window of a key begins at a time, given the first place from there on."""
+    return place < _end(windows, owner) and windows.places[place].start == start
+
+
+@inlined
+def _has(windows: Windows, owner: int, start: int) -> bool:
+    return _is_at(windows, owner, _first_from(windows, owner, start), start)
+
+
+@inlined
+def _insert(windows: Windows, owner: int, place: int, start: int) -> None:
+    """A new window in a place of its key's stretch."""
+    places = windows.places
+    for i in range(_end(windows, owner), place, -1):
+        places[i] = places[i - 1]
+    places[place].start = start
+    places[place].number = windows.made[0]
+    windows.made[0] += 1
+    windows.keys[owner].length += 1
+
+
+@inlined
+def _remove(windows: Windows, owner: int, place: int) -> None:
+    windows.is_gone[windows.places[place].number] = True
+    windows.keys[owner].length -= 1
+    for i in range(place, _end(windows, owner)):
+        windows.places[i] = windows.places[i + 1]
+
+
+# --- what a record puts ------------------------------------------------------------------------------------------
+
+
+@inlined
+def _seen_from(rules: Rules, windows: Windows, earliest: int) -> int:
+    """When the first window begins that a record looks at, and that can still be seen."""
+    seen_from: int = max(EPOCH, earliest, windows.stream_time[0] - rules.retention + 1)
+    return seen_from
+
+
+@inlined
+def _update_window_and_forward(
+    rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int, start: int, kind: int, other: int
+) -> int:
+    """Add a record to a window, or to a new one, unless that has closed; how many puts there are then.
+
+    Args:
+        other: the place of the window itself, or for ``GO_ON`` of the one that it goes on from.
+    """
+    if start + rules.difference < records[i].closed_at:
+        records[i].closed += 1
+        return used
+    put, places = puts[used], windows.places
+    put.record, put.start, put.kind = i, start, kind
+    put.place = other if kind == UPDATE else NONE
+    put.source = places[other].number if kind == GO_ON else NONE
+    put.window = places[other].number if kind == UPDATE else NONE
+    put.count = 1 if kind == BEGIN else places[other].count + 1
+    put.latest = records[i].time if kind == BEGIN else max(records[i].time, places[other].latest)
+    return used + 1
+
+
+@inlined
+def _create_current_record_right_window(
+    records: Any, windows: Windows, puts: Any, used: int, i: int, right: int, right_put: int
+) -> int:
+    put, source = puts[used], windows.places[right]
+    put.record, put.start, put.kind, put.place, put.window = i, records[i].time + 1, COPY, NONE, NONE
+    put.source = right_put if right_put >= 0 else -1 - source.number
+    put.count, put.latest = source.count, source.latest
+    return used + 1
+
+
+@inlined
+def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int) -> int:
+    """A record that is not earlier than the difference looks at windows from its right one down to its left one, and
+    on to the first one that ends before it."""
+    owner, time, difference = records[i].owner, records[i].time, rules.difference
+    places, seen_from = windows.places, _seen_from(rules, windows, time - 2 * difference)
+    left, right, right_put, previous = NONE, NONE, NONE, NONE
+    has_left, has_right = False, False
+    at = _first_from(windows, owner, time + 2) - 1
+    while at >= windows.keys[owner].first and places[at].start >= seen_from:
+        start, latest = places[at].start, places[at].latest
+        if start == time + 1:  # rule 1: its right window is there
+            has_right = True
+        elif start + difference > time:  # rule 2: a window around it; what the last one holds tells what is right of it
+            before = used
+            used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
+            if right == NONE:
+                right, right_put = at, before if used > before else NONE
+        elif start + difference == time:  # rule 3: its left window is there
+            has_left = True
+            used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
+            if latest >= time:  # rule 4: a record of its time has come before, and has made what there is to make
+                return used
+            previous = latest
+        else:  # rule 5: the window before the left one knows the record before
+            left, previous = at, latest
+            break
+        at -= 1
+
+    # rule 6: the right window of the record before begins with this record, if that falls into it
+    if previous >= 0 and previous + 1 + difference >= time and not _has(windows, owner, previous + 1):
+        used = _update_window_and_forward(rules, records, windows, puts, used, i, previous + 1, BEGIN, NONE)
+    # rule 7: its left window goes on from the one before that, if the record before falls into it
+    if not has_left:
+        goes_on = left >= 0 and time - difference <= previous
+        kind, source = (GO_ON, left) if goes_on else (BEGIN, NONE)
+        used = _update_window_and_forward(rules, records, windows, puts, used, i, time - difference, kind, source)
+    # rule 8: its right window has what a window around it has, if that has later records; no matter when it closes
+    if not has_right and right >= 0 and places[right].latest > time:
+        used = _create_current_record_right_window(records, windows, puts, used, i, right, right_put)
+    return used
+
+
+@inlined
+def _process_early(rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int) -> int:
+    """A record earlier than the difference: no window begins before 0, so such records share the one from 0 on, which
+    is *combined* out of all their left windows. Windows are looked at from the first one on."""
+    owner, time, places = records[i].owner, records[i].time, windows.places
+    combined, right, right_put, previous = NONE, NONE, NONE, NONE
+    has_right = False
+    at = _first_from(windows, owner, _seen_from(rules, windows, EPOCH))
+    while at < _end(windows, owner) and places[at].start <= time + 1:
+        start = places[at].start
+        if start == EPOCH:  # rule 9: the combined window knows the record before, unless it has later ones
+            combined = at
+            previous = places[at].latest if places[at].latest < time else NONE
+        elif start <= time:  # rule 10: a window around it; what the last one holds tells what is right of it
+            before = used
+            used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
+            right, right_put = at, before if used > before else NONE
+        else:  # as rule 1
+            has_right = True
+        at += 1
+    if right == NONE and combined >= 0 and places[combined].latest > time:  # rule 11: all in it are later than this one
+        right = combined
+    if not has_right and right >= 0 and places[right].latest > time:  # as rule 8
+        used = _create_current_record_right_window(records, windows, puts, used, i, right, right_put)
+    if previous >= 0 and not _has(windows, owner, previous + 1):  # as rule 6
+        used = _update_window_and_forward(rules, records, windows, puts, used, i, previous + 1, BEGIN, NONE)
+    kind = UPDATE if combined >= 0 else BEGIN  # rule 12: the combined window comes last
+    return _update_window_and_forward(rules, records, windows, puts, used, i, EPOCH, kind, combined)
+
+
+@inlined
+def _keep(rules: Rules, windows: Windows, owner: int, put: Any) -> None:
+    """``WindowStore.put``: the store does not take what is too old for it, by the latest start that was put."""
+    start, place = put.start, put.place
+    windows.stream_time[0] = max(windows.stream_time[0], start)
+    if place == NONE or put.is_gone or windows.places[place].start != start:  # new, or windows before it have gone
+        place = _first_from(windows, owner, start)
+    put.is_there = _is_at(windows, owner, place, start)
+    put.window = NONE
+    if start < windows.stream_time[0] - rules.retention + 1 and not rules.keeps_all:
+        return
+    if put.is_gone:
+        if put.is_there:
+            _remove(windows, owner, place)
+        return
+    if not put.is_there:
+        _insert(windows, owner, place, start)
+    window = windows.places[place]
+    window.latest, window.count, window.is_put = put.latest, put.count, True
+    put.window = window.number
+
+
+_EXAMPLES = (
+    Rules(1, 1, False),
+    np.zeros(1, RECORD),
+    Windows(np.zeros(1, STRETCH), np.zeros(1, PLACE), np.zeros(1, np.bool_), *np.zeros((2, 1), np.int64)),
+    np.zeros(1, PUT),
+)
+
+
+_ROOM = 3
+"""For how many windows besides those that it looks at a record may put something."""
+
+
+@compiled(*_EXAMPLES, 0, 0, True)
+def process(
+    rules: Rules, records: Any, windows: Windows, puts: Any, used: int, first: int, keeps: bool
+) -> tuple[int, int]:
+    """``KStreamSlidingWindowAggregate.process`` for records from one on, as far as there is room behind what was put
+    before; without ``keeps`` only for the first one, and the windows stay as they are.
+
+    Returns:
+        Up to which record, and how many puts there are then.
+    """
+    for i in range(first, len(records)):
+        owner, before = records[i].owner, used
+        if used + windows.keys[owner].length + _ROOM > len(puts):
+            return i, used
+        if records[i].time < rules.difference:
+            used = _process_early(rules, records, windows, puts, used, i)
+        else:
+            used = _process_reverse(rules, records, windows, puts, used, i)
+        if not keeps:
+            return i + 1, used
+        for j in range(before, used):
+            _keep(rules, windows, owner, puts[j])
+    return len(records), used
+
+
+@compiled(*_EXAMPLES, 0, 0)
+def keep(rules: Rules, records: Any, windows: Windows, puts: Any, first: int, stop: int) -> None:
+    """Have the windows keep some puts."""
+    for j in range(first, stop):
+        _keep(rules, windows, records[puts[j].record].owner, puts[j])
