@@ -1,8 +1,9 @@
 """Named points at which a test can have this process killed, as by ``kill -9``, or stopped, as a machine that sleeps.
 
 ``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
-``after-manifest:3:FILE`` only the first process to do so, of all that see the file. ``PENSTOCK_STOP_AT`` stops it
-there until somebody sends it ``SIGCONT``. Without the variables a point costs two looks into a dictionary.
+``after-manifest:3:FILE`` only the first process to do so, of all that see the file; several, with commas between them,
+at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. Without the variables a
+point costs two looks into a dictionary.
 """
 
 from __future__ import annotations
@@ -68,19 +69,18 @@ def crash_point(name: str) -> None:
         raise ValueError(f"there is no crash point {name!r}; add it to faults.py, where tests find it")
     if listener is not None:
         listener(name)
-    for variable, sent in _SIGNALS.items():
-        wanted = os.environ.get(variable)
-        if wanted is not None and _is_meant(wanted, name):
+    told = [(wanted, sent) for variable, sent in _SIGNALS.items() if (wanted := os.environ.get(variable)) is not None]
+    if told:
+        _seen[name] = _seen.get(name, 0) + 1
+    for wanted, sent in told:
+        if any(_is_meant(one, name) for one in wanted.split(",")):
             os.kill(os.getpid(), sent)
 
 
 def _is_meant(wanted: str, name: str) -> bool:
     point, _, rest = wanted.partition(":")
-    if point != name:
-        return False
     count, _, file = rest.partition(":")
-    _seen[name] = _seen.get(name, 0) + 1
-    return _seen[name] == int(count or 1) and _is_first(file)
+    return point == name and _seen[name] == int(count or 1) and _is_first(file)
 
 
 def _is_first(file: str) -> bool:

@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -241,9 +242,13 @@ def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[st
     return found
 
 
+_parsed = lru_cache(maxsize=4)(tomllib.loads)
+"""A suite of tests makes thousands of settings, and parsing a project's file takes longer than all the rest of it."""
+
+
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text())
+        return _parsed(file.read_text())
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -136,8 +136,9 @@ class LocalStorage(Storage):
         folder = self._path(prefix) if prefix else self.root
         if not folder.is_dir():
             return []
-        files = (Path(where) / file for where, _, files in os.walk(folder) for file in files)
-        return sorted(str(path.relative_to(self.root)) for path in files if not path.name.startswith("."))
+        found = ((where, file) for where, _, files in os.walk(folder) for file in files if not file.startswith("."))
+        root = os.path.join(self.root, "")
+        return sorted(os.path.join(where, file).removeprefix(root) for where, file in found)
 
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)

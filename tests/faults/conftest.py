@@ -11,7 +11,7 @@ import harness
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The input topic, not processed."""
-    return harness.prepared(tmp_path_factory.mktemp("base"), 20_000)
+    return harness.prepared(tmp_path_factory.mktemp("base"), 12_000)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,13 +181,17 @@ def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int
     return killed
 
 
-def run_with_crash_at(folder: Path, mode: str, point: str, count: int, script: Path = _PROGRAM) -> None:
-    """Have the first process that comes to a named point for the so-many-th time killed there; then to the end."""
-    marker = folder / f"{point}-{count}"
-    at = f"{point}:{count}:{marker}"
+def run_with_crashes_at(
+    folder: Path, mode: str, points: Sequence[str], count: int, script: Path = _PROGRAM
+) -> None:
+    """Have the first process that comes to each of the named points for the so-many-th time killed there, one start
+    after the other; then to the end."""
+    markers = {point: folder / f"{point}-{count}" for point in points}
+    at = ",".join(f"{point}:{count}:{marker}" for point, marker in markers.items())
     for _ in range(_MOST_STARTS):
         if Program(folder, mode, script, PENSTOCK_CRASH_AT=at).wait():
-            assert marker.exists(), f"no process came to {point} {count} times"
+            missed = [point for point, marker in markers.items() if not marker.exists()]
+            assert not missed, f"no process came to these points {count} times: {', '.join(missed)}"
             return
     raise AssertionError(f"not done after {_MOST_STARTS} starts")
 

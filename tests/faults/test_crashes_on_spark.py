@@ -22,10 +22,9 @@ def test_kills_of_driver_jvm_and_slots_on_spark_change_nothing(
     assert harness.outcome(folder) == small_undisturbed
 
 
-@pytest.mark.parametrize("point", ["after-delta", "during-publish", "after-local-commit"])
-def test_a_crash_inside_a_slot_or_the_driver_on_spark_changes_nothing(
-    point: str, small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+def test_crashes_inside_slots_and_the_driver_on_spark_change_nothing(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(small_base, tmp_path)
-    harness.run_with_crash_at(folder, "--spark", point, 3)
+    harness.run_with_crashes_at(folder, "--spark", ["after-delta", "during-publish", "after-local-commit"], 3)
     assert harness.outcome(folder) == small_undisturbed

@@ -46,12 +46,12 @@ def test_undisturbed_every_id_is_forwarded_once(undisturbed: dict[str, Any]) -> 
 
 
 @pytest.mark.kip("655-10")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_many_kills_let_no_duplicate_through_and_lose_nothing(
     seed: int, events: Path, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(events, tmp_path)
-    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=12, seed=seed, script=SCRIPT) >= 8
+    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=24, seed=seed, script=SCRIPT) >= 16
     outcome = harness.outcome(folder, deduplication.topology())
     assert forwarded(outcome, "by-key-out") == ONCE
     assert forwarded(outcome, "by-id-out") == ONCE
@@ -71,7 +71,7 @@ def test_at_least_once_without_a_crash_every_id_is_forwarded_once(events: Path, 
 def test_at_least_once_a_record_whose_offset_was_not_recorded_is_forwarded_again(events: Path, tmp_path: Path) -> None:
     """Its entry is in the store with its own offset; its duplicates, whose offsets are others, stay out."""
     folder = harness.copy_of(events, tmp_path)
-    harness.run_with_crash_at(folder, "--at-least-once", "before-offsets", 1, SCRIPT)
+    harness.run_with_crashes_at(folder, "--at-least-once", ["before-offsets"], 1, SCRIPT)
     outcome = harness.outcome(folder, deduplication.topology())
     for topic in ("by-key-out", "by-id-out"):
         times = forwarded(outcome, topic)

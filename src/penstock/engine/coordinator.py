@@ -187,7 +187,7 @@ class Coordinator:
         """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest."""
         for topic in self._extra_topics():
             published = self.log.last_sequence(topic, self._producer)
-            if published > max([newest.commit, *self.manifests.numbers()]):
+            if published > newest.commit and published > max(self.manifests.numbers(), default=-1):
                 raise CorruptDataError(
                     f"{self.manifests.place(published)} is missing: topic {topic!r} has the output of commit "
                     f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
