@@ -4,12 +4,12 @@
 BIN := .venv/bin
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
-JOBS := 2
+JOBS := 3
 
 help:
 	@echo 'make setup   a virtual environment with everything needed, in .venv'
 	@echo 'make demo    a year of flights, as a stream, on Spark'
-	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=4 for more'
+	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need neither Spark nor much time'
 	@echo 'make chaos   programs under random kills; KILLS=300 SEED=7'
 	@echo 'make lint    ruff and mypy'
@@ -26,9 +26,10 @@ $(READY): scripts/setup requirements.lock pyproject.toml
 demo: $(READY)
 	@$(BIN)/python examples/flights/main.py
 
-# Most of the time goes into starting Spark and programs that are killed, and waiting for them.
+# Most of the time goes into starting Spark and programs that are killed, and waiting for them: three at a time keep two
+# cores busy. Files with slow tests go first (tests/conftest.py).
 test: $(READY)
-	@$(PYTEST) -n $(JOBS) --dist loadfile --durations=20
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 quick: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow'

@@ -1,9 +1,49 @@
 """Settings of all tests. ``pytest --hypothesis-profile=deep`` looks longer for counterexamples."""
 
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from support.folders import MEMORY
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("quick", max_examples=40, **_COMMON)
 settings.register_profile("deep", max_examples=600, stateful_step_count=60, **_COMMON)
 settings.load_profile("quick")
+
+_ROOM = 4 << 30
+"""Bytes: containers may have no more than 64 MB in memory."""
+
+_folder = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of tests lie in memory where there is room: many would wait for the disk half of their time. What is
+    killed loses nothing that the system has, whether it has it in memory or on its way to a disk."""
+    if MEMORY is not None and not hasattr(config, "workerinput") and shutil.disk_usage(MEMORY).free >= _ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)  # where failed tests leave theirs
+        config.stash[_folder] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
+        tempfile.tempdir = None  # chosen anew
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _folder in config.stash:
+        shutil.rmtree(config.stash[_folder], ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: with ``--dist loadfile --no-loadscope-reorder`` no process is left alone with
+    a long one in the end."""
+    slow = {_file(item) for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: _file(item) not in slow)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

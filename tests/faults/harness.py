@@ -181,9 +181,7 @@ def _kill_some(running: Program, rng: random.Random, kinds: list[str], most: int
     return killed
 
 
-def run_with_crashes_at(
-    folder: Path, mode: str, points: Sequence[str], count: int, script: Path = _PROGRAM
-) -> None:
+def run_with_crashes_at(folder: Path, mode: str, points: Sequence[str], count: int, script: Path = _PROGRAM) -> None:
     """Have the first process that comes to each of the named points for the so-many-th time killed there, one start
     after the other; then to the end."""
     markers = {point: folder / f"{point}-{count}" for point in points}

@@ -21,20 +21,27 @@ ORIGINAL = HERE.parents[2] / "shared" / "oracle"
 FOLDERS = ("cases", "kip655")
 FILES = {path.stem: path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.json"))}
 DECISIONS = Decisions.beside(HERE / "cases")
-SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
+LONG = 30
+"""From this many records on one seed cuts a case in more places than all seeds cut a short one."""
 
 
 def load(name: str) -> Any:
     return json.loads(FILES[name].read_text())
 
 
-def runnable() -> list[Any]:
-    """All cases; those that name an operator that does not exist yet are skipped, with the operators as reason."""
+def runnable(*first: Any, slow: bool = False) -> Any:
+    """A case, after other parameters; it is skipped if it names an operator that does not exist yet."""
+    missing = missing_operators(load(first[0]))
+    skip = pytest.mark.skip(reason=f"do not exist yet: {', '.join(sorted(missing))}")
+    return pytest.param(*first, marks=[*([skip] if missing else []), *([pytest.mark.slow] if slow else [])])
+
+
+def cuts() -> list[Any]:
+    """Cases and the seeds by which they are cut: the cheap ones are looked at each time, long ones with two seeds."""
     params = []
     for name in FILES:
-        missing = missing_operators(load(name))
-        skip = pytest.mark.skip(reason=f"do not exist yet: {', '.join(sorted(missing))}")
-        params.append(pytest.param(name, marks=[skip] if missing else []))
+        is_long = len(load(name)["input"]) > LONG
+        params += [runnable(name, seed, slow=is_long or seed > 1) for seed in range(1, 3 if is_long else 6)]
     return params
 
 
@@ -46,13 +53,12 @@ def test_no_case_is_skipped_for_something_that_the_dsl_has() -> None:
     assert {missing for name in FILES for missing in missing_operators(load(name))} & existing == set()
 
 
-@pytest.mark.parametrize("name", runnable())
+@pytest.mark.parametrize("name", [runnable(name) for name in FILES])
 def test_a_case_in_the_test_driver(name: str) -> None:
     assert run_case(load(name), driver.run, DECISIONS) == ("passed", "")
 
 
-@pytest.mark.parametrize("name", runnable())
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("name", "seed"), cuts())
 def test_a_case_in_the_engine_under_random_cuts(name: str, seed: int) -> None:
     assert run_case(load(name), chunks.runner(seed), DECISIONS) == ("passed", "")
 

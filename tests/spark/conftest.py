@@ -18,6 +18,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     builder = SparkSession.builder.master("local[2]").appName("a user's own")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the CPU, as in sessions that Penstock makes
+    builder = builder.config("spark.driver.extraJavaOptions", java)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "3")
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
