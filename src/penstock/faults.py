@@ -2,8 +2,8 @@
 
 ``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
 ``after-manifest:3:FILE`` only the first process to do so, of all that see the file; several, with commas between them,
-at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. Without the variables a
-point costs two looks into a dictionary.
+at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. Without the variables
+a point costs two looks into a dictionary.
 """
 
 from __future__ import annotations

@@ -8,18 +8,18 @@ from typing import Any
 import harness
 import pytest
 
-from penstock.faults import POINTS
+from penstock.faults import POINTS, START_POINTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(("count", "points"), [(1, POINTS + START_POINTS), (4, POINTS)])
 @pytest.mark.kip("892-08")
-def test_a_crash_between_any_two_steps_of_a_commit_changes_nothing(
-    count: int, base: Path, undisturbed: dict[str, Any], tmp_path: Path
+def test_a_crash_between_any_two_steps_of_a_commit_or_a_start_changes_nothing(
+    count: int, points: tuple[str, ...], base: Path, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
-    harness.run_with_crashes_at(folder, "--local", POINTS, count)
+    harness.run_with_crashes_at(folder, "--local", points, count)
     assert harness.outcome(folder) == undisturbed
 
 
