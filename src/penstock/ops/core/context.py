@@ -37,6 +37,10 @@ class Context:
         kind = self.facts.on_error if self.facts.on_error == "fail" else "skip"
         return Context(replace(self.facts, on_error=kind), CommitNotes(failed=self.commit.failed), self.chunk)
 
+    def of_old_values(self) -> Context:
+        """The same surroundings, for functions of values that were new before: what failed then is counted already."""
+        return _OfOldValues(self.facts, self.commit, self.chunk)
+
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
         """Have puts into a versioned store written: at once, or at the end of the chunk if somebody looks up what was
         valid in between."""
@@ -128,3 +132,18 @@ class Context:
             return
         self.count(DEAD_LETTERS, node, reason=type(error).__name__)
         self.commit.dead_letters.append(DeadLetter(failure.origin, failure.reason()))
+
+
+class _OfOldValues(Context):
+    """A failure stops the program if failures do: then the value was no failure before. Else it is not told again."""
+
+    def failed(
+        self,
+        node: str,
+        position: int,
+        error: BaseException,
+        function: UserFunction | None = None,
+        way_out: str = "",
+    ) -> None:
+        if self.facts.on_error == "fail":
+            super().failed(node, position, error, function, way_out)

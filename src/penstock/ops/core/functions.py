@@ -27,6 +27,10 @@ class Caller:
         self.function = function
         self.context = context
 
+    def of_old_values(self) -> Caller:
+        """The same function of values that were new before."""
+        return Caller(self.node, self.function, self.context.of_old_values())
+
     def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         """The results for each row; and the batch, without the rows that failed."""
         return self.each(self.function.call, batch, *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,10 @@ from penstock.state.clock import StreamTime
 
 
 class SubscriptionSend(Operator):
-    """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them."""
+    """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them.
+
+    A row for which the function fails leaves the join as if it was deleted: nobody could find its subscription again.
+    """
 
     def __init__(
         self,
@@ -52,18 +56,16 @@ class SubscriptionSend(Operator):
         assert batch.old is not None
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
         assert batch.old is not None
-        new, fine = self._extracted(batch, batch.value)
-        old, was_fine = self._extracted(batch, batch.old)
-        kept = np.flatnonzero(fine & was_fine)
-        if len(kept) < len(batch):
-            self._context.commit.overtaking.add(self._node)
-        batch, new, old = batch.take(kept), take(new, kept), take(old, kept)
+        new, fine = self._extracted(self._caller, batch, batch.value)
+        old, was_fine = self._extracted(self._caller.of_old_values(), batch, batch.old)
+        if not (fine & was_fine).all():
+            batch = replace(batch, value=batch.value.where(fine), old=batch.old.where(was_fine))
         return self._subscriptions(batch, old, new)
 
-    def _extracted(self, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
+    def _extracted(self, caller: Caller, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
         """The foreign keys of some values, null where there is none; and for which the function did not fail."""
         present, part = present_rows(batch, values)
-        kept, found = self._caller.written_column(part, self._foreign_key)
+        kept, found = caller.written_column(part, self._foreign_key)
         fine = did_not_fail(batch, present, kept)
         if len(kept) == len(batch):
             return found.encoded(), fine
@@ -129,7 +131,7 @@ class SubscriptionSend(Operator):
         assert self._touched is not None
         rows, self._touched = self._touched.changed(), None
         before = Batch(rows.key, rows.before, np.full(len(rows.position), UNKNOWN), (rows.position,))
-        foreign, _ = self._extracted(before, rows.before)
+        foreign, _ = self._extracted(self._caller.of_old_values(), before, rows.before)
         count = len(before)
         left = LeftValues.of(rows.before.encoded(), np.zeros(count, np.int64), np.ones(count, np.bool_))
         instruction, overtakes = np.full(count, Instruction.SUPERSEDE), np.zeros(count, np.bool_)

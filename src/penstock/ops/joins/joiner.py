@@ -39,6 +39,10 @@ class Joiner:
         batch, results = self._caller.rows(batch, *arguments)
         return batch, ValuesColumn(results, self._value)
 
+    def of_old_values(self) -> Joiner:
+        """The same joiner of values that were new before."""
+        return Joiner(self._caller.of_old_values(), self._value, self._swapped)
+
     def join_where(self, mask: BoolArray, batch: Batch, own: Column, other: Column) -> tuple[Column, BoolArray]:
         """The results where the mask is true, null elsewhere; and for which records the function did not fail."""
         count = len(batch)

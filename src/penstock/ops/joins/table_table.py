@@ -79,10 +79,9 @@ class TableJoinSide(Operator):
         new, fine = self._joiner.join_where(self._has_result(found, changes.value), changes, changes.value, found.value)
         old = None
         if self._sends_old and changes.old is not None:
-            old, was_fine = self._joiner.join_where(
-                self._has_result(found, changes.old), changes, changes.old, found.value
-            )
-            fine &= was_fine
+            had_result = self._has_result(found, changes.old)
+            old, _ = self._joiner.of_old_values().join_where(had_result, changes, changes.old, found.value)
+            fine = np.ones(len(changes), np.bool_)  # a row that fails is deleted: at its next change it is none before
         timestamp = np.maximum(changes.timestamp, found.timestamp)
         return replace(changes, value=new, old=old, timestamp=timestamp).keep(fine)
 

@@ -59,7 +59,7 @@ class TableGroupBy(Operator):
         assert batch.old is not None
         size = len(batch)
         new = _Side(self._caller, batch, batch.value, self._key, self._value)
-        old = _Side(self._caller, batch, batch.old, self._key, self._value)
+        old = _Side(self._caller.of_old_values(), batch, batch.old, self._key, self._value)
         in_new, in_old = new.place_of(size), old.place_of(size)
         stays = self._same_group(old, new, in_old, in_new)
         leaves = np.flatnonzero((in_old >= 0) & ~stays)

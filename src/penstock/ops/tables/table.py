@@ -104,7 +104,8 @@ class TableSource(Operator):
 
 
 class TableFilter(Operator):
-    """Rows for which a predicate holds; others become deletions.
+    """Rows for which a predicate holds; others become deletions. So do those for which it fails, where somebody needs
+    the value before and no store has it: at the next change of the row that is none.
 
     Deletions are left out where nothing was before, but for versioned tables: in one, a second deletion may be the
     later one (KIP-914).
@@ -120,7 +121,7 @@ class TableFilter(Operator):
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
         holds, fine = self.holds(batch, batch.value)
-        if not fine.all():
+        if not fine.all() and not (self._sends_old and self._store is None):
             batch, holds = batch.keep(fine), holds[fine]
         value = batch.value.where(holds)
         if self._store is not None:
@@ -128,17 +129,17 @@ class TableFilter(Operator):
         else:
             old = None
             if self._sends_old and batch.old is not None:
-                old = batch.old.where(self.holds(batch, batch.old)[0])
+                old = batch.old.where(self.holds(batch, batch.old, is_old=True)[0])
             changes = replace(batch, value=value, old=old)
         if changes is None or changes.old is None or not self._skips:
             return changes
         gone, absent = changes.value.null_mask(), changes.old.null_mask()
         return changes if gone is None or absent is None else changes.keep(~(gone & absent))
 
-    def holds(self, batch: Batch, values: Column) -> tuple[BoolArray, BoolArray]:
+    def holds(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[BoolArray, BoolArray]:
         """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
         present, part = present_rows(batch, values)
-        kept, result = self._caller.predicate(part)
+        kept, result = (self._caller.of_old_values() if is_old else self._caller).predicate(part)
         holds = np.zeros(len(batch), np.bool_)
         holds[row_numbers_of(kept)] = result != self._negate
         return holds, did_not_fail(batch, present, kept)
@@ -148,7 +149,8 @@ class TableFilter(Operator):
 
 
 class TableMapValues(Operator):
-    """New values for the rows of a table; deletions stay deletions."""
+    """New values for the rows of a table; deletions stay deletions. A row for which the function fails is deleted where
+    somebody needs the value before and no store has it: at the next change of the row that is none."""
 
     def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableWriter | None):
         self._caller = caller
@@ -159,17 +161,19 @@ class TableMapValues(Operator):
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
         value, fine = self.mapped(batch, batch.value)
-        if not fine.all():
+        if not fine.all() and not (self._sends_old and self._store is None):
             batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
         if self._store is not None:
             return self._store.write(batch.as_stream().with_value(value))
-        old = self.mapped(batch, batch.old)[0] if self._sends_old and batch.old is not None else None
+        needs_old = self._sends_old and batch.old is not None
+        old = self.mapped(batch, batch.old, is_old=True)[0] if needs_old else None
         return replace(batch, value=value, old=old)
 
-    def mapped(self, batch: Batch, values: Column) -> tuple[Column, BoolArray]:
+    def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
         """The new values of all rows, null where there was none; and for which rows the function did not fail."""
         present, part = present_rows(batch, values)
-        column = self._caller.column if self._store is None else self._caller.written_column
+        caller = self._caller.of_old_values() if is_old else self._caller
+        column = caller.column if self._store is None else caller.written_column
         kept, mapped = column(part, self._value)
         if len(kept) == len(batch):
             return mapped, np.ones(len(batch), np.bool_)
