@@ -11,6 +11,7 @@ from penstock import errors
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.open import open_log
 from penstock.log.produce import Chosen, check_partitions, topic_types
+from penstock.messages import show
 from penstock.spark_python import lookup_python
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def write(
 
     from penstock.engine.spark.dataframes import FORMAT, IS_JSON, arrow_schema, make_known
 
+    if not hasattr(df, "isStreaming"):
+        raise ConfigError(
+            f"write takes a DataFrame of Spark; got {show(df)} of type {type(df).__name__}. penstock.produce takes "
+            "rows, penstock.produce_columns DataFrames of pandas, polars or Arrow"
+        )
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the folder where Spark keeps its progress")
     types = Chosen("write", key, value, timestamp).types(arrow_schema(df.schema))

@@ -142,6 +142,21 @@ def test_an_error_in_the_program_is_told_with_its_own_lines(penstock, folder):
     )
 
 
+def test_a_mistake_that_no_step_knows_of_is_told_with_its_line(penstock, folder):
+    (folder / "hours.py").write_text(
+        'from penstock import *\n\nhours = TimeWindows.of_size_and_grace("1 hour", "10 minuts")\n'
+    )
+    code, out, err = penstock("topology", "hours.py")
+    assert (code, out, err) == (
+        1,
+        [],
+        [
+            "Error: the grace period: 'minuts' in '10 minuts' is no unit of time; use ms, s, min, h, d or w",
+            f'  the line: {folder}/hours.py:3: hours = TimeWindows.of_size_and_grace("1 hour", "10 minuts")',
+        ],
+    )
+
+
 def test_a_program_with_a_wrong_syntax_is_told_with_the_line(penstock, folder):
     (folder / "wrong.py").write_text("topology = (\n")
     assert penstock("topology", "wrong.py") == (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, produce, produce_columns
+from penstock import StreamsBuilder, produce, produce_columns, write
 from penstock.engine.spark import streams
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import ConfigError, TopologyError
@@ -145,3 +145,10 @@ def test_wrong_options_of_the_data_source_are_refused(options: dict[str, str], m
 
     with pytest.raises(ConfigError, match=message):
         PenstockSource(options).streamReader(None)
+
+
+def test_rows_are_no_data_frame():
+    with pytest.raises(
+        ConfigError, match=r"write takes a DataFrame of Spark; got \[1, 2\] of type list\. penstock\.pro"
+    ):
+        write([1, 2], "out")  # type: ignore[arg-type]

@@ -135,8 +135,11 @@ def _user_code(call: Callable[[], T], what: str) -> T:
     """What a call into the user's program returns; an error in it is told with the lines of that program."""
     try:
         return call()
-    except PenstockError:
-        raise
+    except PenstockError as error:
+        frame = _own_frame(error)
+        if frame is None or f"{frame.filename}:" in str(error):
+            raise
+        raise type(error)(f"{error}\n  the line: {frame.filename}:{frame.lineno}: {frame.line}") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{what} failed: {_own_lines(error)}") from error
 
@@ -149,6 +152,12 @@ def _own_lines(error: BaseException) -> str:
     if trace is None and not isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     return "\n" + "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _own_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost place in the user's program that an error came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    return frames[-1] if frames else None
 
 
 def _is_ours(file: str) -> bool:

@@ -9,6 +9,8 @@ import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType, TracebackType
@@ -22,7 +24,7 @@ from penstock.cli.program import PROGRAM_HELP, default_application_id, load_prog
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
 from penstock.durations import to_ms
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
@@ -73,9 +75,10 @@ def run(
     with Signals() as signals:
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
-        display = _display(as_json, trigger)
+        given = {"application_id": application_id, **options}
+        running = _Run(signals, _display(as_json, trigger))
         try:
-            streams = _Run(signals, display).to_its_end(
+            streams = running.to_its_end(
                 topology,
                 application_id=application_id or default_application_id(program),
                 program=program_file(program, names_application=application_id is None),
@@ -83,10 +86,12 @@ def run(
                 slots=slots,
                 **{name: getattr(settings, name) for name in settings.origins},
             )
-        finally:
-            display.close()
+        except PenstockError:
+            if running.streams is not None:
+                _say_what_was_lost(running.streams, program, given)
+            raise
         _say_how_it_ended(streams, signals.wants_stop)
-        _say_what_was_lost(streams, program, {"application_id": application_id, **options})
+        _say_what_was_lost(streams, program, given)
         _say_where_results_are(streams)
 
 
@@ -142,8 +147,12 @@ class _Run:
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
+        self._states: SimpleQueue[str] = SimpleQueue()
+        """What the other thread is about to do."""
         self._is_stopping = False
         self._thread = ThreadPoolExecutor(1, "penstock-start-and-stop")
+        self.streams: Streams | None = None
+        """The program, once it runs; also when it has failed."""
 
     def to_its_end(self, topology: Topology, **arguments: Any) -> Streams:
         """Start, run until it ends or is to stop, and stop.
@@ -151,11 +160,14 @@ class _Run:
         Raises:
             PenstockError: it did not start, or failed.
         """
-        self._display.status("starting Spark ...")
+        with closing(self._display):
+            return self._to_its_end(topology, arguments)
+
+    def _to_its_end(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
         starting = self._thread.submit(self._start, topology, arguments)
         while not starting.done():
             self._look()
-        streams = starting.result()
+        self.streams = streams = starting.result()
         try:
             if not self._signals.wants_stop:
                 self._display.running(streams)
@@ -170,11 +182,14 @@ class _Run:
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
         from penstock.engine.spark.streams import start
 
-        return start(topology, on_progress=self._commits.put, **arguments)
+        tell = partial(self._states.put, "starting Spark ...")
+        return start(topology, on_progress=self._commits.put, on_spark=tell, **arguments)
 
     def _look(self) -> None:
         """Tell what happened since the last look."""
         time.sleep(_LOOK_SECONDS)
+        while not self._states.empty():
+            self._display.status(self._states.get())
         while not self._commits.empty():
             self._display.committed(self._commits.get())
         if self._signals.wants_stop and not self._is_stopping:

@@ -2,18 +2,21 @@
 
 It is passed on to ``sys.stderr`` line by line, so that it neither runs into a progress bar nor misses a notebook. While
 the session is being stopped no code of the user's runs any more: stack traces are then complaints about broken pipes,
-and dropped.
+and dropped. So is, at any time, a stack trace of PySpark alone that ends in a broken pipe: Spark hangs up on a worker
+from which it wants no more.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from threading import Thread
 from typing import Any
 
 _TRACE = ("Traceback ", "Exception ")
+_HUNG_UP = ("BrokenPipeError", "ConnectionResetError")
 _NOISE = "WARNING: Using incubator modules"
 
 
@@ -44,13 +47,33 @@ class SparkOutput:
         self._is_ending = True
 
     def pass_on(self, lines: Iterable[str]) -> None:
-        """Print lines as they come."""
+        """Print lines as they come, and stack traces when they are whole."""
         is_dropped = False
+        trace: list[str] = []
         for line in lines:
             is_dropped = self._is_ending and (is_dropped or line.startswith(_TRACE))
-            if not is_dropped and not line.startswith(_NOISE):
-                sys.stderr.write(line)
-                sys.stderr.flush()
+            if is_dropped:
+                trace.clear()
+            elif line.startswith("Traceback ") or (trace and line.startswith(" ")):
+                trace.append(line)
+            elif trace and line.startswith(_HUNG_UP) and _is_sparks_own(trace):
+                trace.clear()
+            elif not line.startswith(_NOISE):
+                _print(*trace, line)
+                trace.clear()
+        _print(*trace)
+
+
+def _is_sparks_own(trace: list[str]) -> bool:
+    """Whether all places in a stack trace are PySpark's or the interpreter's."""
+    frames = [line for line in trace if line.lstrip().startswith('File "')]
+    return all(re.search(r'[/\\]pyspark(\.zip)?[/\\]|File "<frozen |[/\\]runpy\.py"', line) for line in frames)
+
+
+def _print(*lines: str) -> None:
+    for line in lines:
+        sys.stderr.write(line)
+    sys.stderr.flush()
 
 
 SPARK_OUTPUT = SparkOutput()

@@ -58,6 +58,7 @@ class Streams:
         slots: int | None,
         on_progress: Callable[[Progress], None] | None,
         program: ProgramFile | None = None,
+        on_spark: Callable[[], None] | None = None,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -74,7 +75,7 @@ class Streams:
         self._total = 0
         self._resources: list[Callable[[], None]] = []
         try:
-            self._open(spark, slots, program)
+            self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self._ends = self._coordinator.end_offsets() if trigger == AVAILABLE_NOW else None
             self._query = SteadyQuery(lambda: self._start_query(trigger), self._may_go_on, application_id)
@@ -87,7 +88,9 @@ class Streams:
 
     # --- starting ------------------------------------------------------------------------------------------------
 
-    def _open(self, spark: Any | None, slots: int | None, program: ProgramFile | None) -> None:
+    def _open(
+        self, spark: Any | None, slots: int | None, program: ProgramFile | None, on_spark: Callable[[], None] | None
+    ) -> None:
         state_dir = self.settings.state_dir
         assert state_dir is not None
         lock = ApplicationLock(state_dir, self.application_id)
@@ -99,6 +102,8 @@ class Streams:
         layout = self._coordinator.layout
         shipped = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
         packed = dumps(shipped)  # before Spark starts: what cannot be pickled is the user's to mend
+        if on_spark is not None:
+            on_spark()
         self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
         if self._owns_session:
             self._resources.append(self._stop_session)
@@ -363,6 +368,7 @@ def start(
     slots: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     program: ProgramFile | None = None,
+    on_spark: Callable[[], None] | None = None,
     **settings: Any,
 ) -> Streams:
     """Run a topology on Spark.
@@ -376,6 +382,7 @@ def start(
         slots: how many Python processes work at once; by default as many as cores.
         on_progress: called after every commit.
         program: which program it is, where that is known; ``penstock run`` tells it.
+        on_spark: called when nothing was found that stands in the way, and Spark is about to be started.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
@@ -395,4 +402,4 @@ def start(
         log = FileLog(Path(log).resolve())
     if not isinstance(log, FileLog):
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
-    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress, program)
+    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress, program, on_spark)

@@ -165,8 +165,9 @@ class TableMapValues(Operator):
             batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
         if self._store is not None:
             return self._store.write(batch.as_stream().with_value(value))
-        needs_old = self._sends_old and batch.old is not None
-        old = self.mapped(batch, batch.old, is_old=True)[0] if needs_old else None
+        old = None
+        if self._sends_old and batch.old is not None:
+            old = self.mapped(batch, batch.old, is_old=True)[0]
         return replace(batch, value=value, old=old)
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:

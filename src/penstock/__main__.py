@@ -1,0 +1,6 @@
+"""The command line where ``penstock`` itself is not on the path: ``python -m penstock``."""
+
+from penstock.cli.main import main
+
+if __name__ == "__main__":
+    main(prog_name="python -m penstock")
