@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.errors import BufferFullError
-from penstock.testing.oracle.cached import as_if_expired, as_if_uncached
+from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, topic_by_topic
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Comparison, Outcome, Row, differences
 from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated
@@ -334,6 +334,7 @@ WHOLE = {
 """The rules that compare a case otherwise as a whole."""
 
 OTHERWISE: dict[str, Recomparison] = {
+    "several topics behind tables with caching": topic_by_topic,
     "a table of windows with caching, joined with another table": as_if_uncached,
     "a window or session store with caching": as_if_expired,
 }
