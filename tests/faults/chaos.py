@@ -125,7 +125,7 @@ class Round:
         return harness.Program(self.folder, f"--{self.mode}", self.subject.script, STATE=state)
 
     def _disturb(self, running: harness.Program) -> None:
-        slow, most = (1.5, 6) if self.mode == "spark" else (0.3, 3)  # what takes long to start is killed more often
+        slow, most = (1.5, 12) if self.mode == "spark" else (0.3, 3)  # what takes long to start is killed more often
         if self.rng.random() < 0.8:  # now and then something dies while the program starts
             running.wait_for_commits(self.rng.randint(1, 4))
         time.sleep(self.rng.uniform(0, slow))

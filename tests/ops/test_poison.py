@@ -167,6 +167,17 @@ def test_a_function_that_fails_without_words_stops_the_program_with_words(run: R
     )
 
 
+def test_a_merger_that_fails_is_named_and_not_the_aggregator(run: Run):
+    def merger(key: str, one: int, other: int) -> int:
+        return 1 // (one * 0)
+
+    builder, stream = source(value=int)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(5))
+    sessions.aggregate(int, lambda key, value, total: total + value, merger, value=int).to_stream().to("out")
+    with pytest.raises(ProcessingError, match=r"the function: .*\.merger at .*test_poison\.py:\d+, given to the step"):
+        run(builder, [("a", 1, 1), ("a", 2, 9), ("a", 3, 5)]).output()
+
+
 def test_a_result_of_a_predicate_that_is_neither_true_nor_false_is_the_records_failure(run: Run):
     class Undecided:
         def __bool__(self) -> bool:

@@ -107,6 +107,20 @@ def way_out_of_reading(column: str, serde: Serde, source: SourceTypes | None) ->
     )
 
 
+_BLAMED = "penstock_function"
+
+
+def blame(error: BaseException, function: UserFunction | None) -> None:
+    """Note which of several functions raised an error."""
+    vars(error)[_BLAMED] = function
+
+
+def blamed(error: BaseException, otherwise: UserFunction | None) -> UserFunction | None:
+    """The function that raised an error."""
+    found: UserFunction | None = vars(error).get(_BLAMED, otherwise)
+    return found
+
+
 def _shown(data: bytes | None, serde: Serde | None) -> str:
     """A key or value as the user knows it; its bytes where they do not decode."""
     if data is None or serde is None:

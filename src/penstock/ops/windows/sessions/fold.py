@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
+from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
 from penstock.ops.windows.sessions.merges import Merges
 from penstock.ops.windows.sessions.runs import Runs
@@ -150,12 +151,14 @@ class UserSessions(SessionFold):
         add: Callable[[Any, Any, Any], Any],
         merge: Callable[[Any, Any, Any], Any],
         function: UserFunction | None,
+        merger: UserFunction | None = None,
     ):
         self._keeper = Keeper(serde, careful=True)
         self._initialize = initialize
         self._add = add
         self._merge = merge
         self.function = function
+        self._merger = merger or function
 
     def initial(self) -> Any:
         initial = self._initialize()
@@ -167,8 +170,12 @@ class UserSessions(SessionFold):
 
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
         aggregate = self._initialize()
-        for other in found:
-            aggregate = self._merge(key, aggregate, self._keeper.read(other))
+        try:
+            for other in found:
+                aggregate = self._merge(key, aggregate, self._keeper.read(other))
+        except BaseException as error:
+            blame(error, self._merger)
+            raise
         result = self._add(key, value, aggregate)
         return None if result is None else self._keeper.write(result)
 
@@ -221,7 +228,7 @@ def session_fold_of(aggregation: Aggregation, serde: Serde) -> SessionFold:
         return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add)
     assert aggregation.initialize is not None
     merge = _no_merger if aggregation.merge is None else aggregation.merge.call
-    return UserSessions(serde, aggregation.initialize, aggregation.add.call, merge, aggregation.add)
+    return UserSessions(serde, aggregation.initialize, aggregation.add.call, merge, aggregation.add, aggregation.merge)
 
 
 def _no_merger(key: Any, one: Any, other: Any) -> Any:

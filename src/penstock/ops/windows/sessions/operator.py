@@ -16,6 +16,7 @@ from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
 from penstock.columns import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
+from penstock.ops.core.failures import blamed
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
@@ -112,7 +113,7 @@ class SessionAggregate(Operator):
             others = np.flatnonzero(is_left[groups.group])
             process(fold, self._gap, groups, others, live, batch, bounds, updates)
             for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
-                self._context.failed(self._node, int(batch.position[row]), error, fold.function)
+                self._context.failed(self._node, int(batch.position[row]), error, blamed(error, fold.function))
             parts.append(of_updates(fold, updates, live))
         outcome = Outcome.join(parts)
         if len(outcome.late):
