@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
+from penstock.metrics import BEYOND_HISTORY, DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,9 @@ class Loss(NamedTuple):
 
     @property
     def exceeds_a_limit(self) -> bool:
-        """Whether it is more than a null key or the like, which a program may well count on."""
-        return self.metric != DROPPED
+        """Whether it is more than a null key or the like, which a program may well count on, and more than a record
+        that is late, of which KIP-328 has nothing said above ``DEBUG``."""
+        return self.metric not in (DROPPED, LATE)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -70,6 +71,7 @@ _DONE = {
     DROPPED: "dropped",
     SKIPPED: "skipped",
     DEAD_LETTERS: "sent to the dead letters",
+    BEYOND_HISTORY: "older than the history, and so without a value of the table,",
 }
 
 _WHY = {
@@ -124,18 +126,26 @@ def _metric(name: str, reason: str) -> str:
     return LATE if reason == _LATE_WINDOW else EXPIRED if reason in _EXPIRED else DROPPED
 
 
+def _lookups_of(labelled: Mapping[str, int]) -> list[Loss]:
+    """Look-ups that a history did not reach; their records are not lost, a left join has them with null (KIP-914)."""
+    labels = [label for label in labelled if label.endswith(f"|{BEYOND_HISTORY}")]
+    return [Loss(BEYOND_HISTORY, label.split("|")[1], "history-retention", labelled[label]) for label in labels]
+
+
 class LossCounter:
-    """What was lost since a start, told after every commit; and, at most once a minute, in a warning."""
+    """What was lost since a start, told after every commit; and, at most once a minute, in a warning, together with
+    look-ups that a versioned store's history did not reach."""
 
     def __init__(self, application_id: str, labelled: Mapping[str, int]):
         self._application_id = application_id
-        self._first = self._warned = tuple(losses_of(labelled).values())
+        self._first = tuple(losses_of(labelled).values())
+        self._warned = (*self._first, *_lookups_of(labelled))
         self._next = float("-inf")
 
     def after(self, commit: int, labelled: Mapping[str, int]) -> tuple[Loss, ...]:
         """The losses since the start, after a commit with these figures."""
         now = tuple(losses_of(labelled).values())
-        self._warn(commit, now)
+        self._warn(commit, (*now, *_lookups_of(labelled)))
         return since(self._first, now)
 
     def _warn(self, commit: int, now: tuple[Loss, ...]) -> None:

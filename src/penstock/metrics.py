@@ -2,12 +2,15 @@
 
 Every commit's manifest holds all figures since the application's first start, so a crash neither loses nor repeats
 any. A name's ending says how it goes on: ``-max`` and ``-min`` keep the extreme, ``-current`` the newest, all others
-add up. An average is kept as ``-sum`` and ``-recordings`` and becomes ``-avg`` when somebody looks.
+add up. An average is kept as ``-sum`` and ``-recordings`` and becomes ``-avg`` when somebody looks. A ``-rate`` goes
+with each ``-total`` of a running application; the wall clock is in it, so it is kept nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 DROPPED = "dropped-records-total"
@@ -16,12 +19,20 @@ EXPIRED = "expired-window-record-drop-total"
 SKIPPED = "skipped-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
 DUPLICATES = "duplicates-dropped-total"
+BEYOND_HISTORY = "beyond-history-lookups-total"
+"""Look-ups as of a time that a versioned store's history retention no longer reaches, and that found nothing."""
 LATENESS = "record-lateness"
 
 REMOVED_UNREAD = "removed-unread"
 """The reason why records are skipped that retention removed before they were read; the node is their topic."""
 
 _SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
+_TOTAL, _RATE = "-total", "-rate"
+
+_OF_STORES = {EXPIRED.removesuffix(_TOTAL), BEYOND_HISTORY.removesuffix(_TOTAL)}
+
+RATE_SECONDS = 30.0
+"""Over how long a rate is taken."""
 
 
 class Metric(NamedTuple):
@@ -61,7 +72,7 @@ class Metric(NamedTuple):
 
     @property
     def _is_of_store(self) -> bool:
-        return self.name == EXPIRED
+        return self.name.removesuffix(_RATE) in _OF_STORES or self.name.removesuffix(_TOTAL) in _OF_STORES
 
     @property
     def _is_of_buffer(self) -> bool:
@@ -116,3 +127,48 @@ def total(figures: Mapping[Metric, float], name: str) -> float:
     5
     """
     return sum(figure for metric, figure in figures.items() if metric.name == name)
+
+
+class Rates:
+    """How much the totals of a running application grow in a second, over the last half minute, by the wall clock.
+
+    Args:
+        labelled: the figures at the start.
+        now: the wall clock, in seconds.
+
+    >>> seconds = iter([0.0, 10.0, 20.0])
+    >>> rates = Rates({}, lambda: next(seconds))
+    >>> rates.after({"0_0|tens||late-record-drop-total": 5})
+    >>> rates.readable({"0_0|tens||late-record-drop-total": 6})
+    {Metric(name='late-record-drop-rate', node='tens', reason='', task='0_0', client=''): 0.3}
+    """
+
+    def __init__(self, labelled: Mapping[str, int], now: Callable[[], float] = time.monotonic):
+        self._now = now
+        self._looks = deque([(now(), _totals(labelled))])
+
+    def after(self, labelled: Mapping[str, int]) -> None:
+        """Look at the figures after a commit."""
+        now = self._now()
+        if now - self._looks[-1][0] >= 1:
+            self._looks.append((now, _totals(labelled)))
+        while len(self._looks) > 1 and now - self._looks[1][0] >= RATE_SECONDS:
+            self._looks.popleft()
+
+    def readable(self, labelled: Mapping[str, int], client: str = "") -> dict[Metric, float]:
+        """The rate of each total of a manifest."""
+        now = self._now()
+        looks = list(self._looks)
+        past = [look for look in looks if now - look[0] >= RATE_SECONDS]
+        begin, before = past[-1] if past else looks[0]
+        seconds = max(now - begin, 1.0)
+        grown = {label: (figure - before.get(label, 0)) / seconds for label, figure in _totals(labelled).items()}
+        return {
+            metric._replace(name=metric.name.removesuffix(_TOTAL) + _RATE): rate
+            for label, rate in grown.items()
+            for metric in readable({label: 0}, client)
+        }
+
+
+def _totals(labelled: Mapping[str, int]) -> dict[str, int]:
+    return {label: figure for label, figure in labelled.items() if label.endswith(_TOTAL)}

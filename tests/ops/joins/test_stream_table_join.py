@@ -102,6 +102,7 @@ def test_a_record_older_than_the_history_retention_finds_only_a_latest_version(r
         ("k", "S49+None", 49),
     ]
     assert ran.dropped() == {}
+    assert ran.counted("beyond-history-lookups-total") == {("versions", "versioned"): 2}
 
 
 NULLS = [

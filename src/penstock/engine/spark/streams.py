@@ -28,7 +28,7 @@ from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 from penstock.losses import LossCounter
 from penstock.messages import show
-from penstock.metrics import Metric, readable
+from penstock.metrics import Metric, Rates, readable
 from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
@@ -77,6 +77,7 @@ class Streams:
         try:
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
+            self._rates = Rates(self._coordinator.manifest.metrics)
             self._ends = self._coordinator.end_offsets() if trigger == AVAILABLE_NOW else None
             self._query = SteadyQuery(lambda: self._start_query(trigger), self._may_go_on, application_id)
             self._query.start()
@@ -183,6 +184,7 @@ class Streams:
     def _report(self, done: CommitDone, ends: Ends) -> None:
         self._total += done.records
         lag = self._coordinator.lag(ends)
+        self._rates.after(self._coordinator.manifest.metrics)
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
         progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds, losses)
         self.last_progress = progress
@@ -295,9 +297,11 @@ class Streams:
     def metrics(self) -> dict[Metric, float]:
         """All figures since the application's first start, as of the last commit.
 
-        Names, groups and tags are those of Kafka Streams; a rate is the difference of a total between two looks.
+        Names, groups and tags are those of Kafka Streams. A ``-rate`` is what its ``-total`` grew by in a second, over
+        the last half minute of this run.
         """
-        return readable(self._coordinator.manifest.metrics, self.application_id)
+        figures = self._coordinator.manifest.metrics
+        return readable(figures, self.application_id) | self._rates.readable(figures, self.application_id)
 
     def store(self, name: str) -> Any:
         """A state store as of the last commit, for reading.

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.arrays import BoolArray, IntArray, is_missing
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column
+from penstock.metrics import BEYOND_HISTORY
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import ranks, take_values
@@ -23,7 +24,7 @@ from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.versioned.puts import VersionedPuts
-from penstock.state.kinds.versioned.reads import Questions, versions_as_of
+from penstock.state.kinds.versioned.reads import Questions, earliest_of, versions_as_of
 from penstock.state.kinds.versioned.store import VersionedStore
 
 UNKNOWN = -1
@@ -126,7 +127,12 @@ class VersionsLookup(Lookup):
         asked = Questions(codes, batch.timestamp, turns.own)
         value = BytesColumn(versions_as_of(self._store, keys, asked, turns.puts, turns.of_puts), self._value)
         missing = value.null_mask()
-        return Found(batch, value, batch.timestamp if missing is None else np.where(missing, UNKNOWN, batch.timestamp))
+        if missing is None:
+            return Found(batch, value, batch.timestamp)
+        beyond = missing & (batch.timestamp < earliest_of(self._store, asked, turns.puts, turns.of_puts))
+        if count := int(np.count_nonzero(beyond)):
+            self._context.count(BEYOND_HISTORY, self._store.name, count, "versioned")
+        return Found(batch, value, np.where(missing, UNKNOWN, batch.timestamp))
 
 
 class Turns(NamedTuple):

@@ -39,12 +39,10 @@ def versions_as_of(
         puts: those of the chunk, which are not applied to the store yet.
         turns: the turns of the puts, in processing order.
     """
-    if puts is None or turns is None:
-        earliest = np.full(len(asked.codes), store.observed_stream_time - store.retention)
-        return _stored(store, keys, asked, earliest)
-    last = np.searchsorted(turns, asked.turns, "left") - 1
-    earliest = np.append(puts.stream_time, puts.time_before)[last] - store.retention
+    earliest = earliest_of(store, asked, puts, turns)
     result = _stored(store, keys, asked, earliest)
+    if puts is None or turns is None:
+        return result
     known = pc.index_in(keys.data, puts.keys.data).fill_null(-1).to_numpy().astype(np.int64)
     put_codes = known[asked.codes]
     rows = np.flatnonzero(put_codes >= 0)
@@ -60,6 +58,18 @@ def versions_as_of(
         values = _by_timelines(puts, turns, among.take(by_timeline), earliest[rows[by_timeline]])
         answers.give(rows[by_timeline], values, np.arange(len(values)))
     return answers.values()
+
+
+def earliest_of(
+    store: VersionedStore, asked: Questions, puts: VersionedPuts | None, turns: IntArray | None
+) -> IntArray:
+    """The earliest time at which each question may be about other versions than the latest: history is kept from there
+    on. Arguments as above."""
+    if puts is None or turns is None:
+        return np.full(len(asked.codes), store.observed_stream_time - store.retention)
+    last = np.searchsorted(turns, asked.turns, "left") - 1
+    earliest: IntArray = np.append(puts.stream_time, puts.time_before)[last] - store.retention
+    return earliest
 
 
 _STAYS, _NOTHING = -1, -2
