@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.table import Table
 
 HEAD = """# Results of the benchmark
 
-Written by `make bench`. Figures of different machines, or of different days on a busy machine, do not compare; ratios
-within a section do.
+Made by `make bench` of the newest lines of `results.jsonl`, which has those of earlier commits, too. Figures of
+different machines, or of different days on a busy machine, do not compare; ratios within a section do.
 """
 
 _COLUMNS = ("figure", "measured", "lowest to highest", "has to be", "")
@@ -90,21 +91,33 @@ def median(values: Iterable[float]) -> float:
     return float(statistics.median(values))
 
 
-def conditions(runs: int) -> str:
-    """When and on what the figures were measured."""
+class Conditions(NamedTuple):
+    """When and on what figures were measured."""
+
+    commit: str
+    at: str
+    machine: str
+    text: str
+
+
+def conditions(runs: int) -> Conditions:
+    """Those of now."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "numpy", "rocksdict"))
-    return (
-        f"*{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, runs of each: {runs}; {_machine()}; "
-        f"Python {platform.python_version()}, {packages}, {_java()}; commit {_commit()}.*"
+    now, machine, commit = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", _machine(), _commit()
+    text = (
+        f"*{now}, runs of each: {runs}; {machine}; "
+        f"Python {platform.python_version()}, {packages}, {_java()}; commit {commit}.*"
     )
+    return Conditions(commit, now, machine, text)
 
 
-def write(path: Path, section: Section, conditions: str) -> None:
-    """Put a section into the file, in the place of an older one of the same title."""
-    head, *parts = re.split(r"^(?=## )", path.read_text() if path.exists() else HEAD, flags=re.MULTILINE)
-    sections = {part.splitlines()[0]: part for part in parts}
-    sections[f"## {section.title}"] = section.markdown(conditions)
-    path.write_text("\n".join(f"{part.rstrip()}\n" for part in [head, *sections.values()]))
+def changes(folder: Path = Path(__file__).parents[1]) -> list[str]:
+    """What the tree has that its commit has not: figures of it would be figures of nothing that can be found again.
+
+    Results themselves are no changes, so that one section after the other can be measured.
+    """
+    said = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True).stdout
+    return [line for line in said.splitlines() if not line[3:].startswith(("bench/results.jsonl", "bench/RESULTS.md"))]
 
 
 def _machine() -> str:
@@ -125,7 +138,4 @@ def _java() -> str:
 def _commit() -> str:
     folder = Path(__file__).parent
     found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=folder, capture_output=True, text=True)
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "../src", "."], cwd=folder, capture_output=True, text=True
-    )
-    return (found.stdout.strip() or "unknown") + (" with changes" if changed.stdout.strip() else "")
+    return found.stdout.strip() or "unknown"

@@ -14,6 +14,7 @@ from rich.console import Console
 from bench import (
     expiry,
     held,
+    history,
     kafka,
     large,
     marginal,
@@ -46,24 +47,34 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
 ]
 NAMES = sorted({name for name, _ in MEASUREMENTS})
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.jsonl"
 PEERS = "PENSTOCK_BENCH_PEERS"
 
 
 @click.command()
 @click.argument("workloads", nargs=-1, type=click.Choice(NAMES, case_sensitive=False))
 @click.option("--runs", default=3, show_default=True, help="How often everything is measured; medians count.")
-@click.option("--quick", is_flag=True, help="A tenth of the records, to see that it works; RESULTS.md stays.")
+@click.option("--quick", is_flag=True, help="A tenth of the records, to see that it works; nothing is kept.")
 @click.option(
     "--work", type=click.Path(path_type=Path), default=FOLDER / "runs", help="The folder for topics and state."
 )
 def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None:
-    """Measure WORKLOADS, by default all, print a table and write it into bench/RESULTS.md.
+    """Measure WORKLOADS, by default all; print a table, and what became slower or faster since the last time.
+
+    Results are kept in bench/results.jsonl, by commit, and the newest in bench/RESULTS.md; so a tree with changes is
+    refused.
 
     Where Spark has an operator for the same it is measured beside it; with PENSTOCK_BENCH_PEERS, the folder of a peers'
     harness, so is Kafka Streams.
     """
     console = Console(width=None if sys.stdout.isatty() else 120)
+    if not quick and (changed := report.changes()):
+        raise click.ClickException(
+            f"the tree has changes ({', '.join(line[3:] for line in changed[:5])}), and results are kept by commit; "
+            "commit them, or use --quick, which keeps nothing"
+        )
     sections = []
+    trends: list[str] = []
     try:
         with kafka.beside(os.environ.get(PEERS)) as peers:
             plan = Plan(
@@ -77,12 +88,22 @@ def main(workloads: tuple[str, ...], runs: int, quick: bool, work: Path) -> None
                 if not workloads or name in workloads:
                     sections.append(measure(plan))
                     if not quick:
-                        report.write(FOLDER / "RESULTS.md", sections[-1], report.conditions(runs))
+                        trends += keep(sections[-1], runs)
     except RunError as error:
         raise click.ClickException(str(error)) from error
     finally:
         if sections:
             console.print(report.table(sections))
+        for text in trends:
+            console.print(text, style="bold red" if text.endswith("SLOWER") else None)
+
+
+def keep(section: Section, runs: int) -> list[str]:
+    """Keep a section's results; how they stand beside those of before."""
+    before, now = history.read(RESULTS), history.Line.of(section, report.conditions(runs))
+    history.append(RESULTS, now)
+    (FOLDER / "RESULTS.md").write_text(history.markdown([*before, now]))
+    return list(history.trend(before, now))
 
 
 if __name__ == "__main__":

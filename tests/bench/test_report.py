@@ -1,26 +1,6 @@
-"""The file with the results."""
+"""Figures and what they have to be."""
 
-from bench.report import Row, Section, at_least, at_most, write
-
-
-def test_a_section_takes_the_place_of_the_older_one_and_the_others_stay(tmp_path):
-    file = tmp_path / "RESULTS.md"
-    for title, measured in (("W1: count", "1 s"), ("PASS", "2 s"), ("W1: count", "3 s")):
-        write(file, Section(title, f"About {title}.", [Row("Penstock", measured)]), "*today*")
-
-    head, rest = file.read_text().split("\n## ", 1)
-
-    assert head.startswith("# Results of the benchmark\n")
-    assert rest == (
-        "W1: count\n\nAbout W1: count.\n\n"
-        "| figure | measured | lowest to highest | has to be |  |\n"
-        "| --- | --- | --- | --- | --- |\n"
-        "| Penstock | 3 s |  |  |  |\n\n*today*\n\n"
-        "## PASS\n\nAbout PASS.\n\n"
-        "| figure | measured | lowest to highest | has to be |  |\n"
-        "| --- | --- | --- | --- | --- |\n"
-        "| Penstock | 2 s |  |  |  |\n\n*today*\n"
-    )
+from bench.report import at_least, at_most
 
 
 def test_a_limit_is_reached_or_missed():
