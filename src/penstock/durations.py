@@ -45,7 +45,7 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def to_signed_ms(duration: Duration, what: str = "duration") -> int:
-    """The same for a duration that may be negative.
+    """Milliseconds of a duration that may be negative.
 
     >>> to_signed_ms(-250)
     -250

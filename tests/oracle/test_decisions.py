@@ -355,3 +355,11 @@ def test_a_rule_or_a_case_without_a_comparison_is_an_error(tmp_path: Path) -> No
     file.write_text(json.dumps({"cases": {"made-up": "Something else."}, "rules": []}))
     with pytest.raises(CaseError, match="names the case made-up, and this runner does not know how to compare it"):
         Decisions.beside(tmp_path / "cases").comparison_of(TWICE)
+
+
+def test_a_table_of_a_text_that_kafka_does_not_follow_names_the_test_that_shows_what_is_done():
+    tables = json.loads((HERE / "differences.json").read_text())["tables_of_the_texts"]
+    assert tables
+    for table in tables:
+        file, name = table["shown_by"].split("::")
+        assert f"def {name}(" in (HERE.parents[1] / file).read_text(), table["table"]

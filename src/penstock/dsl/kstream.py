@@ -165,7 +165,7 @@ class KStream(StreamJoins[K, V]):
         return self._graph.add(node)
 
     def peek(self, action: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
-        """The same records; a function of (key, value) is called with each, for its effect.
+        """These records; a function of (key, value) is called with each, for its effect.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.peek(lambda key, value: print(key, value)), [("a", 1)])
@@ -345,7 +345,8 @@ class KStream(StreamJoins[K, V]):
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
     ) -> KStream[K, V]:
-        """The same for records of one key with the same id (KIP-655); without key or id they are always forwarded.
+        """The records without those whose key and id were forwarded within an interval (KIP-655), as by
+        ``deduplicate_by_key``; without key or id they are always forwarded.
 
         Args:
             id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.
@@ -369,7 +370,8 @@ class KStream(StreamJoins[K, V]):
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
     ) -> KStream[K, V]:
-        """The same for records with the same id under any key, in all partitions (KIP-655).
+        """The records without those whose id was forwarded within an interval, under any key and in any partition
+        (KIP-655), as by ``deduplicate_by_key``.
 
         The records go through a repartition topic by their ids and keep their keys; what groups by key afterwards
         repartitions again. Records without an id are always forwarded.

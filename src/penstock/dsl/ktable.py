@@ -104,7 +104,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """The same keys with new values, from a function of (value) or (key, value)."""
+        """This table with new values, from a function of (value) or (key, value)."""
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE)
         result = result_type(value, function.returns(), DEFAULT_VALUE)
         given = materialized_of(materialized, store)
@@ -311,7 +311,7 @@ class KTable(Generic[K, V]):
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
-        """The same for every key of this table; where the other one has no value the function gets None for it."""
+        """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
         return self._join(
             nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
         )
@@ -350,7 +350,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
-        """The same for every key of either table; where one has no value the function gets None for it."""
+        """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
         return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name, versioned_join)
 
     def _join(

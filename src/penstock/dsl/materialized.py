@@ -93,7 +93,7 @@ class Materialized(Options):
 
     @option
     def with_retention(self, retention: Duration) -> Materialized:
-        """Windows are kept for this long, counted from their start (KIP-328)."""
+        """Windows are kept for this long, counted from their start (KIP-328). Other tables are kept for ever."""
         return self._but(retention_ms=to_ms(retention, "retention"))
 
     @option
@@ -101,7 +101,7 @@ class Materialized(Options):
         """Windows, or sessions by their end, expire by whole segments, and one covers this long (KIP-94).
 
         By default it is half the retention, and at least a minute. Shorter segments let go of expired rows earlier,
-        longer ones are fewer column families on disk.
+        longer ones are fewer column families on disk. Without effect for tables without windows.
 
         Raises:
             ConfigError: the duration is not positive or cannot be understood.
@@ -118,7 +118,7 @@ class Materialized(Options):
 
     @option
     def with_caching_enabled(self) -> Materialized:
-        """Send on the last update of a key in each commit (the default)."""
+        """Send on the last update of a key in each commit (the default); versioned stores do not."""
         return self._but(caching=True)
 
     @option

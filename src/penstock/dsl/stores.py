@@ -47,7 +47,7 @@ class Stores:
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """The same with all versions kept in memory, and the same changelog."""
+        """A versioned store, as the persistent one, with all versions in memory and the same changelog."""
         return _versioned(name, history_retention, segment_interval, in_memory=True)
 
 

@@ -204,9 +204,9 @@ class StreamJoins(Generic[K, V]):
         grace: Duration | None = None,
         joined: Joined | None = None,
     ) -> KStream[K, Any]:
-        """The same for all records of this stream; one that finds nothing is joined with None.
+        """Every record of this stream, joined as by ``join``; one that finds nothing is joined with None.
 
-        With another stream that is once no partner can come any more: when stream time has passed its window and the
+        With another stream that is when no partner can come any more: once stream time has passed its window and the
         grace period.
         """
         options = TableOptions(key_selector, grace, joined)
@@ -243,7 +243,7 @@ class StreamJoins(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K, Any]:
-        """The same for all records of both streams; one without a partner is joined with None."""
+        """Every record of both streams, joined as by ``join``; one without a partner is joined with None."""
         return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, TableOptions())
 
     def _join(

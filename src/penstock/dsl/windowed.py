@@ -42,7 +42,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
 
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """The same windows, whose results are sent on when this strategy says.
+        """These windows, with results sent on when a strategy says.
 
         Raises:
             TopologyError: final results of unlimited windows, which never close.
@@ -141,7 +141,7 @@ class SessionWindowedKStream(Generic[K, V]):
         return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
 
     def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """The same sessions, whose results are sent on when this strategy says.
+        """These sessions, with results sent on when a strategy says.
 
         Raises:
             TopologyError: final results of sessions that never close (KIP-94's own form, without a grace period).

@@ -96,7 +96,7 @@ class BufferConfig(Options):
         return self
 
     def _as(self, kind: type[_Kind], **changes: Any) -> _Kind:
-        """The same as a buffer of another kind, but for these fields."""
+        """A buffer of another kind with the same limits, but for these fields."""
         return kind(**vars(self) | changes)
 
 

@@ -29,7 +29,7 @@ class Options:
         return cls()
 
     def _but(self, **changes: Any) -> Self:
-        """The same but for these fields, checked as a new one is."""
+        """A copy with these fields changed, checked as a new one is."""
         return replace(self, **changes)
 
 

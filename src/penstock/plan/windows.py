@@ -66,7 +66,7 @@ class TimeWindows:
         return replace(self, advance_ms=advance_ms)
 
     def grace(self, grace: Duration) -> Self:
-        """The same windows with this grace period."""
+        """These windows with another grace period."""
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
 
     def until(self, duration: Duration) -> Self:
@@ -122,7 +122,7 @@ class UnlimitedWindows:
         return replace(self, start_ms=start_ms)
 
     def grace(self, grace: Duration) -> Self:
-        """The same window: no record comes after the end of a window that has none."""
+        """This window as it is: no record comes after the end of a window that has none."""
         to_ms(grace, "the grace period")
         return self
 
@@ -157,7 +157,7 @@ class SlidingWindows:
         return cls(to_ms(time_difference, "the time difference"), to_ms(grace, "the grace period"))
 
     def grace(self, grace: Duration) -> Self:
-        """The same windows with this grace period."""
+        """These windows with another grace period."""
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
 
     @property
@@ -221,7 +221,7 @@ class SessionWindows:
         return cls(gap_ms, max(DEFAULT_MAINTAIN_MS - gap_ms, 0), closes=False)
 
     def grace(self, grace: Duration) -> Self:
-        """The same sessions with this grace period."""
+        """These sessions with another grace period."""
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"), closes=True)
 
     def until(self, duration: Duration) -> Self:
@@ -304,7 +304,7 @@ class JoinWindows:
         return self._reaching(replace(self, after_ms=to_signed_ms(time_difference, "the time after of join windows")))
 
     def grace(self, grace: Duration) -> JoinWindows:
-        """The same windows with this grace period: how long late records find their partners (KIP-328).
+        """These windows with another grace period: how long late records find their partners (KIP-328).
 
         Raises:
             ConfigError: it is negative.

@@ -20,7 +20,7 @@ class Operator(ABC):
         yield self.step(batch)
 
     def unasked(self) -> Batch | None:
-        """What comes of a chunk besides, whether any of its records came here or not."""
+        """What a chunk causes that is no answer to one of its records; asked for even if none of them came here."""
         return None
 
     def go_on(self) -> Batch | None:

@@ -2,8 +2,8 @@
 
 An inner join of two tables that are made from one, kept nowhere, says nothing when a record deletes a row on both
 sides: either side finds nothing on the other one. Joins behind it say that there was another row than there was. And
-windows expire without a word. As in Kafka Streams, subscriptions to such rows may stay, and responses to them are
-dropped.
+windows expire without a change being sent. As in Kafka Streams, subscriptions to such rows may stay, and responses to
+them are dropped.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Suppress(Operator):
             yield from self._burst(batch)
 
     def _burst(self, batch: Batch) -> Iterator[Changes | None]:
-        """What becomes of one update with which very much is due: it is held like any other, then all of that goes."""
+        """What becomes of one update that makes very many others due: it is held like any other, then all those go."""
         batch = self._context.encoded(self._node, batch, "key", "value")
         assert isinstance(batch, Changes)
         if not len(batch):

@@ -155,9 +155,9 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
 
     An inner join sends nothing when a record deletes a row on both sides; and what is made from it by values or by
     other joins does not know of that either. If it is kept, the row stays, but as the value before the next one counts
-    what was there before the deletion. Windows expire without a word. A suppressed table names the value before that
-    the table in front of it had, and not the one that was sent on; and so does a join that is kept in a versioned
-    store, which refuses what is too old.
+    what was there before the deletion. Windows expire without a change being sent. A suppressed table names the value
+    before that the table in front of it had, and not the one that was sent on; and so does a join that is kept in a
+    versioned store, which refuses what is too old.
     """
     if isinstance(table, nodes.WindowedAggregate | nodes.Suppress):
         return True

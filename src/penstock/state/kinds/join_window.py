@@ -134,7 +134,7 @@ class WaitingStore(KeyValueStore):
         return self._counts
 
     def queue(self) -> list[bytes]:
-        """The keys that wait as a heap; some of them may be gone already, or be there twice."""
+        """The keys that wait, as a sorted list; some of them may be gone already, or be there twice."""
         assert self.counts is not None
         assert self._queue is not None
         return self._queue
