@@ -92,11 +92,11 @@ def _rows(log: FileLog) -> tuple[list[_Row], list[PenstockError]]:
                     info.partitions,
                     stats.records,
                     stats.nbytes,
-                    info.key,
-                    info.value,
-                    stats.newest,
-                    info.retention_ms,
-                    info.retention_bytes,
+                    key=info.key,
+                    value=info.value,
+                    newest=stats.newest,
+                    retention_ms=info.retention_ms,
+                    retention_bytes=info.retention_bytes,
                 )
             )
         except PenstockError as error:

@@ -58,7 +58,9 @@ class CogroupedKStream(Generic[K, R]):
         >>> pipe(visits_and_orders, [("a", 1), ("a", -2), ("a", 3)])
         [('a', 1), ('a', -19), ('a', -16)]
         """
-        return cogrouped_table(self._groups, initializer, None, None, value, materialized_of(materialized, store), name)
+        return cogrouped_table(
+            self._groups, initializer, None, None, value=value, given=materialized_of(materialized, store), name=name
+        )
 
     @overload
     def windowed_by(
@@ -93,7 +95,7 @@ class TimeWindowedCogroupedKStream(Generic[K, R]):
     ) -> KTable[Windowed[K], R]:
         """The values of each key and window of all streams made into one, from an initial value."""
         given = materialized_of(materialized, store)
-        return cogrouped_table(self._groups, initializer, None, self._windows, value, given, name)
+        return cogrouped_table(self._groups, initializer, None, self._windows, value=value, given=given, name=name)
 
 
 class SessionWindowedCogroupedKStream(Generic[K, R]):
@@ -115,7 +117,7 @@ class SessionWindowedCogroupedKStream(Generic[K, R]):
         """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
         merge = user_function(merger, "aggregate", MERGER)
         given = materialized_of(materialized, store)
-        return cogrouped_table(self._groups, initializer, merge, self._windows, value, given, name)
+        return cogrouped_table(self._groups, initializer, merge, self._windows, value=value, given=given, name=name)
 
 
 def cogrouped_table(

@@ -43,7 +43,15 @@ def join_streams(
     function = user_function(joiner, method, *JOINER)
     one = _Side(left, given.name and f"{given.name}-left", key, given.value or left._value)
     other = _Side(right, given.name and f"{given.name}-right", key, given.other_value or right._value)
-    node = _node(kind, one, other, given, windows, function, result_type(value, function.returns(), DEFAULT_VALUE))
+    node = _node(
+        kind,
+        one,
+        other,
+        given,
+        windows=windows,
+        joiner=function,
+        value=result_type(value, function.returns(), DEFAULT_VALUE),
+    )
     return KStream(graph, graph.add(node), key, node.value)
 
 

@@ -92,7 +92,16 @@ class TimeWindowedKStream(Generic[K, V]):
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
     ) -> KTable[Any, Any]:
-        return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+        return windowed_table(
+            self._grouped,
+            self._windows,
+            self._emit,
+            prefix,
+            aggregation=aggregation,
+            given=given,
+            value=value,
+            name=name,
+        )
 
     def distinct(
         self,
@@ -223,7 +232,16 @@ class SessionWindowedKStream(Generic[K, V]):
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
     ) -> KTable[Any, Any]:
-        return windowed_table(self._grouped, self._windows, self._emit, prefix, aggregation, given, value, name)
+        return windowed_table(
+            self._grouped,
+            self._windows,
+            self._emit,
+            prefix,
+            aggregation=aggregation,
+            given=given,
+            value=value,
+            name=name,
+        )
 
 
 def _distinct_as(

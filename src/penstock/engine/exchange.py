@@ -118,10 +118,10 @@ class ExchangeWriter:
                 ref,
                 [one.batch for one in written],
                 sum(one.records for one in written),
-                0,
-                self._task,
-                written[0].clock,
-                sum(one.nbytes for one in written),
+                skip=0,
+                task=self._task,
+                clock=written[0].clock,
+                nbytes=sum(one.nbytes for one in written),
             )
             for partition, written in sorted(self._written.items())
         ]

@@ -194,7 +194,17 @@ class Task:
         count = self._partitions[topic]
         is_global = of_global_table is not None
         partition = self.id.partition if of_global_table is None else of_global_table
-        return Input(part.name, topic, partition, count, node.key, node.value, pieces, changes, is_global)
+        return Input(
+            part.name,
+            topic,
+            partition,
+            count,
+            key=node.key,
+            value=node.value,
+            pieces=pieces,
+            changes=changes,
+            goes_first=is_global,
+        )
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
         changes = self.state.changes()

@@ -105,11 +105,11 @@ class Records:
             self.key.slice(start, length),
             self.value.slice(start, length),
             self.timestamp[start:stop],
-            None if self.headers is None else self.headers.slice(start, length),
-            self.placed,
-            None if self.arrival is None else self.arrival[start:stop],
-            None if self.clock is None else self.clock[start:stop],
-            None if self.old is None else self.old.slice(start, length),
+            headers=None if self.headers is None else self.headers.slice(start, length),
+            placed=self.placed,
+            arrival=None if self.arrival is None else self.arrival[start:stop],
+            clock=None if self.clock is None else self.clock[start:stop],
+            old=None if self.old is None else self.old.slice(start, length),
         )
 
 

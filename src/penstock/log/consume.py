@@ -111,7 +111,7 @@ def _decoded(
     values = _decode_column(decode, value, records, records.value, f"topic {topic!r}, partition {partition}")
     rows = zip(keys, values, records.timestamp.tolist(), _headers(records), strict=True)
     for offset, (key_, value_, timestamp, headers) in enumerate(rows, records.offset):
-        yield ConsumerRecord(key_, value_, timestamp, headers, topic, partition, offset)
+        yield ConsumerRecord(key_, value_, timestamp, headers, topic=topic, partition=partition, offset=offset)
 
 
 def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary, where: str) -> list[Any]:

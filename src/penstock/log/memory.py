@@ -156,7 +156,9 @@ class _MemoryWriter(SegmentWriter):
             ref = FileRef(f"{self._name}-{len(self._segments)}", records.nbytes, 0)
             self._written[ref.name] = records
             newest = int(timestamp.max())
-            self._segments.append(Segment(partition, ref, [0], len(records), records.nbytes, newest, placed))
+            self._segments.append(
+                Segment(partition, ref, [0], len(records), nbytes=records.nbytes, max_timestamp=newest, placed=placed)
+            )
 
     def segments(self) -> list[Segment]:
         return list(self._segments)

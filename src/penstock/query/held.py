@@ -79,4 +79,4 @@ def _time(checkpoint: Checkpoint, task: str, clock: str) -> int:
 
 def _of(node: Node, task: str, times: list[int], nbytes: int | None, stream_time: int) -> Held:
     first, last = (min(times), max(times)) if times else (None, None)
-    return Held(node.name, task, len(times), nbytes, stream_time, first, last)
+    return Held(node.name, task, len(times), nbytes, stream_time=stream_time, first_goes_at=first, last_goes_at=last)

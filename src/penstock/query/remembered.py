@@ -52,7 +52,9 @@ def _remembered(checkpoint: Checkpoint, node: nodes.Deduplicate, task: str, stor
     times = [timestamp for _, _, timestamp in store.rows()]
     oldest, newest = (min(times), max(times)) if times else (None, None)
     dropped = _dropped(checkpoint, node, task)
-    return Remembered(node.name, task, len(times), store.observed_stream_time, oldest, newest, dropped)
+    return Remembered(
+        node.name, task, len(times), store.observed_stream_time, oldest=oldest, newest=newest, dropped=dropped
+    )
 
 
 def _dropped(checkpoint: Checkpoint, node: nodes.Deduplicate, task: str) -> dict[str, int]:

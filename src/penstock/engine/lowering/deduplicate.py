@@ -21,7 +21,9 @@ def deduplicate(node: nodes.Deduplicate, at: Lowering) -> Operator:
         selector = _selector(node.id_selector, node.id, at)
     clock = at.state.clock(at.name)
     splits = node.dropped_to is not None
-    return Deduplicate(at.name, at.context, node.key, selector, node.interval, store, clock, splits)
+    return Deduplicate(
+        at.name, at.context, node.key, selector, interval=node.interval, store=store, clock=clock, splits=splits
+    )
 
 
 def _selector(function: UserFunction | Field, id_: Serde, at: Lowering) -> Selector:

@@ -25,7 +25,16 @@ def subscription_send(node: nodes.SubscriptionSend, at: Lowering) -> Operator:
     is_versioned, counter = node.parent in at.facts.versioned, at.state.clock(at.name)
     silent = _silent_table(node, at) if node.parent in at.facts.silent else None
     mapper = at.caller(node.mapper)
-    return SubscriptionSend(at.name, at.context, mapper, node.key, node.is_left, is_versioned, counter, silent)
+    return SubscriptionSend(
+        at.name,
+        at.context,
+        mapper,
+        node.key,
+        is_left=node.is_left,
+        is_versioned=is_versioned,
+        counter=counter,
+        silent=silent,
+    )
 
 
 def _silent_table(node: nodes.SubscriptionSend, at: Lowering) -> SilentTable:

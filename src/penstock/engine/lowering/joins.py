@@ -28,7 +28,9 @@ def table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
         return CompleteJoinSide(joiner, joined_table(own, at), joined_table(other, at), needs, sends_old)
     is_versioned = own in at.facts.versioned
     found = lookup_of(other, at, sent=Sent.IN_TURN if at.sends_old else Sent.AT_ONCE)
-    return TableJoinSide(at.name, at.context, joiner, found, needs, at.sends_old, is_versioned)
+    return TableJoinSide(
+        at.name, at.context, joiner, found, needs=needs, sends_old=at.sends_old, is_versioned=is_versioned
+    )
 
 
 def stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
@@ -41,7 +43,8 @@ def stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
     waiting = None if node.store is None else at.store(node.store, WaitingStore)
     joiner = Joiner(at.caller(node.joiner), node.value)
     clock = at.state.clock(at.name)
-    return StreamJoin(at.name, at.context, joiner, left, right, clock, waiting, windows.grace_period_ms, node.key)
+    grace = windows.grace_period_ms
+    return StreamJoin(at.name, at.context, joiner, left, right, clock=clock, waiting=waiting, grace=grace, key=node.key)
 
 
 def stream_table_join(node: nodes.StreamTableJoin, at: Lowering) -> Operator:
@@ -55,4 +58,6 @@ def stream_table_join(node: nodes.StreamTableJoin, at: Lowering) -> Operator:
 def global_table_join(node: nodes.GlobalTableJoin, at: Lowering) -> Operator:
     table, joiner = lookup_of(node.table, at), Joiner(at.caller(node.joiner), node.value)
     selector = at.caller(node.key_selector)
-    return GlobalTableJoin(at.name, at.context, table, selector, node.table_key, joiner, node.is_left)
+    return GlobalTableJoin(
+        at.name, at.context, table, selector, table_key=node.table_key, joiner=joiner, is_left=node.is_left
+    )

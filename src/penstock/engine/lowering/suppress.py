@@ -22,4 +22,15 @@ def suppress(node: nodes.Suppress, at: Lowering) -> Operator:
     shuts_down = config.when_full == SHUT_DOWN
     clock = at.state.clock(at.name)
     key, value = node.store.types
-    return Suppress(at.name, at.context, buffer, clock, final, limits, shuts_down, at.sends_old, key, value)
+    return Suppress(
+        at.name,
+        at.context,
+        buffer,
+        clock,
+        until_close=final,
+        limits=limits,
+        shuts_down=shuts_down,
+        sends_old=at.sends_old,
+        key=key,
+        value=value,
+    )

@@ -37,11 +37,17 @@ def stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
     _, value = node.store.types
     fold = fold_of(node.aggregation, at.name, value, at.context)
     store = at.state.stores[node.store.name]
-    return StreamAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node), at.tells_stored(node))
+    caches, tells_stored = at.caches(node), at.tells_stored(node)
+    return StreamAggregate(
+        at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored
+    )
 
 
 def table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
     _, value = node.store.types
     fold = fold_of(node.aggregation, at.name, value, at.context)
     store = at.state.stores[node.store.name]
-    return TableAggregate(at.name, at.context, fold, store, at.sends_old, at.caches(node), at.tells_stored(node))
+    caches, tells_stored = at.caches(node), at.tells_stored(node)
+    return TableAggregate(
+        at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored
+    )

@@ -77,4 +77,6 @@ def _closing(node: nodes.WindowedAggregate, at: Lowering, serde: WindowedSerde, 
     _, value = node.store.types
     emitted = at.state.clock(f"{at.name}-emitted")
     by_key = node.store.in_memory and isinstance(node, nodes.SessionAggregate)  # the orders of Kafka Streams' stores
-    return Closing(at.name, at.context, serde, value, at.sends_old, emitted, at_end, by_key)
+    return Closing(
+        at.name, at.context, serde, value, sends_old=at.sends_old, emitted=emitted, at_end=at_end, by_key=by_key
+    )

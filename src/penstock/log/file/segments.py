@@ -92,15 +92,17 @@ class _SegmentFile:
     def write(self, partition: int, records: Records) -> None:
         with writing(self._path):
             self._writer.write_batch(to_record_batch(records))
-        before = self._contents.get(partition, Segment(partition, self._ref, [], 0, 0, -1, True))
+        before = self._contents.get(
+            partition, Segment(partition, self._ref, [], 0, nbytes=0, max_timestamp=-1, placed=True)
+        )
         self._contents[partition] = Segment(
             partition,
             before.file,
             [*before.batches, self._batches],
             before.records + len(records),
-            before.nbytes + records.nbytes,
-            max(before.max_timestamp, int(records.timestamp.max())),
-            before.placed and records.placed,
+            nbytes=before.nbytes + records.nbytes,
+            max_timestamp=max(before.max_timestamp, int(records.timestamp.max())),
+            placed=before.placed and records.placed,
         )
         self._batches += 1
 

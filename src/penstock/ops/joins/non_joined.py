@@ -90,7 +90,9 @@ class Waits(NamedTuple):
     def none(cls, count: int) -> Self:
         """Nothing waits."""
         empty, nothing = np.zeros(0, np.int64), binary([])
-        return cls(np.zeros(count, np.bool_), empty, np.zeros(0, np.bool_), empty, empty, nothing, nothing)
+        return cls(
+            np.zeros(count, np.bool_), empty, np.zeros(0, np.bool_), empty, codes=empty, keys=nothing, data=nothing
+        )
 
 
 class _Gone(NamedTuple):
@@ -247,9 +249,9 @@ class Waiting:
             np.array([one.at for one, _ in gone], np.int64),
             np.array([one.key[8] == 1 for one, _ in gone], np.bool_),
             np.array([int.from_bytes(one.key[:8], "big") for one, _ in gone], np.int64),
-            first + np.arange(len(gone)),
-            binary([one.key[9:] for one, _ in gone]),
-            binary([value for _, value in gone]),
+            codes=first + np.arange(len(gone)),
+            keys=binary([one.key[9:] for one, _ in gone]),
+            data=binary([value for _, value in gone]),
         )
 
 

@@ -139,12 +139,12 @@ class StreamJoin(TwoSided):
             is_left,
             times,
             self._clock.advance(times),
-            keys,
-            codes,
-            data,
-            is_present(data),
-            None if headers is None else headers.take(chosen),
-            None if topics is None else topics[rows],
+            keys=keys,
+            codes=codes,
+            data=data,
+            has_value=is_present(data),
+            headers=None if headers is None else headers.take(chosen),
+            topic_bytes=None if topics is None else topics[rows],
         )
 
     # --- stores --------------------------------------------------------------------------------------------------
@@ -278,19 +278,25 @@ class _Results(NamedTuple):
         """Records that have waited long enough; the first of them has a number among the values."""
         count = len(waits.at)
         own, nothing = first + np.arange(count), np.full(count, NOTHING)
-        return cls(waits.at, np.zeros(count, np.int64), own, nothing, waits.is_left, waits.times, waits.codes)
+        return cls(
+            waits.at, np.zeros(count, np.int64), own, nothing, is_left=waits.is_left, time=waits.times, code=waits.codes
+        )
 
     @classmethod
     def matched(cls, rows: _Rows, matches: Matches) -> _Results:
         row = matches.row
         times = np.maximum(rows.times[row], matches.time)
-        return cls(row, np.ones_like(row), row, matches.partner, rows.is_left[row], times, rows.codes[row])
+        return cls(
+            row, np.ones_like(row), row, matches.partner, is_left=rows.is_left[row], time=times, code=rows.codes[row]
+        )
 
     @classmethod
     def alone(cls, rows: _Rows, row: IntArray) -> _Results:
         """Records that go without a partner at once."""
         nothing = np.full(len(row), NOTHING)
-        return cls(row, np.ones_like(row), row, nothing, rows.is_left[row], rows.times[row], rows.codes[row])
+        return cls(
+            row, np.ones_like(row), row, nothing, is_left=rows.is_left[row], time=rows.times[row], code=rows.codes[row]
+        )
 
     @classmethod
     def join(cls, parts: list[_Results]) -> _Results:

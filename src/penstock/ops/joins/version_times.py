@@ -55,5 +55,7 @@ class VersionTimes:
         for store in self._stores:
             turns = turns_of(self._context, store, batch)
             asked = Questions(codes, batch.timestamp, turns.own)
-            parts.append(bounds_between(store, keys, asked, until, turns.puts, turns.of_puts, only_first))
+            parts.append(
+                bounds_between(store, keys, asked, until, puts=turns.puts, turns=turns.of_puts, only_first=only_first)
+            )
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([times for _, times in parts])
