@@ -1,10 +1,11 @@
-"""Settings of all tests. ``pytest --hypothesis-profile=deep`` looks longer for counterexamples."""
+"""Settings of all tests. ``pytest --hypothesis-profile=deep`` looks longer for counterexamples, ``few`` not as long."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from multiprocessing.util import Finalize
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,14 +14,16 @@ from support.folders import MEMORY
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("quick", max_examples=40, **_COMMON)
+settings.register_profile("few", max_examples=12, **_COMMON)
+settings.register_profile("usual", max_examples=40, **_COMMON)
 settings.register_profile("deep", max_examples=600, stateful_step_count=60, **_COMMON)
-settings.load_profile("quick")
+settings.load_profile("usual")
 
 _ROOM = 4 << 30
 """Bytes: containers may have no more than 64 MB in memory."""
 
-_folder = pytest.StashKey[str]()
+_LAST = -1000
+"""After multiprocessing, too, has removed what it has there."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,13 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
     killed loses nothing that the system has, whether it has it in memory or on its way to a disk."""
     if MEMORY is not None and not hasattr(config, "workerinput") and shutil.disk_usage(MEMORY).free >= _ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)  # where failed tests leave theirs
-        config.stash[_folder] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
+        folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
         tempfile.tempdir = None  # chosen anew
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _folder in config.stash:
-        shutil.rmtree(config.stash[_folder], ignore_errors=True)
+        Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=_LAST)
 
 
 @pytest.hookimpl(trylast=True)

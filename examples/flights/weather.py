@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from bisect import bisect_right
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -145,13 +146,14 @@ def fill(log: Path, flights: pd.DataFrame, weather: pd.DataFrame) -> None:
 
 def summary(log: Path, topic: str, weather: pd.DataFrame) -> str:
     """Whether the flights met the weather in which they left, and how late those left that met fog."""
-    latest = {airport: rows["observed"].sort_values().array for airport, rows in weather.groupby("origin")}
+    observed = ((airport, rows["observed"].sort_values()) for airport, rows in weather.groupby("origin"))
+    latest = {airport: [hour.to_pydatetime() for hour in hours] for airport, hours in observed}
     met: Counter[str] = Counter()
     fog = []
     for key, departure in newest(log, topic, Departure).items():
         flight, found = departure.flight, departure.weather
         hours = latest[key.split()[2]]
-        before = hours.searchsorted(flight.departed, "right")
+        before = bisect_right(hours, flight.departed)
         met[_compared(found, hours[before - 1] if before else None)] += 1
         if found is not None and found.visib < FOG_MILES:
             fog.append(flight.dep_delay)
@@ -161,7 +163,7 @@ def summary(log: Path, topic: str, weather: pd.DataFrame) -> str:
     )
 
 
-def _compared(found: Observation | None, expected: pd.Timestamp | None) -> str:
+def _compared(found: Observation | None, expected: datetime | None) -> str:
     if found is None or expected is None:
         return "right" if found is expected else "earlier"
     if found.observed == expected:

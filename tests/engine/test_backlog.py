@@ -159,7 +159,7 @@ def backlogs(draw: st.DrawFn, topology: Topology) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("name", WITH_REPARTITION)
-@settings(max_examples=max(5, settings.default.max_examples // 8))
+@settings(max_examples=max(3, settings.default.max_examples // 8))
 @given(data=st.data())
 def test_the_tables_end_as_with_one_partition_and_nothing_is_late(name: str, data: st.DataObject) -> None:
     topology = topology_of(name)
@@ -174,7 +174,11 @@ def test_the_tables_end_as_with_one_partition_and_nothing_is_late(name: str, dat
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 MINUTE, HOUR = 60_000, 3_600_000
-SMALL_COMMITS = [{}, {"chunk_records": 100, "commit_max_bytes": 2_000}, {"chunk_records": 20, "commit_max_bytes": 1}]
+SMALL_COMMITS = [
+    {},
+    {"chunk_records": 100, "commit_max_bytes": 2_000},
+    pytest.param({"chunk_records": 20, "commit_max_bytes": 1}, marks=pytest.mark.slow),
+]
 
 
 def hourly() -> Topology:

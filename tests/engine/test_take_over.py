@@ -97,8 +97,13 @@ def makes_two_commits(rival: LocalApplication) -> None:
         rival.coordinator.step(rival.coordinator.end_offsets())
 
 
+QUICK = "after-delta", "after-manifest", "during-publish", "after-flush"
+
+
 @pytest.mark.parametrize("does", [stops_at_once, pytest.param(makes_two_commits, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [*QUICK, *(pytest.param(point, marks=pytest.mark.slow) for point in POINTS if point not in QUICK)]
+)
 def test_whoever_is_taken_over_inside_a_commit_stops_and_nothing_is_lost_or_done_twice(
     point: str, does: Callable[..., None], world: World, undisturbed: dict[str, Any], at_point: Any
 ):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
+import runpy
 import shutil
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +65,60 @@ def outcome(folder: Path, topology: Topology | None = None) -> dict[str, Any]:
     return found
 
 
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["penstock", "penstock.engine.local", "penstock.query.committed"])
+
+
+class _Forked:
+    """A program in a process that has imported Penstock already, which is most of the time of a start; it has the face
+    of ``subprocess.Popen``."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str]):
+        (out, out_end), (err, err_end) = (_forks.Pipe(duplex=False) for _ in range(2))
+        self._process = _forks.Process(target=_run, args=(arguments, environment, out_end, err_end))
+        self._process.start()
+        out_end.close()
+        err_end.close()
+        self.pid: int = self._process.pid
+        self.stdout, self.stderr = (os.fdopen(os.dup(end.fileno())) for end in (out, err))
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> None:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("program", timeout)
+
+
+def _run(arguments: list[str], environment: dict[str, str], out: Connection, err: Connection) -> None:
+    """Be a program of its own."""
+    os.setsid()
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    )
+
+
 class Program:
     """One start of the program."""
 
     def __init__(self, folder: Path, mode: str, script: Path = _PROGRAM, **environment: str):
-        command = [sys.executable, str(script), str(folder), mode]
-        environ = {**os.environ, **environment}
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environ
+        command, environ = [str(script), str(folder), mode], {**os.environ, **environment}
+        self._process = (
+            _Forked(command, environ) if mode != "--spark" else _started([sys.executable, *command], environ)
         )
         self.lines: list[str] = []
         self._errors: list[str] = []

@@ -139,6 +139,7 @@ def finish(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
     return printed
 
 
+@pytest.mark.slow
 def test_several_producers_readers_and_mergers_at_once_lose_and_repeat_nothing(folder: Path):
     log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=2))
@@ -163,6 +164,7 @@ def test_of_programs_that_make_the_same_topic_at_once_one_wins(folder: Path):
     assert FileLog(folder).topic("u").partitions == told.index("made") + 1
 
 
+@pytest.mark.slow
 def test_producers_of_a_topic_that_is_removed_and_made_anew_fail_clearly_and_leave_nothing_half(folder: Path):
     log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=2))
@@ -212,6 +214,7 @@ def test_a_program_that_ends_right_after_its_appends_has_them_merged(folder: Pat
     assert any((folder / "t" / "data").glob("merge-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("point", LOG_POINTS)
 def test_a_program_killed_while_it_keeps_a_topic_small_loses_nothing_and_leaves_nothing(

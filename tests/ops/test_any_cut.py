@@ -24,7 +24,7 @@ from support.topologies import CACHED, EXAMPLES, topology_of
 
 UNCACHED = {"statestore_cache_max_bytes": 0}
 NAMES = list(EXAMPLES)
-FEW = settings(max_examples=max(5, settings.default.max_examples // 8))
+FEW = settings(max_examples=max(3, settings.default.max_examples // 8))
 CHUNKS = st.sampled_from([1000, 3, 2, 1])
 
 

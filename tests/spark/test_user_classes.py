@@ -133,7 +133,7 @@ def python(*arguments: str, stdin: bytes = b"", folder: Path) -> bytes:
     return run.stdout
 
 
-@pytest.mark.parametrize("use", ["unused", "used"])
+@pytest.mark.parametrize("use", [pytest.param("unused", marks=pytest.mark.slow), "used"])
 @pytest.mark.parametrize("names", ["types", "names of types"])
 def test_types_of_a_script_work_in_a_slot_used_before_or_not(tmp_path: Path, names: str, use: str):
     future = "from __future__ import annotations\n" if names == "names of types" else ""

@@ -168,7 +168,7 @@ def puts_of(store: VersionedStore, rows: list[tuple[bytes, bytes | None, int]]) 
     return VersionedPuts(store, Keys(binary(*names)), codes, times, binary(*(value for _, value, _ in rows)))
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))])
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 60))])
 def test_many_puts_at_once_do_what_they_do_one_after_the_other(seed):
     """In-order and out-of-order puts, repeated times, deletions, expired puts; against the same store, put by put."""
     choose = random.Random(seed)
