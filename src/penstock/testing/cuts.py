@@ -103,6 +103,8 @@ class CutDriver:
         self._inputs, self._outputs = _types(topology)
         self._input_of_arrival: dict[int, int] = {}
         self._read: dict[str, int] = {}
+        self._piped: set[tuple[str, int]] = set()
+        """The offsets of records that were piped, which stand in their topic before or between those that come out."""
         self._dropped: list[int] = []
         self._has_failed = False
         for topic in topology.source_topics:
@@ -140,6 +142,7 @@ class CutDriver:
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {', '.join(self._inputs)}")
         number = len(self._input_of_arrival)
         self._input_of_arrival[self._log.arrived] = number
+        self._piped.add((topic, self._log.end_offsets(topic)[0]))
         types = self._inputs[topic]
         pairs = [{"key": name, "value": data} for name, data in headers]
         with self._log.writer(topic, f"in-{number}") as writer:
@@ -180,7 +183,7 @@ class CutDriver:
         self.commit()
 
     def read_output(self, topic: str) -> list[Record]:
-        """The records written to a topic since the last call, decoded."""
+        """The records that the topology has written to a topic since the last call, decoded."""
         self.commit()
         if topic not in self._outputs:
             raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
@@ -284,7 +287,9 @@ class CutDriver:
         for records in self._log.read(topic, 0, start, end):
             keys, values = types.key.decode_all(records.key), types.value.decode_all(records.value)
             headers = [()] * len(records) if records.headers is None else map(_pairs, records.headers.to_pylist())
-            yield from map(Record, keys, values, records.timestamp.tolist(), headers)
+            decoded = map(Record, keys, values, records.timestamp.tolist(), headers)
+            yield from (record for offset, record in enumerate(decoded, start) if (topic, offset) not in self._piped)
+            start += len(records)
 
 
 def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
