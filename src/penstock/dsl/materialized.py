@@ -41,6 +41,8 @@ class Materialized(Options):
             check_name(self.store)
         if self.kind not in KINDS:
             raise ConfigError(f"the kind of a store must be one of {', '.join(KINDS)}; got {self.kind!r}")
+        if self.retention_ms is not None:
+            to_ms(self.retention_ms, "the retention")
         if (self.kind in VERSIONED) != (self.history_retention_ms is not None):
             raise ConfigError(
                 f"the store {self.store!r}: a history retention belongs to versioned stores and to no others; "

@@ -31,6 +31,9 @@ class StreamJoined(Options):
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"the stores of a join must be one of {', '.join(KINDS)}; got {self.kind!r}")
+        for name in (self.store, self.name):
+            if name is not None:
+                check_name(name)
 
     @option
     def as_(self, store: str) -> StreamJoined:

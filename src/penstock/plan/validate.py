@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.node import Node
@@ -34,6 +35,9 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
         for table in _looked_into(node):
             _no_first_of_sessions(node, looked_up_tables(facts, table))
         if isinstance(node, nodes.WindowedAggregate):
+        if isinstance(node, nodes.WindowAggregate | nodes.JoinWindow):
+            _length(node)
+        if isinstance(node, nodes.WindowAggregate):
             _retention(node)
             _no_versions(node)
         if isinstance(node, nodes.StreamJoin):
@@ -205,6 +209,19 @@ def _no_versions(node: nodes.WindowedAggregate) -> None:
 def _retention(node: nodes.WindowedAggregate) -> None:
     needed = node.windows.needed_retention_ms
     retention = node.windows.retention_ms if node.store.retention is None else node.store.retention
+def _length(node: nodes.WindowAggregate | nodes.JoinWindow) -> None:
+    windows: Any = node.windows
+    if windows.retention_ms > MAX_MS:
+        raise TopologyError(
+            f"the windows of {node.name!r} at {node.where} and their grace period need {windows.retention_ms} ms, more "
+            f"than the {MAX_MS} ms that times go up to; use a shorter grace period"
+        )
+
+
+def _retention(node: nodes.WindowAggregate) -> None:
+    windows: Any = node.windows
+    needed = windows.needed_retention_ms
+    retention = windows.retention_ms if node.store.retention is None else node.store.retention
     if retention < needed:
         raise TopologyError(
             f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but {_needs(node)} "

@@ -9,7 +9,9 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.engine.exchange import EARLIEST
-from penstock.engine.reader import LATEST, Input, Reader
+from penstock.engine.reader import LATEST, Chunk, Input, Reader
+from penstock.log.base import Records
+from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.record import Record
@@ -18,7 +20,12 @@ from penstock.testing.queues import TopicQueues
 
 def arrival_reader(topology: Topology) -> type[Reader]:
     """The reader of one topology's tasks."""
-    return type("ArrivalReader", (ArrivalReader,), {"written": _written(topology)})
+    announced = {part.name for sub in topology.sub_topologies for part in sub.parts if _is_announcement(part)}
+    return type("ArrivalReader", (ArrivalReader,), {"written": _written(topology), "announced": frozenset(announced)})
+
+
+def _is_announcement(part: Part) -> bool:
+    return part.kind == "source" and any(isinstance(parent, nodes.Announce) for parent in part.node.parents)
 
 
 def _written(topology: Topology) -> dict[str, int]:
@@ -55,6 +62,8 @@ class ArrivalReader(Reader):
 
     written: dict[str, int] = {}
     """The numbers of the topics that tasks write, in the order in which a record reaches them."""
+    announced: frozenset[str] = frozenset()
+    """The sources of what Kafka Streams knows nothing of, which is never what causes anything."""
 
     def __init__(
         self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
@@ -70,6 +79,11 @@ class ArrivalReader(Reader):
 
     def clocks(self, positions: IntArray) -> IntArray:
         return positions
+
+    def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
+        super()._add(chunk, one, pieces, order)
+        if one.source in self.announced:
+            del self._origins[-len(pieces) :]
 
     def _times(self, one: Input, records: int) -> IntArray:
         return one.arrivals(records)

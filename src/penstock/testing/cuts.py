@@ -212,7 +212,8 @@ class CutDriver:
         return int(total(self.metrics(), DROPPED))
 
     def dropped_inputs(self) -> list[int]:
-        """For each drop so far the number of the input record that caused it, from 0; sorted."""
+        """For each drop so far the number of the input record that caused it, from 0; sorted. It is -1 where that came
+        back through a topic of the log, which does not tell what caused its records."""
         self.commit()
         return sorted(self._dropped)
 

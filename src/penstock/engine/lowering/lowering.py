@@ -69,4 +69,5 @@ class Lowering:
         store = self.state.stores[spec.name]
         if isinstance(store, VersionedStore):
             return VersionedTableStore(self.name, self.context, store, self.sends_old)
-        return TableStore(self.context, store, self.sends_old, self.caches(self.part.node))
+        node = self.part.node
+        return TableStore(self.context, store, self.sends_old, self.caches(node), self.tells_stored(node))

@@ -43,13 +43,16 @@ class TableStore:
     Args:
         sends_old: whether somebody downstream needs old values.
         caching: emit the last update of each key and commit, instead of every one.
+        tells_stored: emit every update with the old value that the store had, as with caching.
     """
 
-    def __init__(self, context: Context, store: StateStore, sends_old: bool, caching: bool):
+    def __init__(
+        self, context: Context, store: StateStore, sends_old: bool, caching: bool, tells_stored: bool = False
+    ):
         self._context = context
         self._store = store
         self._sends_old = sends_old
-        self._cache = EmitCache(sends_old, context, store) if caching else None
+        self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
         """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""
@@ -69,7 +72,7 @@ class TableStore:
             self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         serde = batch.value.serde
         if self._cache is None or self._cache.each:
-            if old is None and (self._sends_old or self._cache is not None):
+            if self._cache is not None or (old is None and self._sends_old):
                 old = values_before(groups, before, batch.value)
             changes = batch.as_changes(batch.value, batch.timestamp, old)
             return changes if self._cache is None else self._cache.at_once(changes)

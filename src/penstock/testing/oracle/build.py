@@ -217,7 +217,7 @@ class Build:
             if "windows" not in spec:
                 return self._join_stream(spec, of, other, call, value)
             windows = _join_windows(spec["windows"])
-            joined = StreamJoined(name=spec.get("name"), kind=spec.get("kind", "persistent"))
+            joined = StreamJoined(spec.get("name"), spec.get("name"), kind=spec.get("kind", "persistent"))
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
         by_foreign_key = "foreign_key_extractor" in spec

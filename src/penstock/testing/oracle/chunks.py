@@ -37,7 +37,8 @@ def _run(case: Spec, build: Build, driver: CutDriver, outcome: Outcome) -> None:
     except PenstockError as error:
         outcome.error, outcome.error_when = error, "run"
     entry_of = [index for index, entry in enumerate(case["input"]) if "topic" in entry]
-    outcome.dropped = [entry_of[number] for number in driver.dropped_inputs()]
+    inputs = driver.dropped_inputs()
+    outcome.dropped = None if -1 in inputs else [entry_of[number] for number in inputs]
     outcome.dropped_total = driver.dropped_records_total()
     outcome.metrics = figures_of(driver.topology, driver.metrics())
     for topic in build.outputs:
