@@ -104,7 +104,7 @@ def join_tables_by_foreign_key(
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES)
-    announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node) else None
+    announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node, graph.declared) else None
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,

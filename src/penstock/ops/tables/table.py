@@ -46,9 +46,7 @@ class TableStore:
         tells_stored: emit every update with the old value that the store had, as with caching.
     """
 
-    def __init__(
-        self, context: Context, store: StateStore, sends_old: bool, caching: bool, tells_stored: bool = False
-    ):
+    def __init__(self, context: Context, store: StateStore, sends_old: bool, caching: bool, tells_stored: bool = False):
         self._context = context
         self._store = store
         self._sends_old = sends_old

@@ -3,35 +3,68 @@ of other topics."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.plan import nodes
 from penstock.plan.node import Node
 
 
-def may_be_overtaken(left: Node, right: Node) -> bool:
-    """Whether one record may change a left row, and by way of an internal topic the row again, or the right row."""
-    return _changes_twice(left) or _meet_again(left, right)
+def may_be_overtaken(left: Node, right: Node, declared: Iterable[Node]) -> bool:
+    """Whether one record may change a left row, and by way of a topic the row again, or the right row.
+
+    Args:
+        declared: the steps so far, some of which may write the topics of tables.
+    """
+    return _Ways(declared).overtake(left, right)
 
 
-def _changes_twice(table: Node) -> bool:
-    """Whether one record may change a row of a table more than once, in several turns of its task."""
-    if isinstance(table, nodes.Repartition):
-        return True
-    sides = _sides(table)
-    return any(_changes_twice(side) for side in sides) or (len(sides) == 2 and _meet_again(*sides))
+class _Ways:
+    """How records come to tables."""
+
+    def __init__(self, declared: Iterable[Node]):
+        self._sinks = [node for node in declared if isinstance(node, nodes.Sink)]
+
+    def overtake(self, left: Node, right: Node) -> bool:
+        return self._changes_twice(left) or self._meet_again(left, right)
+
+    def _changes_twice(self, table: Node) -> bool:
+        """Whether one record may change a row of a table more than once, in several turns of its task."""
+        if isinstance(table, nodes.Repartition):
+            return True
+        sides = _sides(table)
+        return any(map(self._changes_twice, sides)) or (len(sides) == 2 and self._meet_again(*sides))
+
+    def _meet_again(self, one: Node, other: Node) -> bool:
+        """Whether one record may change both of two tables, and not both in the same turn."""
+        ways = self._above(one), self._above(other)
+        shared = set.intersection(*({topic for node in above for topic in _topics(node)} for above in ways))
+        return bool(shared) and any(map(self._is_turn, set.union(*ways)))
+
+    def _is_turn(self, node: Node) -> bool:
+        """Whether what comes out of a step waits for its turn in a topic."""
+        return isinstance(node, nodes.Repartition | nodes.ResponseJoin) or any(map(self._writers, _topics(node)))
+
+    def _above(self, table: Node) -> set[Node]:
+        """A table and all that it is made of, through topics that the topology writes too."""
+        found: set[Node] = set()
+        waiting = [table]
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting += _sides(node)
+                waiting += [writer for topic in _topics(node) for writer in self._writers(topic)]
+        return found
+
+    def _writers(self, topic: str) -> list[Node]:
+        return [sink.parent for sink in self._sinks if sink.topic == topic]
 
 
-def _meet_again(one: Node, other: Node) -> bool:
-    """Whether one record may change both of two tables, and not both in the same turn."""
-    return bool(_topics(one) & _topics(other)) and (_is_behind_a_topic(one) or _is_behind_a_topic(other))
-
-
-def _is_behind_a_topic(table: Node) -> bool:
-    return isinstance(table, nodes.Repartition | nodes.ResponseJoin) or any(map(_is_behind_a_topic, table.parents))
-
-
-def _topics(table: Node) -> frozenset[str]:
-    own = getattr(table, "topics", ()) or ((table.topic,) if isinstance(table, nodes.TableSource) else ())
-    return frozenset(own).union(*(_topics(side) for side in _sides(table)))
+def _topics(node: Node) -> tuple[str, ...]:
+    """The topics that a source reads."""
+    if isinstance(node, nodes.TableSource):
+        return (node.topic,)
+    return tuple(getattr(node, "topics", ()))
 
 
 def _sides(table: Node) -> tuple[Node, ...]:

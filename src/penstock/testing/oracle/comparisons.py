@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from penstock.errors import BufferFullError
 from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, topic_by_topic
+from penstock.testing.oracle.ends import as_caches_send, as_topics_meet
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Comparison, Outcome, Row, differences
 from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated
@@ -270,6 +271,13 @@ def _fails(when: str, message: str) -> Callable[[Spec], bool]:
     return does
 
 
+def _shares_group(case: Spec) -> bool:
+    """Whether a named group is aggregated on its own and in a cogroup."""
+    users = [step["of"] for step in case["topology"] if step["op"] in ("count", "reduce", "aggregate") and "of" in step]
+    users += [stream["of"] for step in case["topology"] for stream in step.get("streams", [])]
+    return any(users.count(id_) > 1 for id_ in users)
+
+
 def _suppresses_cogroup(case: Spec) -> bool:
     """Whether what is suppressed is the table of a windowed cogroup."""
     chains = [steps_above(case, step) for step in case["topology"] if step["op"] == "suppress"]
@@ -330,6 +338,9 @@ WHOLE = {
         ),
         _goes_on,
     ),
+    "a named group aggregated on its own and in a cogroup": WholeRule(
+        lambda case: _fails("build", "-repartition-filter is already added")(case) and _shares_group(case), _goes_on
+    ),
 }
 """The rules that compare a case otherwise as a whole."""
 
@@ -337,6 +348,8 @@ OTHERWISE: dict[str, Recomparison] = {
     "several topics behind tables with caching": topic_by_topic,
     "a table of windows with caching, joined with another table": as_if_uncached,
     "a window or session store with caching": as_if_expired,
+    "a join of tables with caching": as_caches_send,
+    "one record reaches a step by several internal topics": as_topics_meet,
 }
 """The rules by which what differs is compared once more."""
 
