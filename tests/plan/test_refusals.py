@@ -12,6 +12,7 @@ from penstock import (
     JoinWindows,
     Materialized,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -408,3 +409,26 @@ def test_a_versioned_store_that_cannot_be(make, message):
 def test_kafkas_name_for_the_error_is_an_alias():
     with pytest.raises(TopologyException):
         StreamsBuilder().build()
+
+
+@pytest.mark.parametrize("given", [{"name": ""}, {"name": ".."}, {"store": "a b"}])
+def test_a_join_of_streams_with_a_name_that_none_can_bear_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(TopologyError, match=r"cannot be a name: use 1 to 249 letters, digits"):
+        StreamJoined(**given)
+
+
+def test_a_negative_retention_is_refused_however_it_is_given() -> None:
+    with pytest.raises(ConfigError, match="the retention must not be negative, got -1"):
+        Materialized("counts", retention_ms=-1)
+
+
+def test_windows_that_have_to_be_kept_for_longer_than_times_go_are_refused() -> None:
+    long = 2**62
+    assert refusal(
+        lambda builder, stream: stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(long, long)).count()
+    ) == (
+        "the windows of 'KSTREAM-AGGREGATE-0000000002' at HERE and their grace period need 9223372036854775808 ms, more "
+        "than the 9223372036854775807 ms that times go up to; use a shorter grace period"
+    )
+    windows = JoinWindows.of_time_difference_and_grace(long, 1)
+    assert "need 9223372036854775809 ms" in refusal(lambda builder, stream: stream.join(stream, BOTH, windows))

@@ -82,3 +82,23 @@ def test_topics_and_stores_that_are_not_there_are_refused():
             driver.read_output("in")
         with pytest.raises(ConfigError, match="there is no store 'count'; the stores are counts"):
             driver.store("count")
+
+
+def test_of_a_topic_that_is_read_and_written_only_what_the_topology_wrote_comes_out():
+    builder = StreamsBuilder()
+    builder.stream("words", value=str).filter(lambda key, word: len(word) < 3).map_values(lambda word: word + "!").to(
+        "words"
+    )
+    with CutDriver(builder.build(), seed=3) as driver:
+        for word in ["a", "long", "bc"]:
+            driver.pipe_input("words", None, word)
+        assert sorted(record.value for record in driver.read_output("words")) == ["a!", "a!!", "bc!"]
+
+
+def test_drops_behind_a_topic_of_the_topologys_own_are_counted_but_not_told_apart():
+    builder = StreamsBuilder()
+    builder.stream("words", value=str).to("again")
+    builder.stream("again", value=str).group_by_key().count("counts")
+    with CutDriver(builder.build()) as driver:
+        driver.pipe_input("words", None, "a")
+        assert driver.dropped_inputs() == [-1]

@@ -391,3 +391,26 @@ def test_a_suppressed_left_row_is_not_joined_when_the_row_was_replaced_while_it_
     ran = run(builder, rows)
     assert ran.output() == []
     assert sum(ran.dropped().values()) == 1
+
+
+def test_a_response_to_a_row_that_the_same_record_has_changed_by_way_of_a_topic_of_ones_own_comes_too_late():
+    builder = StreamsBuilder()
+    pairs = builder.stream("in", value=str).flat_map(
+        lambda key, value: [(key, value), (value[0], value + "2")], key=str, value=str
+    )
+    pairs.group_by_key().reduce(lambda old, new: new).to_stream().to("lefts")
+    left, right = builder.table("lefts", value=str), pairs.to_table()
+    left.join(right, lambda one, other: f"{one}+{other}", value=str, foreign_key=lambda value: "a").to_stream().to(
+        "out"
+    )
+    driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=0)
+    driver.pipe_input("in", "b", "ax", 0)
+    driver.pipe_input("in", "a", "x", 3)
+    assert driver.dropped_records_total() == 1
+    assert [record[:3] for record in driver.read_output("out")] == [
+        ("b", "ax+ax2", 0),
+        ("a", "ax2+ax2", 0),
+        ("b", "ax+x", 3),
+        ("a", "x+x", 3),  # and not x+ax2, of the value that the row had before
+        ("x", "x2+x", 3),
+    ]

@@ -77,3 +77,11 @@ def test_a_versioned_table_has_the_versions_that_a_cached_table_in_front_of_it_h
         ("k", "late", 9),
         ("k", "early", 5),
     ]
+
+
+def test_a_deletion_of_what_was_not_there_is_not_sent_although_a_versioned_table_needs_every_update():
+    builder, left, _ = tables(left=Materialized.as_("rows"))
+    left.filter(lambda key, value: True, materialized=Materialized.as_versioned("versions", "1 day"))
+    left.to_stream().to("out")
+    rows = [("left", "k", None, 0), ("left", "k", "L", 1), ("left", "k", None, 2), ("left", "k", None, 3)]
+    assert in_one_commit(builder, *rows) == [("k", "L", 1), ("k", None, 2)]
