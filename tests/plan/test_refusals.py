@@ -427,8 +427,8 @@ def test_windows_that_have_to_be_kept_for_longer_than_times_go_are_refused() -> 
     assert refusal(
         lambda builder, stream: stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(long, long)).count()
     ) == (
-        "the windows of 'KSTREAM-AGGREGATE-0000000002' at HERE and their grace period need 9223372036854775808 ms, more "
-        "than the 9223372036854775807 ms that times go up to; use a shorter grace period"
+        "the windows of 'KSTREAM-AGGREGATE-0000000002' at HERE and their grace period need 9223372036854775808 ms, "
+        "more than the 9223372036854775807 ms that times go up to; use a shorter grace period"
     )
     windows = JoinWindows.of_time_difference_and_grace(long, 1)
     assert "need 9223372036854775809 ms" in refusal(lambda builder, stream: stream.join(stream, BOTH, windows))

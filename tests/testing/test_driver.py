@@ -238,3 +238,14 @@ def test_a_topology_that_feeds_itself_until_a_filter_ends_it_comes_to_its_end():
     driver.pipe_input("a", "k", 3)
     driver.pipe_input("a", "k", 1)
     assert [record.value for record in driver.read_output("a")] == [2, 1, 0, 0]
+
+
+def test_a_stream_is_joined_with_a_table_of_its_own_records_under_other_keys():
+    builder = StreamsBuilder()
+    words = builder.stream("words", value=str)
+    by_first = words.select_key(lambda key, word: word[0], key=str).to_table()
+    words.join(by_first, lambda word, other: f"{word} {other}", value=str).to("out")
+    driver = TopologyTestDriver(builder.build())
+    for key, word in [("b", "apple"), ("a", "berry"), ("a", "cherry")]:
+        driver.pipe_input("words", key, word)
+    assert [record.value for record in driver.read_output("out")] == ["berry apple", "cherry apple"]

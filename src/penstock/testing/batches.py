@@ -49,7 +49,9 @@ def batchable_topics(topology: Topology, caching: bool) -> frozenset[str]:
 def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
     """Follow the records from sub-topology to sub-topology: it must be one way, with all outputs at its end."""
     facts, own = topology.facts, set(topology.source_topics)
-    while True:
+    seen: set[str] = set()
+    while topic not in seen:
+        seen.add(topic)
         readers = [sub for sub in topology.sub_topologies if topic in (*sub.source_topics, *sub.global_topics)]
         if len(readers) != 1 or readers[0].is_global or readers[0].global_parts:
             return False
@@ -62,6 +64,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
         if len([part for part in sub.parts if part.kind == "sink"]) > 1:
             return False
         [topic] = sub.sink_topics
+    return False  # it comes back to where it was
 
 
 def _is_cached(part: Part, facts: TableFacts) -> bool:
