@@ -86,9 +86,9 @@ def test_topics_and_stores_that_are_not_there_are_refused():
 
 def test_of_a_topic_that_is_read_and_written_only_what_the_topology_wrote_comes_out():
     builder = StreamsBuilder()
-    builder.stream("words", value=str).filter(lambda key, word: len(word) < 3).map_values(lambda word: word + "!").to(
-        "words"
-    )
+    builder.stream("words", value=str).filter(lambda key, word: len(word) < 3).map_values(
+        lambda word: word + "!", value=str
+    ).to("words")
     with CutDriver(builder.build(), seed=3) as driver:
         for word in ["a", "long", "bc"]:
             driver.pipe_input("words", None, word)

@@ -34,10 +34,9 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             _grace_of_join(node, node.grace, facts)
         for table in _looked_into(node):
             _no_first_of_sessions(node, looked_up_tables(facts, table))
-        if isinstance(node, nodes.WindowedAggregate):
-        if isinstance(node, nodes.WindowAggregate | nodes.JoinWindow):
+        if isinstance(node, nodes.WindowedAggregate | nodes.JoinWindow):
             _length(node)
-        if isinstance(node, nodes.WindowAggregate):
+        if isinstance(node, nodes.WindowedAggregate):
             _retention(node)
             _no_versions(node)
         if isinstance(node, nodes.StreamJoin):
@@ -206,22 +205,18 @@ def _no_versions(node: nodes.WindowedAggregate) -> None:
         )
 
 
-def _retention(node: nodes.WindowedAggregate) -> None:
-    needed = node.windows.needed_retention_ms
-    retention = node.windows.retention_ms if node.store.retention is None else node.store.retention
-def _length(node: nodes.WindowAggregate | nodes.JoinWindow) -> None:
-    windows: Any = node.windows
-    if windows.retention_ms > MAX_MS:
+def _length(node: nodes.WindowedAggregate | nodes.JoinWindow) -> None:
+    retention = node.windows.retention_ms
+    if retention > MAX_MS:
         raise TopologyError(
-            f"the windows of {node.name!r} at {node.where} and their grace period need {windows.retention_ms} ms, more "
-            f"than the {MAX_MS} ms that times go up to; use a shorter grace period"
+            f"the windows of {node.name!r} at {node.where} and their grace period need {retention} ms, more than the "
+            f"{MAX_MS} ms that times go up to; use a shorter grace period"
         )
 
 
-def _retention(node: nodes.WindowAggregate) -> None:
-    windows: Any = node.windows
-    needed = windows.needed_retention_ms
-    retention = windows.retention_ms if node.store.retention is None else node.store.retention
+def _retention(node: nodes.WindowedAggregate) -> None:
+    needed = node.windows.needed_retention_ms
+    retention = node.windows.retention_ms if node.store.retention is None else node.store.retention
     if retention < needed:
         raise TopologyError(
             f"the store {node.store.name!r} at {node.where} keeps windows for {retention} ms, but {_needs(node)} "
