@@ -364,6 +364,7 @@ def test_a_table_of_a_text_that_kafka_does_not_follow_names_the_test_that_shows_
         file, name = table["shown_by"].split("::")
         assert f"def {name}(" in (HERE.parents[1] / file).read_text(), table["table"]
 
+
 # --- joins with caching, and what meets by way of several topics ------------------------------------------------------
 
 
