@@ -158,6 +158,7 @@ def backlogs(draw: st.DrawFn, topology: Topology) -> list[list[Row]]:
     return appends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_REPARTITION)
 @settings(max_examples=max(3, settings.default.max_examples // 8))
 @given(data=st.data())

@@ -308,7 +308,7 @@ def test_expired_segments_leave_the_disk(tmp_path: Path):
     database.close()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 def test_what_was_valid_at_a_time_is_found_in_memory_and_on_disk(tmp_path, seed):
     """Keys begin alike, and some versions end in one segment, some in another."""
     rng = random.Random(seed)
