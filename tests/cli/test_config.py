@@ -97,5 +97,5 @@ def test_an_unknown_setting_is_refused_with_those_that_are(penstock):
     code, _, err = penstock("config", "--set", "chunks=5")
     assert code == 2
     assert err[-1].startswith(
-        "Error: Invalid value for '--set': there is no setting 'chunks'; the settings are log_dir, "
+        "Error: Invalid value for '--set': there is no setting 'chunks' (did you mean 'chunk_bytes'?); the settings "
     )

@@ -11,7 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock import StreamsBuilder, arrays, columnar, consume, produce, produce_columns
+from penstock import (
+    EmitStrategy,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    arrays,
+    columnar,
+    consume,
+    produce,
+    produce_columns,
+)
 from penstock.batch import Changes
 from penstock.columns import ValuesColumn
 from penstock.engine.local import LocalApplication
@@ -103,6 +113,34 @@ def test_one_record_whose_results_do_not_fit_stops_with_a_message_that_says_so(t
     builder.stream("in", value=bytes).flat_map_values(lambda value: [bytes(MB)] * 3, value=bytes).to("out")
     produce([("k", b"v", 1)], "in", value=bytes, log=tmp_path / "log")
     with pytest.raises(ProcessingError, match="one record, or what it lets go of, makes results of more than 2 GiB"):
+        run(builder, tmp_path)
+
+
+def closing_at_once(folder: Path, windows: Any) -> StreamsBuilder:
+    """A topology whose input is there: four windows of a third of what fits, which one record closes."""
+    for row in [*((f"k{n}", bytes(MB // 3), 1) for n in range(4)), ("k", b"", 100)]:
+        produce([row], "in", value=bytes, log=folder / "log")
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", value=bytes).group_by_key().windowed_by(windows)
+    last = windowed.emit_strategy(EmitStrategy.on_window_close()).reduce(lambda one, other: other)
+    last.to_stream(lambda window, value: window.key, key=str).to("out")
+    return builder
+
+
+def test_windows_that_close_at_one_record_go_out_in_pieces(tmp_path, arrays_of_a_megabyte):
+    log = run(closing_at_once(tmp_path, TimeWindows.of_size_and_grace(10, 0)), tmp_path)
+    assert [(record.key, len(record.value)) for record in consume("out", log=log)] == [
+        (f"k{n}", MB // 3) for n in range(4)
+    ]
+
+
+def test_sessions_that_close_at_one_record_and_do_not_fit_stop_with_a_message_that_says_what_helps(
+    tmp_path, arrays_of_a_megabyte
+):
+    builder = closing_at_once(tmp_path, SessionWindows.of_inactivity_gap_and_grace(5, 0))
+    with pytest.raises(
+        ProcessingError, match=r"nothing of this commit.*Where many windows close at one record, results"
+    ):
         run(builder, tmp_path)
 
 

@@ -12,6 +12,7 @@ import click
 from penstock.errors import ConfigError
 from penstock.log.base import NO_LIMIT
 from penstock.log.file.log import FileLog
+from penstock.messages import nearest
 from penstock.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +70,8 @@ def _setting(pair: str) -> tuple[str, str]:
         raise click.BadParameter(f"write it like --set chunk_records=1000; got {pair!r}", param_hint="'--set'")
     if name not in known:
         raise click.BadParameter(
-            f"there is no setting {name!r}; the settings are {', '.join(known)}", param_hint="'--set'"
+            f"there is no setting {name!r}{nearest(name, known)}; the settings are {', '.join(known)}",
+            param_hint="'--set'",
         )
     return name, value.strip()
 

@@ -32,7 +32,9 @@ _SMALLER = 16
 
 _TOO_LARGE = (
     "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
-    "at once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold them"
+    "at once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold "
+    "them. Where many windows close at one record, results that are neither suppressed nor held until the close "
+    "(EmitStrategy.on_window_update()) come as they change"
 )
 
 

@@ -137,4 +137,4 @@ def _users_lines(error: BaseException) -> list[str]:
     """Where the error came from, in the user's own code: the innermost line outside of this package."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not is_own_file(frame.filename)]
-    return [f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in users[-1:]]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in users[-1:]]
