@@ -297,7 +297,7 @@ class Coordinator:
         crash_point("after-forget")
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
-    def go_on(self) -> CommitDone | None:
+    def advance_time(self) -> CommitDone | None:
         """Let time go on for tasks that have had nothing to read for long enough; None when there are none."""
         if not self.idle:
             return None

@@ -86,8 +86,8 @@ class Flow:
             self._steps.append(_Step(part, lower(lowering), above, branches, _goes_alone(part, parts)))
 
     def step(self, inputs: dict[str, Batch]) -> Iterator[Outputs]:
-        """Run chunks through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
-        return self._run(inputs, lambda step: step.operator.unasked())
+        """Run a chunk through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
+        return self._run(inputs, lambda step: step.operator.end_of_chunk())
 
     @property
     def flushes(self) -> bool:
@@ -98,7 +98,7 @@ class Flow:
         """What the operators held back until the commit."""
         return self._run({}, lambda step: step.operator.flush())
 
-    def go_on(self, advances: dict[str, int]) -> Iterator[Outputs]:
+    def advance_time(self, advances: dict[str, int]) -> Iterator[Outputs]:
         """Let time go on without records: for some suppressions, and for what has to keep up with them.
 
         Args:
@@ -108,37 +108,48 @@ class Flow:
         for name, duration in advances.items():
             for timed in timed_nodes(nodes[name]):
                 self._state.clock(timed).go_on(duration)
-        return self._run({}, lambda step: step.operator.go_on() if step.part.name in advances else None)
+        return self._run({}, lambda step: step.operator.advance_time() if step.part.name in advances else None)
 
-    def _run(self, inputs: dict[str, Batch], more: Callable[[_Step], _Result]) -> Iterator[Outputs]:
+    def _run(self, inputs: dict[str, Batch], own: Callable[[_Step], _Result]) -> Iterator[Outputs]:
+        """Go through the steps once, and then once for each piece of what comes in pieces.
+
+        Args:
+            own: what a step sends on of itself, besides what becomes of the records that reach it.
+        """
         self._context.chunk.begin()
-        rest: list[tuple[_Step, Iterator[_Result]]] = []
         results: list[_Result] = []
         outputs: Outputs = {}
+        further: list[tuple[_Step, Iterator[_Result]]] = []
         for step in self._steps:
-            part, operator, above, branches, in_pieces = step
-            result: _Result
-            if isinstance(operator, TwoSided):
-                result = operator.step_both(*_sides(operator, [results[a] for a in above], branches))
-            else:
-                if part.kind == "source":
-                    batch = inputs.get(part.name)
-                else:
-                    batch = _incoming(operator, [results[a] for a in above], branches)
-                if batch is not None and in_pieces:
-                    pieces = _bursts(operator.pieces(batch))
-                    result = next(pieces, None)
-                    rest.append((step, pieces))
-                else:
-                    result = operator.step(batch) if batch is not None else None
-            results.append(result := _both(result, more(step)))
-            if part.kind == "sink" and isinstance(result, Batch) and len(result):
-                outputs.setdefault(part.name, []).append(result)
+            pieces = self._results(step, inputs, results)
+            result = _joined(next(pieces, None), own(step))
+            results.append(result)
+            if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
+                outputs.setdefault(step.part.name, []).append(result)
+            if step.in_pieces:
+                further.append((step, pieces))
         self._context.chunk.end()
         yield outputs
-        for one, pieces in reversed(rest):
+        for step, pieces in reversed(further):
             for piece in pieces:
-                yield from self._run({}, _only(one, piece))
+                yield from self._run({}, _only(step, piece))
+
+    @staticmethod
+    def _results(step: _Step, inputs: dict[str, Batch], above: list[_Result]) -> Iterator[_Result]:
+        """What becomes of the records that reach a step: all at once, or in pieces."""
+        operator = step.operator
+        if isinstance(operator, TwoSided):
+            sides = zip(step.above, step.branches, strict=True)
+            yield operator.step_both(*(_incoming(operator, [above[a]], (branch,)) for a, branch in sides))
+            return
+        if step.part.kind == "source":
+            batch = inputs.get(step.part.name)
+        else:
+            batch = _incoming(operator, [above[a] for a in step.above], step.branches)
+        if batch is not None and step.in_pieces:
+            yield from _bursts(operator.step_in_pieces(batch))
+        elif batch is not None:
+            yield operator.step(batch)
 
 
 def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
@@ -172,13 +183,6 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     return gives and not is_seen and not theirs & others
 
 
-def _sides(
-    operator: Operator, above: list[Batch | tuple[Batch, ...] | None], branches: tuple[int | None, ...]
-) -> list[Batch | None]:
-    """What comes from each of the steps above."""
-    return [_incoming(operator, [one], (branch,)) for one, branch in zip(above, branches, strict=True)]
-
-
 def _tables_first(parts: tuple[Part, ...]) -> list[Part]:
     """The parts in topological order, and every table before the joins that look into it."""
     by_name = {part.name: part for part in parts}
@@ -209,9 +213,10 @@ def _incoming(
     return batches[0] if len(batches) == 1 else merge(batches)
 
 
-def _both(result: _Result, flushed: _Result) -> _Result:
-    if not isinstance(flushed, Batch) or not len(flushed):
+def _joined(result: _Result, own: _Result) -> _Result:
+    """What becomes of records, and what a step sends on of itself."""
+    if not isinstance(own, Batch) or not len(own):
         return result
     if isinstance(result, Batch) and len(result):
-        return merge([result, flushed])
-    return flushed
+        return merge([result, own])
+    return own

@@ -102,7 +102,7 @@ class Task:
             left = self._left(exchanges)
             self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
             if work.advances:
-                outlets.write_all(self._flow.go_on(work.advances))
+                outlets.write_all(self._flow.advance_time(work.advances))
             with _without_garbage_collection():
                 outlets.write_all(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())

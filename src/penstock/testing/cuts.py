@@ -177,9 +177,9 @@ class CutDriver:
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Let wall-clock time pass."""
         self.commit()
-        self._application.coordinator.go_on()  # what waits, waits from now on
+        self._application.coordinator.advance_time()  # what waits, waits from now on
         self.wall_clock_ms += to_ms(duration)
-        self._application.coordinator.go_on()
+        self._application.coordinator.advance_time()
         self.commit()
 
     def read_output(self, topic: str) -> list[Record]:

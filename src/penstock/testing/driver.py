@@ -220,7 +220,7 @@ class TopologyTestDriver:
         self.wall_clock_ms += to_ms(duration)
         for task, advances in self._idle.due(self._numbers()).items():
             flow, state, context = next(one for one in self._tasks if one[1].task == task)
-            self._deliver(flow.go_on(advances))
+            self._deliver(flow.advance_time(advances))
             self._finish(flow, state, context)
         self._drain()
 

@@ -141,9 +141,9 @@ class World:
     def wait(self, milliseconds: int) -> int:
         """Look, let time pass, and look again; how many commits that made."""
         before = self.coordinator.manifest.commit
-        self.coordinator.go_on()
+        self.coordinator.advance_time()
         self.now += milliseconds / 1000
-        self.coordinator.go_on()
+        self.coordinator.advance_time()
         return self.coordinator.manifest.commit - before
 
     def fill(self, *rows: Any) -> None:

@@ -134,7 +134,7 @@ class Streams:
         while not self._stopping.wait(self._coordinator.idle.seconds()):
             try:
                 with self._working:
-                    if not self._stopping.is_set() and (done := self._coordinator.go_on()):
+                    if not self._stopping.is_set() and (done := self._coordinator.advance_time()):
                         self._report(done, self._coordinator.offsets())
             except Exception as error:
                 self._error = error if isinstance(error, PenstockError) else self._unexpected(error)

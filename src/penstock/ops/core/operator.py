@@ -15,15 +15,15 @@ class Operator(ABC):
     def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
         """What becomes of a chunk of records; one batch for each branch if the operator splits."""
 
-    def pieces(self, batch: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
+    def step_in_pieces(self, batch: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
         """The same in pieces, one after the other, for steps whose results may be more than fits in memory."""
         yield self.step(batch)
 
-    def unasked(self) -> Batch | None:
+    def end_of_chunk(self) -> Batch | None:
         """What a chunk causes that is no answer to one of its records; asked for even if none of them came here."""
         return None
 
-    def go_on(self) -> Batch | None:
+    def advance_time(self) -> Batch | None:
         """What becomes due because time went on without a record."""
         return None
 

@@ -121,9 +121,9 @@ class SubscriptionSend(Operator):
         return changes
 
     def flush(self) -> Changes | None:
-        return self.unasked()
+        return self.end_of_chunk()
 
-    def unasked(self) -> Changes | None:
+    def end_of_chunk(self) -> Changes | None:
         if self._silent is None:
             return None
         if self._touched is None:

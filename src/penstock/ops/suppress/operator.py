@@ -98,15 +98,15 @@ class Suppress(Operator):
         self._write(work, done)
         return self._emit(work, done)
 
-    def pieces(self, batch: Batch) -> Iterator[Changes | None]:
+    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
         """What becomes of a chunk, in pieces: when very much of what lies on disk is due, it is read piece by piece."""
         stream_time = max(self._clock.now, int(batch.timestamp.max(initial=-1)))
         if self._limits != Limits() or not self._buffer.is_due_more_than(stream_time, _AT_ONCE):
             yield self.step(batch)
         elif len(batch) > 1:
             half = len(batch) // 2
-            yield from self.pieces(batch.take(np.arange(half)))
-            yield from self.pieces(batch.take(np.arange(half, len(batch))))
+            yield from self.step_in_pieces(batch.take(np.arange(half)))
+            yield from self.step_in_pieces(batch.take(np.arange(half, len(batch))))
         else:
             yield from self._burst(batch)
 
@@ -145,7 +145,7 @@ class Suppress(Operator):
         parts = (key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
         return Changes(*parts, topic_bytes=gone.topic_bytes)
 
-    def go_on(self) -> Changes | None:
+    def advance_time(self) -> Changes | None:
         """Let go of what is due by a time that went on without a record."""
         due = self._buffer.due(self._clock.now)
         due = due.take(in_order(due.times, due.keys))

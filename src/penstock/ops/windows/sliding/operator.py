@@ -56,10 +56,10 @@ class SlidingAggregate(Operator):
         self._rules = Rules(self._difference, store.retention, table.closing is not None)
 
     def step(self, batch: Batch) -> Changes | None:
-        changes = [piece for piece in self.pieces(batch) if piece is not None]
+        changes = [piece for piece in self.step_in_pieces(batch) if piece is not None]
         return join(changes) if changes else None
 
-    def pieces(self, batch: Batch) -> Iterator[Changes | None]:
+    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch = drop_nulls(self._node, self._context, batch, "key", "value")
         if not len(batch):
