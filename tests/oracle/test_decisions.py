@@ -414,6 +414,19 @@ def test_under_cuts_what_one_record_brings_by_several_topics_ends_the_same() -> 
     assert DECISIONS.differences(apart, Outcome(output=[joined("a", "2")], total_order=False)) != []
 
 
+def test_under_cuts_what_comes_through_a_topic_of_the_topologys_own_ends_the_same() -> None:
+    through = [
+        {"id": "s0", "op": "to_stream", "of": "t0"},
+        {"id": "o0", "op": "to", "of": "s0", "topic": "again"},
+        {"id": "t2", "op": "table", "topic": "again"},
+        {**JOINED[0], "of": "t2"},
+        *JOINED[1:],
+    ]
+    case = of_tables(through, joined("a", "1"), joined("a", "2"))
+    assert DECISIONS.differences(case, Outcome(output=[joined("a", "2")], total_order=False)) == []
+    assert DECISIONS.differences(case, Outcome(output=[joined("a", "1")], total_order=False)) != []
+
+
 def test_counts_of_a_table_end_the_same_and_texts_may_tell_the_order() -> None:
     def grouped_by(**step: Any) -> Any:
         group = {"id": "g", "op": "group_by", "of": "j"}

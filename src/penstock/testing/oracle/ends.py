@@ -135,14 +135,16 @@ def _caches(step: Spec) -> bool:
 
 
 def _meetings(case: Spec, steps: Steps) -> set[str]:
-    """The steps that what one record causes reaches on several ways, of which one leads through an internal topic."""
+    """The steps that what one record causes reaches on several ways, of which one leads through an internal topic; and
+    those that records reach through a topic of the case's own, which is read in a later commit than it is written."""
     found = set()
     for id_, step in steps.items():
         sides = sorted(parents(step)) if step["op"] in _OF_SEVERAL else []
         if step["op"] in _OF_SEVERAL and ("foreign_key_extractor" in step or len(sides) > 1):
             reached = [_all_above(case, steps, side) for side in sides]
             shared = set.intersection(*reached) if reached else set()
-            meets = len(sides) == 1 or any("of" not in steps[above] for above in shared)
+            comes_later = any(_writers(case, steps[above]) for side in reached for above in side)
+            meets = len(sides) == 1 or comes_later or any("of" not in steps[above] for above in shared)
             by_topic = any(_goes_through_a_topic(steps[above]) for above in {id_}.union(*reached))
             found |= {id_} if meets and by_topic else set()
     return found
