@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl.deduplicated import Deduplicated
-from penstock.dsl.graph import result_type
-from penstock.dsl.kstream import KStream
+from penstock.dsl.graph import Handle, result_type
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.fields import Field, field
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
 from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import INT, JSON, Serde
 from penstock.serdes.pair import PairSerde
@@ -22,45 +21,45 @@ Selector = Callable[[Any, Any], Any] | str
 
 
 def deduplicate_by_key(
-    stream: KStream[Any, Any], interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
-) -> KStream[Any, Any]:
+    stream: Handle, interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
+) -> Handle:
     """What ``KStream.deduplicate_by_key`` adds."""
     step = _Step(stream, "deduplicate_by_key", interval, deduplicated, dropped_to)
-    key, value = step.given.key or stream._key, step.given.value or stream._value
+    key, value = step.given.key or stream.key, step.given.value or stream.value
     node = step.node(step.co_partitioned(key, value), key)
     return step.results(node, key, value, False)
 
 
 def deduplicate_by_key_value(
-    stream: KStream[Any, Any],
+    stream: Handle,
     id_selector: Selector,
     interval: Duration,
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
-) -> KStream[Any, Any]:
+) -> Handle:
     """What ``KStream.deduplicate_by_key_value`` adds."""
     step = _Step(stream, "deduplicate_by_key_value", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
-    key, value = stream._key, step.given.value or stream._value
+    key, value = stream.key, step.given.value or stream.value
     node = step.node(step.co_partitioned(key, value), key, selector, id_type)
     return step.results(node, key, value, False)
 
 
 def deduplicate(
-    stream: KStream[Any, Any],
+    stream: Handle,
     id_selector: Selector,
     interval: Duration,
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
-) -> KStream[Any, Any]:
+) -> Handle:
     """What ``KStream.deduplicate`` adds: the records under their ids, a repartition, and their own keys again."""
     step = _Step(stream, "deduplicate", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
-    key, value = stream._key, step.given.value or stream._value
+    key, value = stream.key, step.given.value or stream.value
     pairs = PairSerde(key, value)
     by_id = nodes.KeyById(
         name=step.graph.names.suffixed(step.given.name, "-by-id", names.SELECT_KEY),
-        parents=(stream._node,),
+        parents=(stream.node,),
         where=caller(),
         id_selector=selector,
         key=key,
@@ -77,7 +76,7 @@ class _Step:
 
     def __init__(
         self,
-        stream: KStream[Any, Any],
+        stream: Handle,
         method: str,
         interval: Duration,
         deduplicated: Deduplicated | None,
@@ -86,25 +85,27 @@ class _Step:
         if deduplicated is not None and not isinstance(deduplicated, Deduplicated):
             raise ConfigError(f"{method} at {caller()}: deduplicated must be a Deduplicated, got {deduplicated!r}")
         self.stream = stream
-        self.graph = stream._graph
+        self.graph = stream.graph
         self.method = method
         self.interval = to_ms(interval, f"the interval of {method} at {caller()}")
         self.given = deduplicated or Deduplicated()
+        if dropped_to is not None:
+            check_type(dropped_to, str, f"the topic dropped_to= of {method}")
         self.dropped_to = dropped_to
         self.name = self.graph.names.node(names.DEDUPLICATE, self.given.name)
 
     def selector(self, given: Selector) -> tuple[UserFunction | Field, Serde]:
         """The selector, and the type of its ids: as told, else as annotated, else whatever JSON can say."""
         if isinstance(given, str):
-            return field(given, self.method, self.stream._value), self.given.key or JSON
+            return field(given, self.method, self.stream.value), self.given.key or JSON
         function = user_function(given, self.method, KEY_VALUE, hint='a field of the value is given as text: "id"')
         return function, result_type(self.given.key, function.returns(), JSON)
 
     def co_partitioned(self, key: Serde, value: Serde) -> Node:
         """The stream, repartitioned by key if its keys were changed."""
-        if not self.stream._repartition_required:
-            return self.stream._node
-        return self.graph.add(repartition_node(self.graph, self.stream._node, self.name, key, value))
+        if not self.stream.repartition_required:
+            return self.stream.node
+        return self.graph.add(repartition_node(self.graph, self.stream.node, self.name, key, value))
 
     def node(
         self, parent: Node, key: Serde, selector: UserFunction | Field | None = None, id_: Serde | None = None
@@ -131,7 +132,7 @@ class _Step:
             )
         )
 
-    def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
+    def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> Handle:
         """What goes on; duplicates go to their topic if one is given."""
         if self.dropped_to is None:
             return self._restored(node, key, value, is_global)
@@ -139,12 +140,16 @@ class _Step:
             self.graph.add(nodes.Branch(name=f"{node.name}-{result}", parents=(node,), where=caller(), index=index))
             for index, result in enumerate(("kept", "dropped"))
         )
-        self._restored(dropped, key, value, is_global).to(self.dropped_to)
+        left_out = self._restored(dropped, key, value, is_global)
+        sink = self.graph.names.node(names.SINK)
+        self.graph.add(
+            nodes.Sink(name=sink, parents=(left_out.node,), where=caller(), topic=self.dropped_to, key=key, value=value)
+        )
         return self._restored(kept, key, value, is_global)
 
-    def _restored(self, node: Node, key: Serde, value: Serde, is_global: bool) -> KStream[Any, Any]:
+    def _restored(self, node: Node, key: Serde, value: Serde, is_global: bool) -> Handle:
         """A stream of the node's records under their own keys; by these keys a global one is not partitioned."""
         if is_global:
             name = self.graph.names.node(names.RESTORE_KEY)
             node = self.graph.add(nodes.RestoreKey(name=name, parents=(node,), where=caller(), key=key, value=value))
-        return KStream(self.graph, node, key, value, is_global)
+        return Handle(self.graph, node, key, value, is_global)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
 from penstock.dsl.materialized import Materialized
@@ -53,6 +54,22 @@ class Graph:
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Where a stream or a table stands in the graph, and its types: what steps are made of, whoever asks for them."""
+
+    graph: Graph
+    node: Node
+    key: Serde
+    value: Serde
+    repartition_required: bool = False
+    """Whether its keys were changed since it was last partitioned by them."""
+
+    def next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> Handle:
+        """That of a step behind it, which is added, partitioned by its keys."""
+        return Handle(self.graph, self.graph.add(node), key or self.key, value or self.value)
 
 
 def result_type(given: Any, annotation: Any, default: Serde) -> Serde:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
-from penstock.dsl.ktable import KTable
+from penstock.dsl.graph import DEFAULT_VALUE, Graph, Handle, result_type
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
@@ -22,27 +21,25 @@ JOINER = (("left", "right"), ("key", "left", "right"))
 
 def join_tables(
     kind: str,
-    left: KTable[Any, Any],
-    right: KTable[Any, Any],
+    left: Handle,
+    right: Handle,
     joiner: Callable[..., Any],
     value: Any,
     materialized: Materialized | None,
     name: str | None,
     is_complete: bool = False,
-) -> KTable[Any, Any]:
+) -> Handle:
     """Join two tables by their keys."""
     method = METHODS[kind]
-    if not isinstance(right, KTable):
-        raise TopologyError(f"{method} at {caller()} joins a table with a table; got {right!r}")
-    check_sides(method, left._graph, right._graph, left._key, right._key)
+    check_sides(method, left.graph, right.graph, left.key, right.key)
     function = user_function(joiner, method, *JOINER)
     values = result_type(value, function.returns(), DEFAULT_VALUE)
     key, values, spec = _spec(left, materialized, values)
-    graph = left._graph
+    graph = left.graph
     own_name = graph.names.node(names.TABLE_MERGE, name)
     node = nodes.TableJoin(
         name=own_name,
-        parents=(left._node, right._node),
+        parents=(left.node, right.node),
         where=caller(),
         kind=kind,
         joiner=function,
@@ -52,16 +49,14 @@ def join_tables(
         store=spec,
         is_complete=is_complete,
     )
-    return KTable(graph, graph.add(node), key, values)
+    return left.next(node, key, values)
 
 
-def _spec(
-    left: KTable[Any, Any], materialized: Materialized | None, value: Serde
-) -> tuple[Serde, Serde, StoreSpec | None]:
+def _spec(left: Handle, materialized: Materialized | None, value: Serde) -> tuple[Serde, Serde, StoreSpec | None]:
     """The types of a joined table, and its store if it was given a ``Materialized``."""
     if materialized is None:
-        return left._key, value, None
-    spec = left._graph.store(materialized, names.TABLE_MERGE, key=left._key, value=value)
+        return left.key, value, None
+    spec = left.graph.store(materialized, names.TABLE_MERGE, key=left.key, value=value)
     assert spec.key is not None
     assert spec.value is not None
     return spec.key, spec.value, spec
@@ -83,28 +78,28 @@ def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_k
 
 def join_tables_by_foreign_key(
     kind: str,
-    left: KTable[Any, Any],
-    right: KTable[Any, Any],
+    left: Handle,
+    right: Handle,
     foreign_key: Callable[..., Any],
     joiner: Callable[..., Any],
     value: Any,
     materialized: Materialized | None,
     name: str | None,
-) -> KTable[Any, Any]:
+) -> Handle:
     """Join two tables by the key that a function takes out of the left one's rows."""
-    method, graph, made = METHODS[kind], left._graph, left._graph.names
+    method, graph, made = METHODS[kind], left.graph, left.graph.names
     if kind == nodes.OUTER:
         raise TopologyError(f"outer_join at {caller()}: there is no outer join by a foreign key; use left_join")
     extractor = user_function(foreign_key, f"{method}: foreign_key", VALUE, KEY_VALUE)
     function = user_function(joiner, method, *JOINER)
-    check_sides(method, graph, right._graph, result_type(None, extractor.returns(), right._key), right._key)
+    check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
-    receive = _subscriptions(name, left, right._key, extractor, is_left)
-    returned = _responses(name, left._key, right, receive)
+    receive = _subscriptions(name, left, right.key, extractor, is_left)
+    returned = _responses(name, left.key, right, receive)
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
-    numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left._key, value=BYTES)
-    announced = _announced(resolver, left) if may_be_overtaken(left._node, right._node, graph.declared) else None
+    numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
+    announced = _announced(resolver, left) if may_be_overtaken(left.node, right.node, graph.declared) else None
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,
@@ -112,37 +107,37 @@ def join_tables_by_foreign_key(
             store=numbers,
             parents=(returned,),
             where=caller(),
-            table=left._node,
+            table=left.node,
             joiner=function,
             is_left=is_left,
-            left=left._value,
-            right=right._value,
+            left=left.value,
+            right=right.value,
             value=result,
         )
     )
     own_name = made.suffixed(name, "-result", names.FK_OUTPUT)
-    spec = graph.store(materialized, names.FK_OUTPUT, key=left._key, value=result)
+    spec = graph.store(materialized, names.FK_OUTPUT, key=left.key, value=result)
     assert spec.key is not None
     assert spec.value is not None
     node = nodes.ToTable(name=own_name, parents=(respond,), where=caller(), store=spec)
-    return KTable(graph, graph.add(node), spec.key, spec.value)
+    return left.next(node, spec.key, spec.value)
 
 
 def _subscriptions(
-    name: str | None, left: KTable[Any, Any], key: Serde, extractor: UserFunction, is_left: bool
+    name: str | None, left: Handle, key: Serde, extractor: UserFunction, is_left: bool
 ) -> nodes.SubscriptionReceive:
     """The left table's changes, sent to the right table's keys and remembered there."""
-    graph = left._graph
+    graph = left.graph
     topic = graph.names.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
     subscribe = graph.add(
         nodes.SubscriptionSend(
             name=graph.names.suffixed(name, "-subscription-registration-processor", names.FK_REGISTRATION),
-            parents=(left._node,),
+            parents=(left.node,),
             where=caller(),
             mapper=extractor,
             is_left=is_left,
             key=key,
-            left_key=left._key,
+            left_key=left.key,
         )
     )
     sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, subscribe)
@@ -162,24 +157,22 @@ def _subscriptions(
     )
 
 
-def _responses(
-    name: str | None, key: Serde, right: KTable[Any, Any], receive: nodes.SubscriptionReceive
-) -> nodes.Repartition:
+def _responses(name: str | None, key: Serde, right: Handle, receive: nodes.SubscriptionReceive) -> nodes.Repartition:
     """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
-    graph = right._graph
+    graph = right.graph
     answered = graph.add(
         nodes.SubscriptionJoin(
             name=graph.names.suffixed(name, "-subscription-join-foreign", names.FK_PROCESSOR),
             parents=(receive,),
             where=caller(),
-            table=right._node,
+            table=right.node,
             key=key,
         )
     )
     told = graph.add(
         nodes.ForeignTableJoin(
             name=graph.names.suffixed(name, "-foreign-join-subscription", names.FK_PROCESSOR),
-            parents=(right._node,),
+            parents=(right.node,),
             where=caller(),
             receive=receive,
             key=key,
@@ -189,10 +182,10 @@ def _responses(
     return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, answered, told)
 
 
-def _announced(name: str, left: KTable[Any, Any]) -> nodes.Repartition:
+def _announced(name: str, left: Handle) -> nodes.Repartition:
     """The left table's changes, sent straight to where results are made."""
-    told = left._graph.add(nodes.Announce(name=f"{name}-announce", parents=(left._node,), where=caller()))
-    return left._graph.add(
+    told = left.graph.add(nodes.Announce(name=f"{name}-announce", parents=(left.node,), where=caller()))
+    return left.graph.add(
         nodes.Repartition(
             name=f"{name}-announced-source",
             parents=(told,),
@@ -201,8 +194,8 @@ def _announced(name: str, left: KTable[Any, Any]) -> nodes.Repartition:
             sink_name=f"{name}-announced-sink",
             source_name=f"{name}-announced-source",
             filter_name=None,
-            key=left._key,
-            value=left._value,
+            key=left.key,
+            value=left.value,
         )
     )
 

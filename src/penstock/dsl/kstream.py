@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from penstock.dsl.deduplicate import deduplicate, deduplicate_by_key, deduplicate_by_key_value
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.graph import (
     DEFAULT_KEY,
     DEFAULT_VALUE,
     K2,
     V2,
+    Handle,
     K,
     R,
     V,
@@ -334,9 +336,7 @@ class KStream(StreamJoins[K, V]):
         >>> pipe(lambda stream: stream.deduplicate_by_key("10 s"), [("a", 1, 5000), ("a", 2, 15000), ("a", 3, 16000)])
         [('a', 1), ('a', 3)]
         """
-        from penstock.dsl.deduplicate import deduplicate_by_key
-
-        return deduplicate_by_key(self, interval, deduplicated, dropped_to)
+        return self._of(deduplicate_by_key(self._handle, interval, deduplicated, dropped_to))
 
     def deduplicate_by_key_value(
         self,
@@ -359,9 +359,7 @@ class KStream(StreamJoins[K, V]):
         ...      [("a", {"id": 1}), ("a", {"id": 2}), ("b", {"id": 1}), ("a", {"id": 1})])
         [('a', {'id': 1}), ('a', {'id': 2}), ('b', {'id': 1})]
         """
-        from penstock.dsl.deduplicate import deduplicate_by_key_value
-
-        return deduplicate_by_key_value(self, id_selector, interval, deduplicated, dropped_to)
+        return self._of(deduplicate_by_key_value(self._handle, id_selector, interval, deduplicated, dropped_to))
 
     def deduplicate(
         self,
@@ -386,11 +384,17 @@ class KStream(StreamJoins[K, V]):
         >>> pipe(lambda stream: stream.deduplicate("id", "10 s"), [("a", {"id": 1}), ("b", {"id": 1}), ("b", {})])
         [('a', {'id': 1}), ('b', {})]
         """
-        from penstock.dsl.deduplicate import deduplicate
-
-        return deduplicate(self, id_selector, interval, deduplicated, dropped_to)
+        return self._of(deduplicate(self._handle, id_selector, interval, deduplicated, dropped_to))
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _handle(self) -> Handle:
+        return Handle(self._graph, self._node, self._key, self._value, self._repartition_required)
+
+    @staticmethod
+    def _of(made: Handle) -> KStream[Any, Any]:
+        return KStream(made.graph, made.node, made.key, made.value, made.repartition_required)
 
     def _name(self, prefix: str, given: str | None) -> str:
         return self._graph.names.node(prefix, given)

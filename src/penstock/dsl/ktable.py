@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, Graph, K, R, V, pair_annotation, result_type, shown
+from penstock.dsl.graph import (
+    DEFAULT_KEY,
+    DEFAULT_VALUE,
+    K2,
+    V2,
+    Graph,
+    Handle,
+    K,
+    R,
+    V,
+    pair_annotation,
+    result_type,
+    shown,
+)
+from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.names import check_name
@@ -364,8 +378,6 @@ class KTable(Generic[K, V]):
         versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
     ) -> KTable[K, Any]:
-        from penstock.dsl.joins import join_tables, join_tables_by_foreign_key
-
         if versioned_join not in (LATEST, COMPLETE):
             raise ConfigError(
                 f"versioned_join at {caller()} must be {LATEST!r} or {COMPLETE!r}; got {versioned_join!r}"
@@ -375,11 +387,22 @@ class KTable(Generic[K, V]):
                 f"the join at {caller()} is by a foreign key, for which there is no versioned_join={COMPLETE!r}; leave "
                 "one of the two out"
             )
+        if not isinstance(other, KTable):
+            raise TopologyError(f"{METHODS[kind]} at {caller()} joins a table with a table; got {other!r}")
         if foreign_key is not None:
-            return join_tables_by_foreign_key(kind, self, other, foreign_key, joiner, value, given, name)
-        return join_tables(kind, self, other, joiner, value, given, name, versioned_join == COMPLETE)
+            made = join_tables_by_foreign_key(
+                kind, self._handle, other._handle, foreign_key, joiner, value, given, name
+            )
+        else:
+            complete = versioned_join == COMPLETE
+            made = join_tables(kind, self._handle, other._handle, joiner, value, given, name, complete)
+        return KTable(made.graph, made.node, made.key, made.value)
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _handle(self) -> Handle:
+        return Handle(self._graph, self._node, self._key, self._value)
 
     def _name(self, prefix: str, given: str | None) -> str:
         return self._graph.names.node(prefix, given)
