@@ -6,10 +6,9 @@ from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.fold import fold_of
 from penstock.ops.core.operator import Operator
 from penstock.ops.windows.cogroup import CogroupInput, ObservedTime, OneTime, SideTimes
-from penstock.ops.windows.distinct import FirstOfSession, NoFold, SessionDistinct, WindowDistinct
+from penstock.ops.windows.distinct import NoFold, WindowDistinct
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import session_fold_of
-from penstock.ops.windows.sessions.operator import SessionAggregate
 from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan import nodes
@@ -30,6 +29,9 @@ def window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
 
 
 def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
+    from penstock.ops.windows.sessions.distinct import FirstOfSession, SessionDistinct  # bring Numba along
+    from penstock.ops.windows.sessions.operator import SessionAggregate
+
     key, value = node.store.types
     table = _table(node, at, SessionWindowedSerde(key))
     store = at.store(node.store, SessionStore)

@@ -80,7 +80,7 @@ def run(shape: dict[str, Any], chunk_records: int, aggregated: Any) -> tuple[Any
 
 @pytest.mark.kip("94-04")
 def test_counts_of_sessions_that_merge_are_never_processed_record_by_record(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr("penstock.ops.windows.sessions.operator.process")
+    monkeypatch.delattr("penstock.ops.windows.sessions.processing._one_by_one")
     builder, stream = source(value=str)
     sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(20, 40))
     sessions.count("kept").to_stream().to("out")
@@ -94,7 +94,7 @@ def test_counts_of_sessions_that_merge_are_never_processed_record_by_record(monk
 
 @pytest.mark.kip("94-04")
 def test_a_record_beside_a_session_that_has_just_gone_out_of_sight_begins_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr("penstock.ops.windows.sessions.operator.process")
+    monkeypatch.delattr("penstock.ops.windows.sessions.processing._one_by_one")
     builder, stream = source(value=str)
     sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(3, 0))
     sessions.count("kept").to_stream().to("out")

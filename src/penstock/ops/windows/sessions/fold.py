@@ -8,38 +8,45 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
-from penstock.ops.windows.sessions.merges import Merges
-from penstock.ops.windows.sessions.runs import Runs
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
 
 
-class FoldedRuns(NamedTuple):
-    """The aggregates of the sessions that records join, in the order of the runs."""
+class Met(NamedTuple):
+    """The sessions that records put, and those that they met: these have the numbers of the stored ones, or behind them
+    of what was put."""
+
+    record: IntArray
+    first: IntArray
+    """For each put the first session that it meets, and where they end; by end."""
+    stop: IntArray
+    counts: IntArray
+    """How many records a session has."""
+    seed: IntArray
+    """The number of the session that it began with."""
+    number: IntArray
+    """Of each session that was met, as what follows."""
+    met_count: IntArray
+    met_seed: IntArray
+
+
+class Folded(NamedTuple):
+    """The aggregates of sessions."""
 
     new: Column
-    before: Column
-    """Without the record; meaningless where the record begins the session."""
-
-
-class FoldedMerges(NamedTuple):
-    """The aggregates of sessions that merge."""
-
-    new: Column
-    """With each record that is not late."""
+    """Of all that were put."""
     found: Column
-    """Of the sessions that these meet."""
+    """Of all that were met."""
 
 
 class SessionFold(ABC):
@@ -47,8 +54,6 @@ class SessionFold(ABC):
 
     function: UserFunction | None = None
     """The user's function, for errors."""
-    merges_at_once: ClassVar[bool] = True
-    """Whether no function has to be called to merge sessions."""
 
     @abstractmethod
     def initial(self) -> Any:
@@ -63,25 +68,16 @@ class SessionFold(ABC):
         """The aggregate of a record and the sessions it joins; all as they are kept while a loop runs."""
 
     @abstractmethod
-    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns | None:
-        """The aggregates along runs of records; None when a function failed or took an aggregate away.
+    def fold_all(self, met: Met, stored: Binary, batch: Batch) -> Folded | None:
+        """All aggregates; None when a function failed or took an aggregate away.
 
         Args:
             stored: the aggregates of the stored sessions.
         """
 
     def numbers(self, data: Binary) -> IntArray:
-        """How many records went into sessions out of the store, where no user's function merges them."""
-        raise NotImplementedError
-
-    def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
-        """The aggregates of records that merge sessions, where no user's function does.
-
-        Args:
-            stored: the aggregates of the stored sessions.
-            batch: the records.
-        """
-        raise NotImplementedError
+        """How many records went into sessions out of the store, where that is known."""
+        return np.zeros(len(data), np.int64)
 
     @abstractmethod
     def keys(self, batch: Batch) -> Sequence[Any]:
@@ -112,12 +108,8 @@ class CountSessions(SessionFold):
     def fold(self, key: Any, value: Any, found: list[int]) -> int:
         return sum(found) + 1
 
-    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns:
-        begin = np.zeros(len(runs.base), np.int64)
-        goes_on = runs.base >= 0
-        begin[goes_on] = self.numbers(stored)[runs.base[goes_on]]
-        count = begin + runs.number
-        return FoldedRuns(NumberColumn(count, INT), NumberColumn(count - 1, INT))
+    def fold_all(self, met: Met, stored: Binary, batch: Batch) -> Folded:
+        return Folded(NumberColumn(met.counts, INT), NumberColumn(met.met_count, INT))
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         return range(len(batch))
@@ -131,9 +123,6 @@ class CountSessions(SessionFold):
     def numbers(self, data: Binary) -> IntArray:
         return INT.decode_numbers(data)[0]
 
-    def along_merges(self, merges: Merges, stored: Binary, batch: Batch) -> FoldedMerges:
-        return FoldedMerges(NumberColumn(merges.number, INT), NumberColumn(merges.found.number, INT))
-
     def column(self, results: list[Any]) -> Column:
         valid = np.array([result is not None for result in results], np.bool_)
         return NumberColumn(np.array([result or 0 for result in results], np.int64), INT, valid)
@@ -141,8 +130,6 @@ class CountSessions(SessionFold):
 
 class UserSessions(SessionFold):
     """A user's functions of (), (key, value, aggregate) and (key, one aggregate, other aggregate)."""
-
-    merges_at_once = False
 
     def __init__(
         self,
@@ -179,25 +166,22 @@ class UserSessions(SessionFold):
         result = self._add(key, value, aggregate)
         return None if result is None else self._keeper.write(result)
 
-    def along(self, runs: Runs, stored: Binary, batch: Batch) -> FoldedRuns | None:
-        base = runs.base[runs.number == 1]
-        begin = iter(self.load(stored.take(pa.array(base, mask=base < 0))))
-        keys, values, fold = self.keys(batch), self.values(batch), self.fold
-        new: list[Any] = []
-        before: list[Any] = []
-        for row, number in zip(runs.row.tolist(), runs.number.tolist(), strict=True):
-            current = next(begin) if number == 1 else new[-1]
-            before.append(current)
+    def fold_all(self, met: Met, stored: Binary, batch: Batch) -> Folded | None:
+        aggregates = list(self.load(stored))
+        size, keys, values, fold = len(aggregates), self.keys(batch), self.values(batch), self.fold
+        columns = (met.record.tolist(), met.first.tolist(), met.stop.tolist())
+        of_met = met.number.tolist()
+        for record, first, stop in zip(*columns, strict=True):
             try:
-                result = fold(keys[row], values[row], [] if current is None else [current])
+                result = fold(keys[record], values[record], [aggregates[number] for number in of_met[first:stop]])
             except KeyboardInterrupt:
                 raise
             except BaseException:
                 return None
             if result is None:
                 return None
-            new.append(result)
-        return FoldedRuns(self.column(new), self.column(before))
+            aggregates.append(result)
+        return Folded(self.column(aggregates[size:]), self.column([aggregates[number] for number in of_met]))
 
     def keys(self, batch: Batch) -> Sequence[Any]:
         return batch.key.decoded()

@@ -1,8 +1,7 @@
 """``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94).
 
-The sessions of all keys of a chunk are looked up at once. Where records only extend sessions, and where no user's
-function merges them, what comes of them is worked out at once too; where users' aggregates merge, each key's records
-are processed in order.
+The sessions of all keys of a chunk are looked up at once; then the records are processed one by one, by compiled
+rules, and what they put is written at once again.
 """
 
 from __future__ import annotations
@@ -23,14 +22,10 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.sessions.fold import SessionFold
-from penstock.ops.windows.sessions.loop import Updates, live_sessions, of_updates, process
-from penstock.ops.windows.sessions.merges import merges_of
-from penstock.ops.windows.sessions.outcome import KeptSessions, Outcome, of_merges, of_runs
-from penstock.ops.windows.sessions.runs import Bounds, runs_of
+from penstock.ops.windows.sessions.processing import Bounds, Outcome, process_records
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SessionWindows
-from penstock.state.columns.packed import Entries
-from penstock.state.columns.rows import Keys, Values
+from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 
@@ -66,7 +61,7 @@ class SessionAggregate(Operator):
         earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
         unseen_from = None if self._closing is None else self._closing.closed_before
         loaded = self._store.load(keys, earliest, unseen_from)
-        outcome = self._outcome(batch, keys, codes, groups, loaded, bounds)
+        outcome = self._outcome(batch, codes, loaded, bounds)
         time_before = self._store.observed_stream_time
         removed = np.zeros(len(loaded.entries), np.bool_)
         removed[outcome.removed] = True
@@ -95,46 +90,19 @@ class SessionAggregate(Operator):
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _outcome(
-        self, batch: Batch, keys: Keys, codes: IntArray, groups: Groups, loaded: Loaded, bounds: Bounds
-    ) -> Outcome:
-        """What comes of all records: at once where sessions are only extended, or no user's function merges them."""
-        with_replaced = self._cache is not None
-        runs = runs_of(groups, loaded.entries, bounds, self._gap, keeps_unseen=self._closing is not None)
-        folded = self._fold.along(runs, loaded.entries.data, batch)
-        parts = [] if folded is None else [of_runs(runs, folded, with_replaced)]
-        is_left = np.ones(len(keys), np.bool_) if folded is None else ~runs.is_simple
-        rows = np.flatnonzero(is_left[codes])
-        fold = self._fold
-        if fold.merges_at_once:
-            parts += self._merged(batch, codes, rows, loaded.entries, bounds)
-        elif rows.size or not parts:
-            updates, live = Updates(with_replaced), live_sessions(fold, loaded, np.flatnonzero(is_left))
-            others = np.flatnonzero(is_left[groups.group])
-            process(fold, self._gap, groups, others, live, batch, bounds, updates)
-            for row, error in sorted(updates.failed, key=lambda failure: failure[0]):
-                self._context.failed(self._node, int(batch.position[row]), error, blamed(error, fold.function))
-            parts.append(of_updates(fold, updates, live))
-        outcome = Outcome.join(parts)
+    def _outcome(self, batch: Batch, codes: IntArray, loaded: Loaded, bounds: Bounds) -> Outcome:
+        """What comes of all records; drops and failures are told."""
+        keys, entries = len(loaded.keys), loaded.entries
+        told = self._cache is not None
+        outcome = process_records(self._fold, self._gap, batch, codes, keys, bounds, entries, told)
+        for row, error in outcome.failed:
+            self._context.failed(self._node, int(batch.position[row]), error, blamed(error, self._fold.function))
         if len(outcome.late):
             self._context.drop(self._node, batch.position[outcome.late], CLOSED_WINDOW)
         if len(outcome.not_stored):
             self._context.drop(self._node, batch.position[outcome.not_stored], "expired-window-of-store")
             self._context.expired(self._store.name, "session", len(outcome.not_stored))
         return outcome
-
-    def _merged(self, batch: Batch, codes: IntArray, rows: IntArray, loaded: Entries, bounds: Bounds) -> list[Outcome]:
-        """What comes of some rows, in which sessions may merge, at once, or in a few steps for some keys."""
-        kept = KeptSessions(loaded)
-        while rows.size:
-            stored = kept.entries()
-            numbers = self._fold.numbers(stored.data)
-            merges = merges_of(codes[rows], bounds.take(rows), stored, numbers, self._gap)
-            merged = self._fold.along_merges(merges, stored.data, batch.take(rows))
-            kept.update(of_merges(merges, merged, rows, codes[rows], bounds, self._cache is not None))
-            assert not merges.waits.all(), "the first record of a key sees all sessions on the line"
-            rows = rows[merges.waits]
-        return kept.steps()
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""

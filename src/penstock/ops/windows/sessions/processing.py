@@ -1,0 +1,204 @@
+"""A chunk's records on their way through the rules of sessions, and what is aggregated on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.batch import Batch
+from penstock.columns import Column
+from penstock.ops.core.compiled import table
+from penstock.ops.windows.sessions.fold import Folded, Met, SessionFold
+from penstock.ops.windows.sessions.rules import FOUND, PUT, RECORD, SESSION, STRETCH, Sessions, keep, process
+from penstock.state.columns.packed import Entries
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What decides over each record of a chunk besides the sessions of its key."""
+
+    timestamps: IntArray
+    closed_at: IntArray
+    """A session that ends before is closed."""
+    visible_from: IntArray
+    """A session that ends before is not visible any more, when the record comes."""
+    stored_from: IntArray
+    """One that ends before is not stored any more, after the record."""
+    counted_from: IntArray
+    """And if it ends before this, that counts as a drop; as in Kafka Streams also where what is to be sent on when it
+    closes is kept all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a chunk's records: all updates, and what that changes in the store."""
+
+    row: IntArray
+    """Of each update; a session that goes comes before the one that takes its place."""
+    start: IntArray
+    end: IntArray
+    new: Column
+    old: Column
+    fresh: IntArray
+    """Rows of records that began a session."""
+    gone_row: IntArray
+    """The rows at which sessions went away."""
+    gone_start: IntArray
+    gone_end: IntArray
+    gone: Column
+    """Their aggregates."""
+    removed: IntArray
+    """The places of stored sessions that went away."""
+    entries: Entries
+    """The sessions that there are now and are new."""
+    late: IntArray
+    """Rows of records for closed sessions."""
+    not_stored: IntArray
+    """Rows of records whose sessions are too old for the store."""
+    failed: list[tuple[int, BaseException]]
+    """Rows of records for which a user's function failed."""
+
+
+class _Processed(NamedTuple):
+    """What the rules made of records."""
+
+    sessions: Sessions
+    puts: Any
+    found: Any
+    folded: Folded
+
+
+def process_records(
+    fold: SessionFold, gap: int, batch: Batch, owner: IntArray, keys: int, bounds: Bounds, stored: Entries, told: bool
+) -> Outcome:
+    """Process the records of a chunk.
+
+    Args:
+        owner: the number of the key of each record.
+        keys: how many keys there are.
+        stored: the sessions out of the store, by key, end and start.
+        told: whether a session that is replaced at its very bounds is told as the old value; Kafka Streams does so only
+            out of its cache.
+    """
+    records = table(len(batch), RECORD)
+    records["owner"], records["time"], records["closed_at"] = owner, bounds.timestamps, bounds.closed_at
+    records["visible_from"], records["stored_from"] = bounds.visible_from, bounds.stored_from
+    counts, failed = fold.numbers(stored.data), list[tuple[int, BaseException]]()
+    sessions = sessions_of(stored, counts, owner, keys)
+    puts, found = table(len(batch), PUT), table(len(stored) + len(batch), FOUND)
+    put, used = process(records, sessions, puts, found, gap, 0, 0, 0, True)
+    puts, found = puts[:put], found[:used]
+    folded = fold.fold_all(_met(puts, found), stored.data, batch)
+    if folded is None:
+        sessions = sessions_of(stored, counts, owner, keys)
+        puts, found, folded = _one_by_one(fold, gap, batch, records, sessions, stored, failed)
+    return _outcome(_Processed(sessions, puts, found, folded), records, bounds, stored, told, failed)
+
+
+def sessions_of(stored: Entries, counts: IntArray, owner: IntArray, keys: int) -> Sessions:
+    """The sessions out of the store, with room for those that records of some keys may begin."""
+    have, size = np.bincount(stored.row, minlength=keys), len(stored)
+    room = have + np.bincount(owner, minlength=keys)
+    stretches, places = table(keys, STRETCH), table(int(room.sum()), SESSION)
+    stretches["first"], stretches["length"] = np.cumsum(room) - room, have
+    known, number = table(size, SESSION), np.arange(size)
+    known["start"], known["end"], known["count"] = stored.second, stored.first, counts
+    known["number"], known["seed"] = number, number
+    places[number + (stretches["first"] - (np.cumsum(have) - have))[stored.row]] = known
+    return Sessions(stretches, places, np.array([size]))
+
+
+def _met(puts: Any, found: Any) -> Met:
+    columns = (_column(puts, name) for name in ("record", "found", "stop", "count", "seed"))
+    return Met(*columns, *(_column(found, name) for name in ("number", "count", "seed")))
+
+
+def _column(rows: Any, name: str) -> IntArray:
+    return np.ascontiguousarray(rows[name], np.int64)
+
+
+def _one_by_one(
+    fold: SessionFold,
+    gap: int,
+    batch: Batch,
+    records: Any,
+    sessions: Sessions,
+    stored: Entries,
+    failed: list[tuple[int, BaseException]],
+) -> tuple[Any, Any, Folded]:
+    """Process records where the function fails or takes aggregates away: what comes next depends on that."""
+    puts, found = table(len(batch), PUT), table(len(stored) + len(batch), FOUND)
+    keys, values = fold.keys(batch), fold.values(batch)
+    aggregates: list[Any] = list(fold.load(stored.data))
+    put = used = 0
+    for i in range(len(records)):
+        more, stop = process(records, sessions, puts, found, gap, put, used, i, False)
+        if more == put:
+            continue
+        try:
+            result = fold.fold(keys[i], values[i], [aggregates[n] for n in found["number"][used:stop].tolist()])
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            failed.append((i, error))
+            continue
+        aggregates.append(result)
+        puts["is_gone"][put] = result is None
+        used = keep(records, sessions, puts, found, gap, put, stop)
+        put = more
+    puts, found = puts[:put], found[:used]
+    new = fold.column(aggregates[len(stored) :])
+    return puts, found, Folded(new, fold.column([aggregates[number] for number in found["number"].tolist()]))
+
+
+def _outcome(
+    done: _Processed,
+    records: Any,
+    bounds: Bounds,
+    stored: Entries,
+    told: bool,
+    failed: list[tuple[int, BaseException]],
+) -> Outcome:
+    puts, found, folded = done.puts, done.found, done.folded
+    row, start, end = (_column(puts, name) for name in ("record", "start", "end"))
+    place, is_met, every = _column(found, "put"), found["is_unseen"] == 0, np.arange(len(puts))
+    is_replaced = start[place] == end[place]
+    goes, replaced = np.flatnonzero(is_met & ~is_replaced), np.flatnonzero(is_met & is_replaced & told)
+    is_new = np.repeat([False, True], [len(goes), len(row)])
+    before, has_before = np.full(len(row), len(found)), ~is_new
+    before[place[replaced]] = replaced
+    has_before[len(goes) + place[replaced]] = True
+    gone_start, gone_end, number = (_column(found, name) for name in ("start", "end", "number"))
+    old = folded.found.join([folded.new]) if len(row) else folded.found
+    return Outcome(
+        np.concatenate([row[place[goes]], row]),
+        np.concatenate([gone_start[goes], start]),
+        np.concatenate([gone_end[goes], end]),
+        folded.new.take(np.concatenate([place[goes], every])).where(is_new),
+        old.take(np.concatenate([goes, before])).where(has_before),
+        row[puts["found"] == puts["stop"]],
+        row[place],
+        gone_start,
+        gone_end,
+        folded.found,
+        number[number < len(stored)],
+        _entries(done, len(stored)),
+        np.flatnonzero(records["is_late"]),
+        row[end < bounds.counted_from[row]],
+        failed,
+    )
+
+
+def _entries(done: _Processed, stored: int) -> Entries:
+    """The sessions that there are now and are new."""
+    stretches, length = done.sessions.keys, done.sessions.keys["length"]
+    owner = np.repeat(np.arange(len(stretches)), length)
+    place = np.arange(len(owner)) + (stretches["first"] - np.cumsum(length) + length)[owner]
+    there = done.sessions.places[place]
+    is_new = there["number"] >= stored
+    new = there[is_new]
+    data = done.folded.new.take(_column(new, "number") - stored).encoded()
+    return Entries(owner[is_new], _column(new, "end"), _column(new, "start"), data)
