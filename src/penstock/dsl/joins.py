@@ -12,7 +12,6 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.passes.overtaken import may_be_overtaken
 from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
@@ -99,7 +98,7 @@ def join_tables_by_foreign_key(
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
-    announced = _announced(resolver, left) if may_be_overtaken(left.node, right.node, graph.declared) else None
+    announced = _announced(resolver, left)
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,

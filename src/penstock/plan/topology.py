@@ -10,6 +10,7 @@ from penstock.plan import describe
 from penstock.plan.node import Node
 from penstock.plan.nodes import Repartition
 from penstock.plan.passes.copartition import copartitions
+from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import table_facts
 from penstock.plan.physical import sub_topologies
 from penstock.plan.validate import validate
@@ -38,7 +39,7 @@ class Topology:
     """
 
     def __init__(self, declared: tuple[Node, ...]):
-        self.declared = declared
+        self.declared = declared = without_needless_announcements(declared)
         self.nodes = tuple(dict.fromkeys(declared))
         self.facts = table_facts(declared)
         self.sub_topologies = sub_topologies(declared, self.facts)

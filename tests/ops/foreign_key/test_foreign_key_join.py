@@ -414,3 +414,16 @@ def test_a_response_to_a_row_that_the_same_record_has_changed_by_way_of_a_topic_
         ("a", "x+x", 3),  # and not x+ax2, of the value that the row had before
         ("x", "x2+x", 3),
     ]
+
+
+def test_it_comes_too_late_as_well_where_the_topic_is_written_behind_the_join():
+    builder = StreamsBuilder()
+    left, right = builder.table("lefts", value=str), builder.table("rights", value=str)
+    pairs = left.left_join(right, lambda one, other: f"{one}+{other}", value=str, foreign_key=lambda value: "x")
+    pairs.to_stream().to("out")
+    left.to_stream().filter(lambda key, value: len(value) < 2).map_values(lambda value: value + "!", value=str).to(
+        "lefts"
+    )
+    driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=0)
+    driver.pipe_input("lefts", "l", "a", 0)
+    assert [record[:3] for record in driver.read_output("out")] == [("l", "a!+None", 0)]

@@ -9,13 +9,15 @@ from penstock.plan import nodes
 from penstock.plan.node import Node
 
 
-def may_be_overtaken(left: Node, right: Node, declared: Iterable[Node]) -> bool:
-    """Whether one record may change a left row, and by way of a topic the row again, or the right row.
-
-    Args:
-        declared: the steps so far, some of which may write the topics of tables.
-    """
-    return _Ways(declared).overtake(left, right)
+def without_needless_announcements(declared: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The steps without announcements for those joins where no record may change a left row, and by way of a topic the
+    row again, or the right row."""
+    ways = _Ways(declared)
+    needless: set[Node] = set()
+    for node in declared:
+        if isinstance(node, nodes.ResponseJoin) and node.announced and not ways.overtake(node.table, node.right_table):
+            needless |= {node.announced, *node.announced.parents}
+    return tuple(node for node in declared if node not in needless)
 
 
 class _Ways:
@@ -29,10 +31,15 @@ class _Ways:
 
     def _changes_twice(self, table: Node) -> bool:
         """Whether one record may change a row of a table more than once, in several turns of its task."""
-        if isinstance(table, nodes.Repartition):
+        if isinstance(table, nodes.Repartition) or self._feeds_itself(table):
             return True
         sides = _sides(table)
         return any(map(self._changes_twice, sides)) or (len(sides) == 2 and self._meet_again(*sides))
+
+    def _feeds_itself(self, table: Node) -> bool:
+        """Whether what comes out of a source comes back to it."""
+        writers = [writer for topic in _topics(table) for writer in self._writers(topic)]
+        return any(table in self._above(writer) for writer in writers)
 
     def _meet_again(self, one: Node, other: Node) -> bool:
         """Whether one record may change both of two tables, and not both in the same turn."""
