@@ -13,7 +13,7 @@ from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, topic_
 from penstock.testing.oracle.ends import as_caches_send, as_topics_meet
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Comparison, Outcome, Row, differences
-from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated
+from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated, without_cause
 from penstock.testing.oracle.steps import (
     gathering_steps,
     gone_until,
@@ -74,8 +74,8 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
         return differences(case, outcome)
     if _is_full_earlier(case, outcome):
         more = {topic for step in lossy_closings(case) for topic in topics_below(case, step)}
-        others = but(outcome.output, more)
-        return [f"unexpected {json.dumps(row)}" for row in others if row not in expected["output"]]
+        others, theirs = (without_cause(but(rows, more)) for rows in (outcome.output, expected["output"]))
+        return [f"unexpected {json.dumps(row)}" for row in others if row not in theirs]
     found = []
     for topic, ours in sorted(topics.items()):
         theirs = of_topic(expected["output"], topic)

@@ -11,8 +11,13 @@ from penstock.testing.oracle.outcome import Row
 
 
 def of_topic(rows: list[Row], topic: str) -> list[Row]:
-    """The rows of a topic without the input entries that caused them: they may come later, or with others."""
-    return [{k: v for k, v in row.items() if k != "after"} for row in rows if row["topic"] == topic]
+    """The rows of a topic without the input entries that caused them."""
+    return without_cause([row for row in rows if row["topic"] == topic])
+
+
+def without_cause(rows: list[Row]) -> list[Row]:
+    """Rows without the input entries that caused them: they may come later, or with others."""
+    return [{k: v for k, v in row.items() if k != "after"} for row in rows]
 
 
 def but(rows: list[Row], topics: Collection[str]) -> list[Row]:
