@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Materialized, SessionWindows
+from penstock.ops.core.compiled import table
 from penstock.ops.windows.sessions.processing import sessions_of
 from penstock.ops.windows.sessions.rules import FOUND, PUT, RECORD, process
 from penstock.state.columns.packed import Entries
@@ -27,14 +28,14 @@ def processed(*times: int, closed_at: int = 0, visible_from: int = 0, stored_fro
 
     The limits are those of the last record.
     """
-    records = np.zeros(len(times), RECORD)
+    records = table(len(times), RECORD)
     records["time"] = times
     records[-1:]["closed_at"], records[-1:]["visible_from"] = closed_at, visible_from
     records[-1:]["stored_from"] = stored_from
     none = np.zeros(0, np.int64)
     nothing = Entries(none, none, none, pa.array([], pa.binary()))
     sessions = sessions_of(nothing, none, np.zeros(len(times), np.int64), 1)
-    puts, found = np.zeros(len(times), PUT), np.zeros(len(times), FOUND)
+    puts, found = table(len(times), PUT), table(len(times), FOUND)
     put, _ = process(records, sessions, puts, found, GAP, 0, 0, 0, True)
     is_last = puts[:put]["record"] == len(times) - 1
     went = [spans_of(found[one["found"] : one["stop"]]) for one in puts[:put][is_last]]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Materialized, SlidingWindows
+from penstock.ops.core.compiled import table
 from penstock.ops.windows.sliding.processing import records_of, windows_of
 from penstock.ops.windows.sliding.rules import BEGIN, COPY, GO_ON, PUT, UPDATE, Rules, process
 from penstock.state.columns.packed import Entries
@@ -41,7 +42,7 @@ def processed(times: Any, grace: int, retention: int) -> tuple[Any, Any]:
     time, none = np.array(times), np.zeros(0, np.int64)
     records = records_of(np.zeros(len(time), np.int64), time, np.maximum.accumulate(time) - grace)
     windows = windows_of(Entries(none, none, none, pa.array([], pa.binary())), 1, records, none, -1)
-    puts = np.zeros(1000, PUT)
+    puts = table(1000, PUT)
     done, used = process(Rules(DIFFERENCE, retention, False), records, windows, puts, 0, 0, True)
     assert done == len(time)
     return puts[:used], records["closed"]
