@@ -109,7 +109,8 @@ def test_rules_2_and_7_put_nothing_into_windows_that_have_closed_and_rule_8_does
 
 def test_windows_that_the_store_does_not_show_any_more_are_not_found():
     assert of_last(100, 120, 101, grace=1000, retention=10) == [("begin", 97, 101, 1)]  # 100 is out of sight
-    assert of_last(100, 120, 101, grace=1000, retention=30)[-1] == ("go on", 97, 101, 2)
+    assert of_last(100, 120, 101, grace=1000, retention=20)[-1] == ("begin", 97, 101, 1)  # just so: 116 less 20 is 96
+    assert of_last(100, 120, 101, grace=1000, retention=21)[-1] == ("go on", 97, 101, 2)
 
 
 def test_rule_9_early_records_share_the_window_from_0_on_which_knows_the_record_before():
