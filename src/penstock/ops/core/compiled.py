@@ -29,8 +29,7 @@ except ImportError:  # not installed, or not to be had for this version of Pytho
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = {"nogil": True, "_nrt": False}
-"""Without Numba's runtime nothing can be allocated, and no references are counted: that alone took most of the time."""
+_OPTIONS: dict[str, Any] = {"nogil": True}
 _LOCK = threading.Lock()
 
 if numba is None:
@@ -40,6 +39,10 @@ if numba is None:
         RuntimeWarning,
         stacklevel=1,
     )
+elif hasattr(numba.core.options.DefaultOptions, "_nrt"):
+    # Without Numba's runtime nothing can be allocated, and no references are counted: that took most of the time. A
+    # later Numba may do without this option, which is not documented: then the rules are slower.
+    _OPTIONS["_nrt"] = False
 
 
 def compiled(*examples: Any) -> Callable[[F], F]:
