@@ -32,6 +32,11 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def length(value: Any) -> int:
+    """How long a value is as text in Java, which counts what is beyond 16 bits twice."""
+    return len(text(value).encode("utf-16-le", "surrogatepass")) // 2
+
+
 def number(value: Any) -> int:
     if isinstance(value, int):
         return value
@@ -94,7 +99,7 @@ def mapper(spec: Spec, key: Serde, value: Serde) -> Function:
         matches = (lambda v: v == spec["value"]) if name.endswith("equals") else (lambda v: spec["text"] in text(v))
         return Function(lambda k, v: None if v is None or matches(v) else v, value)
     numbers: dict[str, Callable[[Any, Any], Any]] = {
-        "length": _unless_null(lambda v: len(text(v))),
+        "length": _unless_null(lambda v: length(v)),
         "to_long": _unless_null(number),
         "add": _unless_null(lambda v: number(v) + spec["n"]),
     }
@@ -157,7 +162,7 @@ def predicate(spec: Spec) -> Callable[[Any, Any], bool]:
         "value_contains": lambda k, v: v is not None and spec["text"] in text(v),
         "value_equals": lambda k, v: v is not None and v == spec["value"],
         "value_at_least": lambda k, v: v is not None and number(v) >= spec["n"],
-        "value_length_at_least": lambda k, v: v is not None and len(text(v)) >= spec["n"],
+        "value_length_at_least": lambda k, v: v is not None and length(v) >= spec["n"],
         "value_is_null": lambda k, v: v is None,
         "value_not_null": lambda k, v: v is not None,
         "key_not_null": lambda k, v: k is not None,
@@ -180,8 +185,8 @@ def aggregator(spec: Spec) -> Callable[[Any, Any, Any], Any]:
         "remove": lambda k, v, a: _remove(a, sep, v),
         "sum": lambda k, v, a: number(a) + number(v),
         "subtract": lambda k, v, a: number(a) - number(v),
-        "add_length": lambda k, v, a: number(a) + len(text(v)),
-        "subtract_length": lambda k, v, a: number(a) - len(text(v)),
+        "add_length": lambda k, v, a: number(a) + length(v),
+        "subtract_length": lambda k, v, a: number(a) - length(v),
         "count_one": lambda k, v, a: number(a) + 1,
         "uncount_one": lambda k, v, a: number(a) - 1,
         "last": lambda k, v, a: v,
