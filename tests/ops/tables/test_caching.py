@@ -69,6 +69,15 @@ def test_a_join_takes_out_what_it_sent_when_one_side_caches_and_the_other_does_n
     assert in_one_commit(builder, *rows) == [("rows", "None+R", 1), ("rows", "- M+R", 2)]
 
 
+def test_a_join_with_a_table_made_of_its_own_other_side_ends_with_what_that_sends_at_the_commit():
+    builder, left, right = tables(left=AT_ONCE, right=Materialized.as_("right").with_caching_disabled())
+    both = left.join(right, pair, value=str)
+    same = both.map_values(lambda value: value, store="same")
+    both.left_join(same, pair, value=str, store="joined").to_stream().to("out")
+    rows = [("left", "k", "L", 0), ("right", "k", "R", 1)]
+    assert in_one_commit(builder, *rows) == [("k", "L+R+L+R", 1)]
+
+
 def test_a_versioned_table_has_the_versions_that_a_cached_table_in_front_of_it_had():
     builder, left, _ = tables(left=Materialized.as_("rows"))
     kept = Materialized.as_versioned("versions", "1 day")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.batch import Batch, Changes, merge
+from penstock.batch import Changes, join, order_columns
 from penstock.columns import BytesColumn, Column, NumberColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
@@ -88,15 +88,17 @@ def _size(changes: Changes) -> int:
 
 
 def _last_of_each_key(held: list[Changes]) -> Changes:
-    every = merge(list[Batch](held))
-    assert isinstance(every, Changes)
+    """The last update of each key, in processing order.
+
+    What a flush brings is caused by records of before, so the last is the one that came last.
+    """
+    every = join(held)
     assert every.old is not None
     _, codes = group_keys(every.key.encoded())
     groups = Groups.by_number(codes)
-    if len(groups) == len(every):
-        return every
-    first, last = groups.order[groups.starts], groups.last_rows
-    in_order = np.argsort(last)
+    last, first = groups.last_rows, groups.order[groups.starts]
+    places = [column[last] for column in order_columns(every.order, len(every), len(every.order))]
+    in_order = np.lexsort(places[::-1])
     return replace(every.take(last[in_order]), old=every.old.take(first[in_order]))
 
 
