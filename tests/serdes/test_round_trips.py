@@ -146,6 +146,12 @@ def test_columns_that_are_given_as_values_or_as_bytes_are_equal(drawn: tuple[Ser
     assert [[False] * len(values) if mask is None else mask.tolist() for mask in masks] == [nulls, nulls]
 
 
+def test_json_that_is_given_as_it_is_may_have_several_lines_in_a_column_too():
+    values = [{"legs": msgspec.Raw(b"[1,\n2]")}, {"legs": msgspec.Raw(b"[]")}, {"carrier": "a\nb"}]
+    column = of(dict).encode_all(values)
+    assert column.to_pylist() == [b'{"legs":[1,\n2]}', b'{"legs":[]}', b'{"carrier":"a\\nb"}']
+
+
 @pytest.mark.parametrize("name", sorted(SERDES))
 def test_a_serde_travels_to_other_processes(name: str):
     serde = SERDES[name][0]
