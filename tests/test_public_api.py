@@ -60,7 +60,9 @@ def test_each_public_thing_says_what_it_does(name: str):
 
 
 ERRORS = {name for name, kind in PUBLIC.items() if inspect.isclass(kind) and issubclass(kind, Exception)}
-KINDS = {"BranchedKStream", "SessionWindowedCogroupedKStream", "TimeWindowedCogroupedKStream"}
+SHAPES = {"SessionStore", "VersionedKeyValueStore", "WindowStore"}
+TRANSACTIONS = {"AbstractTransactionalStore", "Transaction", "TransactionalSegment"}
+KINDS = {"BranchedKStream", "SessionWindowedCogroupedKStream", "TimeWindowedCogroupedKStream", *SHAPES, *TRANSACTIONS}
 WITHOUT_EXAMPLE = {"ConsumerRecord", "Streams", "write", *ERRORS, *KINDS}
 
 

@@ -58,15 +58,36 @@ from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.record import Record, SessionKey, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
+from penstock.state.buffered import BufferedTransaction
+from penstock.state.interface import (
+    IsolationLevel,
+    StateStore,
+    StateStoreContext,
+    TopicPartition,
+    Transaction,
+)
+from penstock.state.shapes import (
+    KeyValueStore,
+    SessionStore,
+    TimestampedBytesStore,
+    VersionedKeyValueStore,
+    VersionedRecord,
+    WindowStore,
+)
+from penstock.state.transaction import AbstractTransaction, AbstractTransactionalStore
+from penstock.state.wrappers import TransactionalKeyValueStore, TransactionalSegment
 
 if _TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
 
 __all__ = [
+    "AbstractTransaction",
+    "AbstractTransactionalStore",
     "AlreadyRunningError",
     "BranchedKStream",
     "BufferConfig",
     "BufferFullError",
+    "BufferedTransaction",
     "CogroupedKStream",
     "CommitError",
     "ConfigError",
@@ -76,12 +97,14 @@ __all__ = [
     "EmitStrategy",
     "FencedError",
     "GlobalKTable",
+    "IsolationLevel",
     "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyValueStore",
     "LogError",
     "Loss",
     "Materialized",
@@ -94,11 +117,14 @@ __all__ = [
     "Record",
     "SerdeError",
     "SessionKey",
+    "SessionStore",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
     "SparkLostError",
+    "StateStore",
+    "StateStoreContext",
     "StoreError",
     "Stores",
     "StreamJoined",
@@ -108,12 +134,20 @@ __all__ = [
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
+    "TimestampedBytesStore",
     "TopicExistsError",
     "TopicNotFoundError",
+    "TopicPartition",
     "Topology",
     "TopologyError",
     "TopologyException",
+    "Transaction",
+    "TransactionalKeyValueStore",
+    "TransactionalSegment",
     "UnlimitedWindows",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "WindowStore",
     "Windowed",
     "columnar",
     "consume",

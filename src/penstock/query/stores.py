@@ -26,6 +26,7 @@ from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned.store import VersionedStore, VersionRow
 from penstock.state.kinds.window import WindowStore
+from penstock.state.shapes import VersionedRecord
 from penstock.state.store import StateStore
 from penstock.times import Time, bound
 
@@ -217,14 +218,6 @@ class BufferView(View[TimeOrderedBuffer]):
         return sum(store.numbers.get("records", 0) for store in self._stores)
 
 
-class VersionedRecord(NamedTuple):
-    """A value, since when it is valid, and until when; ``valid_to`` is None for the latest."""
-
-    value: Any
-    timestamp: int
-    valid_to: int | None
-
-
 class VersionedView(View[VersionedStore]):
     """A versioned store, read only (KIP-889, KIP-960, KIP-968)."""
 
@@ -238,7 +231,7 @@ class VersionedView(View[VersionedStore]):
         found = self.get_version(key, as_of)
         return None if found is None else found.value
 
-    def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord | None:
+    def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
         """The same with the times from and to which it is valid."""
         for store in self._stores:
             row = store.get_one(self._key.encode(key), None if as_of is None else bound(as_of))
@@ -248,7 +241,7 @@ class VersionedView(View[VersionedStore]):
 
     def versions(
         self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
-    ) -> Iterator[VersionedRecord]:
+    ) -> Iterator[VersionedRecord[Any]]:
         """The versions of a key that were valid in a range of time, ends included, in order of time or backwards."""
         for store in self._stores:
             for row in store.versions(self._key.encode(key), bound(earliest), bound(latest), reverse):
@@ -260,7 +253,7 @@ class VersionedView(View[VersionedStore]):
         for key, value, valid_from, valid_to in rows:
             yield self._key.decode(key), self._value.decode(value), valid_from, valid_to
 
-    def _record(self, row: VersionRow) -> VersionedRecord:
+    def _record(self, row: VersionRow) -> VersionedRecord[Any]:
         return VersionedRecord(self._value.decode(row.value), row.valid_from, row.valid_to)
 
 

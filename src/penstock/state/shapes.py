@@ -1,0 +1,268 @@
+"""What stores can be asked: key-value, window, session and versioned stores, with Kafka's methods in Python's spelling.
+
+Record views, which processors hold, and stores that users bring are of these classes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from penstock.durations import MAX_MS
+from penstock.record import SessionKey, Windowed
+from penstock.state.interface import StateStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class KeyValueStore(StateStore, Generic[K, V]):
+    """The latest value of every key.
+
+    A class of one's own has ``put``, ``get`` and ``range`` besides what every store has; the others are made of these,
+    and may be written anew where the medium has something faster.
+
+    >>> class Words(KeyValueStore[bytes, bytes]):
+    ...     name, persistent, is_open = "words", False, True
+    ...
+    ...     def init(self, context, root):
+    ...         self.rows = {}
+    ...
+    ...     def close(self):
+    ...         self.rows = {}
+    ...
+    ...     def commit(self, changelog_offsets):
+    ...         pass
+    ...
+    ...     def put(self, key, value):
+    ...         self.rows.pop(key, None) if value is None else self.rows.update({key: value})
+    ...
+    ...     def get(self, key):
+    ...         return self.rows.get(key)
+    ...
+    ...     def range(self, low=None, high=None):
+    ...         for key in sorted(self.rows):
+    ...             if (low is None or key >= low) and (high is None or key <= high):
+    ...                 yield key, self.rows[key]
+    >>> words = Words()
+    >>> words.init(None, words)
+    >>> words.put_all([(b"bee", b"1"), (b"ant", b"2"), (b"asp", b"3")])
+    >>> words.delete(b"ant"), list(words.reverse_all()), list(words.prefix_scan(b"a"))
+    (b'2', [(b'bee', b'1'), (b'asp', b'3')], [(b'asp', b'3')])
+    """
+
+    @abstractmethod
+    def put(self, key: K, value: V | None) -> None:
+        """Write a value; None deletes."""
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value of a key, None when it has none."""
+
+    @abstractmethod
+    def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """Keys and values with ``low <= key <= high``, in order of the keys' bytes; None is no bound."""
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Write a value unless the key has one; what it had."""
+        found = self.get(key)
+        if found is None:
+            self.put(key, value)
+        return found
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Write many."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: K) -> V | None:
+        """Take a key away; the value it had."""
+        found = self.get(key)
+        self.put(key, None)
+        return found
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, in order of the keys' bytes."""
+        return self.range()
+
+    def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """The same as ``range``, backwards. Unless the class has its own, the rows are held in memory."""
+        return reversed(list(self.range(low, high)))
+
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, backwards."""
+        return self.reverse_range()
+
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
+        """Keys and values where the bytes of the key begin with a prefix. As it stands here, of a store of bytes."""
+        for key, value in self.range(prefix):
+            if not key.startswith(prefix):  # type: ignore[attr-defined]
+                return
+            yield key, value
+
+    def approximate_num_entries(self) -> int:
+        """How many rows there are, about."""
+        return sum(1 for _ in self.all())
+
+
+class TimestampedBytesStore:
+    """Marks the class of a persistent store that keeps what it is given as the value of a table, as in Kafka Streams:
+    8 bytes of timestamp, big endian, in front of the value. Stores that are not persistent get the same.
+
+    A persistent store without the mark gets the value alone, and after a restart nobody knows the timestamps.
+
+    >>> class Rows(KeyValueStore[bytes, bytes], TimestampedBytesStore):
+    ...     "A class of one's own that keeps timestamps."
+    """
+
+
+class WindowStore(StateStore, Generic[K, V]):
+    """Values of keys and windows; a window is told by its start. ``Stores`` says which there are.
+
+    Times are in milliseconds, both ends of a range included.
+    """
+
+    @abstractmethod
+    def put(self, key: K, value: V | None, window_start: int) -> None:
+        """Write the value of a key's window; None deletes."""
+
+    @abstractmethod
+    def fetch(self, key: K, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[int, V]]:
+        """Start and value of a key's windows that begin in a range of time, in order of time."""
+
+    @abstractmethod
+    def fetch_range(
+        self, low: K | None = None, high: K | None = None, time_from: int = 0, time_to: int = MAX_MS
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The same for all keys with ``low <= key <= high``; None is no bound."""
+
+    @abstractmethod
+    def backward_fetch(self, key: K, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[int, V]]:
+        """What ``fetch`` gives, backwards."""
+
+    @abstractmethod
+    def backward_fetch_range(
+        self, low: K | None = None, high: K | None = None, time_from: int = 0, time_to: int = MAX_MS
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """What ``fetch_range`` gives, backwards."""
+
+    def get(self, key: K, window_start: int) -> V | None:
+        """The value of one window of a key, None when it has none."""
+        return next((value for _, value in self.fetch(key, window_start, window_start)), None)
+
+    def fetch_all(self, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[Windowed[K], V]]:
+        """Windowed keys and values of all windows that begin in a range of time."""
+        return self.fetch_range(None, None, time_from, time_to)
+
+    def backward_fetch_all(self, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[Windowed[K], V]]:
+        """What ``fetch_all`` gives, backwards."""
+        return self.backward_fetch_range(None, None, time_from, time_to)
+
+    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """Windowed keys and values of all windows."""
+        return self.fetch_all()
+
+    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """What ``all`` gives, backwards."""
+        return self.backward_fetch_all()
+
+
+class SessionStore(StateStore, Generic[K, V]):
+    """Aggregates of sessions; a session is told by its key and the times of its first and last record.
+
+    Times are in milliseconds, both ends of a session included.
+    """
+
+    @abstractmethod
+    def put(self, session: SessionKey, aggregate: V | None) -> None:
+        """Write the aggregate of a session; None removes it."""
+
+    @abstractmethod
+    def find_sessions(
+        self, key: K, earliest_end: int = 0, latest_start: int = MAX_MS
+    ) -> Iterator[tuple[SessionKey, V]]:
+        """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
+
+    @abstractmethod
+    def backward_find_sessions(
+        self, key: K, earliest_end: int = 0, latest_start: int = MAX_MS
+    ) -> Iterator[tuple[SessionKey, V]]:
+        """What ``find_sessions`` gives, backwards."""
+
+    @abstractmethod
+    def find_sessions_in_range(
+        self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
+    ) -> Iterator[tuple[SessionKey, V]]:
+        """The same for all keys with ``low <= key <= high``; None is no bound."""
+
+    @abstractmethod
+    def backward_find_sessions_in_range(
+        self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
+    ) -> Iterator[tuple[SessionKey, V]]:
+        """What ``find_sessions_in_range`` gives, backwards."""
+
+    def remove(self, session: SessionKey) -> None:
+        """Take a session away."""
+        self.put(session, None)
+
+    def fetch_session(self, key: K, start: int, end: int) -> V | None:
+        """The aggregate of one session, None when there is none."""
+        for session, aggregate in self.find_sessions(key, end, start):
+            if (session.start, session.end) == (start, end):
+                return aggregate
+        return None
+
+    def fetch(self, key: K) -> Iterator[tuple[SessionKey, V]]:
+        """All sessions of a key, by end and start."""
+        return self.find_sessions(key)
+
+    def backward_fetch(self, key: K) -> Iterator[tuple[SessionKey, V]]:
+        """What ``fetch`` gives, backwards."""
+        return self.backward_find_sessions(key)
+
+    def fetch_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[SessionKey, V]]:
+        """All sessions of all keys with ``low <= key <= high``; None is no bound."""
+        return self.find_sessions_in_range(low, high)
+
+    def backward_fetch_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[SessionKey, V]]:
+        """What ``fetch_range`` gives, backwards."""
+        return self.backward_find_sessions_in_range(low, high)
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A value, since when it is valid, and until when; ``valid_to`` is None for the latest.
+
+    >>> VersionedRecord("cheap", 1_000, None).timestamp
+    1000
+    """
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
+
+
+class VersionedKeyValueStore(StateStore, Generic[K, V]):
+    """Every version of every key's value, for as long as the history reaches back (KIP-889)."""
+
+    VALID_TO_UNDEFINED = -1
+    """What ``put`` returns for the latest version."""
+    NOT_PUT = -(2**63)
+    """What ``put`` returns for a version that is older than the history."""
+
+    @abstractmethod
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Write a version, valid from a time on; None is a deletion at this time.
+
+        Returns:
+            until when it is valid, in milliseconds; ``VALID_TO_UNDEFINED`` for the latest, and ``NOT_PUT`` for one that
+            was too old to be written.
+        """
+
+    @abstractmethod
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The latest version of a key, or the one that was valid at a time; None when there is none."""
+
+    @abstractmethod
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+        """Delete a key from a time on; the version that was valid at that time."""
