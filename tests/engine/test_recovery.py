@@ -64,6 +64,85 @@ def test_a_delta_file_that_is_damaged_or_missing_is_named_and_the_start_goes_on_
     assert world.counts() == [("a", 4), ("b", 3)]
 
 
+def snapshots(world: World) -> list[int]:
+    """The commits of the snapshots that there are."""
+    return [int(path.stem) for path in sorted(world.storage.root.glob("snapshots/0_0/*.snapshot"))]
+
+
+SNAPSHOTS = {"flush_commits": 1, "snapshot_commits": 3}
+
+
+@pytest.mark.kip("892-13")
+@pytest.mark.parametrize("harm", [flip_a_byte, remove])
+@pytest.mark.parametrize("what", ["*.snapshot", "*.sst"])
+def test_a_damaged_snapshot_is_named_and_the_one_before_it_is_taken_with_the_delta_files_behind_it(
+    tmp_path: Path, what: str, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+):
+    world = World(tmp_path, **SNAPSHOTS)
+    for _ in range(6):
+        world.run("a", "b", "b")
+    assert len(before := snapshots(world)) == 2
+    newest = world.file(f"snapshots/0_0/{what}", -1)
+    harm(newest)
+    world.lose_local_state()
+    world.run("a")
+    [warning] = [record.getMessage() for record in caplog.records if "snapshot" in record.getMessage()]
+    assert newest.name in warning
+    assert f"restored from the snapshot of commit {before[0]} and " in warning
+    assert "nothing is lost" in warning
+    assert world.output()[-1] == ("a", 7)
+    assert world.counts() == [("a", 7), ("b", 12)]
+    for _ in range(4):  # until there is another one, from which it restarts as from any
+        world.run("b")
+    world.lose_local_state()
+    caplog.clear()
+    world.run("b")
+    assert world.counts() == [("a", 7), ("b", 17)]
+    assert not [record for record in caplog.records if "snapshot" in record.getMessage()]
+
+
+def test_before_the_first_snapshot_are_the_delta_files_from_the_first_commit_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    world = World(tmp_path, **SNAPSHOTS)
+    for _ in range(4):
+        world.run("a")
+    assert len(snapshots(world)) == 1
+    flip_a_byte(world.file("snapshots/0_0/*.snapshot", 0))
+    world.lose_local_state()
+    world.run("a")
+    assert world.output()[-1] == ("a", 5)
+    assert "delta files instead; nothing is lost" in caplog.text
+
+
+def test_when_no_snapshot_is_whole_the_newest_one_is_named_and_the_start_goes_on_once_it_is_back(tmp_path: Path):
+    world = World(tmp_path, **SNAPSHOTS)
+    for _ in range(10):
+        world.run("a")
+    files = [world.file("snapshots/0_0/*.snapshot", number) for number in (-2, -1)]
+    backup = files[-1].read_bytes()
+    for file in files:
+        flip_a_byte(file)
+    world.lose_local_state()
+    world.produce("a")
+    with pytest.raises(CorruptDataError, match=f"{files[-1].name} is damaged: .*restore it from a backup"):
+        world.start().run_until()
+    files[-1].write_bytes(backup)
+    world.run()
+    assert world.output()[-1] == ("a", 11)
+
+
+@pytest.mark.kip("892-13")
+def test_delta_files_are_kept_from_the_snapshot_before_the_newest_on_and_no_longer(tmp_path: Path):
+    world = World(tmp_path, **SNAPSHOTS)
+    for _ in range(12):
+        world.run("a")
+    older, newest = snapshots(world)[-2:]
+    deltas = [int(path.name[:16]) for path in sorted(world.storage.root.glob("deltas/0_0/*"))]
+    assert older < min(deltas) <= newest
+    assert len(deltas) <= 2 * SNAPSHOTS["snapshot_commits"]
+
+
 def test_a_local_database_makes_old_delta_files_unnecessary(world: World):
     for _ in range(3):
         world.run("a")

@@ -55,11 +55,35 @@ def test_a_second_snapshot_uploads_only_new_table_files(storage, database):
     write_snapshot(database, storage, "0_0", 1)
     first = tables(storage)
     write(database, 2, rows=10)
-    write_snapshot(database, storage, "0_0", 2)
+    write_snapshot(database, storage, "0_0", 2, referred=1)
     second = tables(storage)
     assert first
     assert {name: second[name] for name in first} == first
     assert len(second) > len(first)
+
+
+@pytest.mark.kip("892-13")
+def test_files_of_a_snapshot_that_was_gone_back_from_are_uploaded_again(tmp_path: Path, storage, database):
+    write(database, 1)
+    write_snapshot(database, storage, "0_0", 1)
+    write(database, 2)
+    write_snapshot(database, storage, "0_0", 2, referred=1)
+    damaged = storage.root / max(tables(storage))  # only the second has it; a restore went back to the first
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    write(database, 3, rows=1)
+    write_snapshot(database, storage, "0_0", 3, referred=1)
+    assert restored(storage, 3, tmp_path / "back") == ({"commit": 3}, 4_001)
+
+
+def test_a_damaged_index_of_the_snapshot_before_does_not_stop_a_new_one(tmp_path: Path, storage, database, caplog):
+    write(database, 1)
+    write_snapshot(database, storage, "0_0", 1)
+    [index] = storage.root.glob("snapshots/0_0/*.snapshot")
+    index.write_bytes(b"")
+    write(database, 2)
+    write_snapshot(database, storage, "0_0", 2, referred=1)
+    assert restored(storage, 2, tmp_path / "back") == ({"commit": 2}, 4_000)
+    assert f"{index.name} is damaged" in caplog.text
 
 
 def test_the_last_two_snapshots_are_kept_and_older_ones_removed(tmp_path: Path, storage, database):

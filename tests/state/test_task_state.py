@@ -121,7 +121,7 @@ def test_a_task_opens_from_a_snapshot_on_another_machine(checkpoint, tmp_path):
     state = three_commits(checkpoint)
     checkpoint.commit(state)  # from here on the manifest names the snapshot of commit 2
     state.close()
-    assert (checkpoint.snapshot, [step.commit for step in checkpoint.commits]) == (2, [3])
+    assert (checkpoint.snapshot, [step.commit for step in checkpoint.commits]) == (2, [2, 3])
     other = checkpoint.open(stores(), folder=tmp_path / "elsewhere" / "task")
     assert other.at == 3
     assert content(other) == EXPECTED

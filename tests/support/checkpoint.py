@@ -15,7 +15,8 @@ from penstock.storage import LocalStorage
 class Checkpoint:
     """Opens the state of one task, and commits what it wrote, step by step.
 
-    ``commits`` are the commits whose delta files are still needed; ``snapshot`` is the newest one that they know of.
+    ``commits`` are the commits whose delta files are still kept; ``snapshot`` is the newest one that they know of, and
+    ``older`` the one before it.
     """
 
     def __init__(self, folder: Path, settings: StateSettings | None = None):
@@ -25,7 +26,7 @@ class Checkpoint:
         self.application = "application"
         self.commits: list[Committed] = []
         self.newest = -1
-        self.snapshot = -1
+        self.snapshot = self.older = -1
 
     def open(self, stores: Iterable[StateStore], folder: Path | None = None) -> TaskState:
         """The task's state at the newest commit, in its own folder or in another one."""
@@ -54,9 +55,10 @@ class Checkpoint:
         state.commit(self.newest)
 
     def _forget(self, snapshot: int) -> None:
-        """Once a manifest names a snapshot, the delta files before it go."""
-        self.snapshot = snapshot
+        """Once a manifest names a snapshot, the delta files before the one before it go."""
+        if snapshot > self.snapshot:
+            self.older, self.snapshot = self.snapshot, snapshot
         for step in self.commits:
-            if step.commit <= snapshot and step.delta is not None:
+            if step.commit <= self.older and step.delta is not None:
                 self.storage.delete(step.delta.name)
-        self.commits = self.since(snapshot)
+        self.commits = self.since(self.older)

@@ -175,8 +175,9 @@ class Attempt:
         for name, done in self._done.items():
             old = tasks.get(name, TaskEntry())
             previous = old.changed if self._has_state(name) else -1
+            snapshots = done.snapshot, old.older_than(done.snapshot)
             tasks[name] = TaskEntry(
-                done.offsets, done.numbers, done.delta, commit, self._name, previous, done.snapshot, done.clock
+                done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock
             )
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)

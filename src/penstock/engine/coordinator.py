@@ -371,10 +371,10 @@ class Coordinator:
             self.storage.delete(name)
         for task, entry in self.manifest.tasks.items():
             old = before.tasks.get(task)
-            if old is not None and entry.snapshot > old.snapshot:
+            if old is not None and entry.kept_since > old.kept_since:
                 for name in self.storage.list(f"deltas/{task}"):
                     number = number_in(name)
-                    if number is not None and number <= entry.snapshot:
+                    if number is not None and number <= entry.kept_since:
                         self.storage.delete(name)
         if self.manifest.commit // _KEEP_MANIFESTS > before.commit // _KEEP_MANIFESTS:
             self._forget_manifests()
@@ -382,7 +382,7 @@ class Coordinator:
     def _forget_manifests(self) -> None:
         needed = self.starts.reserved()
         for task, entry in self.manifest.tasks.items():
-            needed.update(link.changed for link in self.manifests.chain(task, entry, entry.snapshot))
+            needed.update(link.changed for link in self.manifests.chain(task, entry, entry.kept_since))
         for number in self.manifests.numbers():
             if number < self.manifest.commit - _KEEP_MANIFESTS and number not in needed:
                 self.manifests.delete(number)

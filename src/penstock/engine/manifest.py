@@ -34,8 +34,22 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """The commit before ``changed`` in which the task took part."""
     snapshot: int = -1
     """The commit of the task's newest snapshot."""
+    older: int | None = None
+    """The commit of the snapshot before it, -1 when there was none: delta files are kept from there on, for when the
+    newest one is damaged. None when they are kept from the newest one on only."""
     clock: int = EARLIEST
     """How far in time the task's input is read: what it reads from here on is not earlier, unless it is late."""
+
+    @property
+    def kept_since(self) -> int:
+        """The commit after which all delta files of the task are kept."""
+        return self.snapshot if self.older is None else self.older
+
+    def older_than(self, snapshot: int) -> int | None:
+        """What ``older`` is when the task has come to this snapshot, or gone back to it."""
+        if snapshot == self.snapshot:
+            return self.older
+        return self.snapshot if snapshot > self.snapshot else None
 
     def __post_init__(self) -> None:
         if self.previous >= self.changed and self.previous != -1:  # or the way back through them would never end

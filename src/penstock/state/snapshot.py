@@ -2,12 +2,15 @@
 
 Table files never change once written, so a snapshot only uploads those that no earlier one has.
 
+The newest two that manifests named are kept, so that one that turns out to be damaged is not the only one.
+
 A program that was taken over may still write a snapshot, of a commit that it made. It removes nothing that the other
 one may need: no snapshot since the one that its own newest manifest names, and no file brought here since.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -21,6 +24,8 @@ from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError, write_inventory
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 from penstock.untrusted import file_name
+
+_log = logging.getLogger(__name__)
 
 _SUFFIX = ".snapshot"
 _NAME = re.compile(r"(\d{16})(-[0-9a-f]{8}-.*|\.snapshot)$")
@@ -42,14 +47,16 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
 
     Args:
         referred: the snapshot that the newest manifest names, -1 for none. It stays, and so do all after it, until a
-            manifest names a later one.
+            manifest names a later one. Its files are used again; those of others may be why it was gone back to.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)
     try:
         found = database.checkpoint(copy)
-        kept = [_read(storage, index) for index in _indexes(storage, task) if _commit_of(index) >= referred]
-        there = {(ref.size, ref.checksum): ref for snapshot in kept for ref in snapshot.files.values()}
+        newer = [index for index in _indexes(storage, task) if _commit_of(index) >= referred]
+        kept = [one for index in newer if (one := _legible(storage, index, _commit_of(index) == referred))]
+        before = (snapshot for snapshot in kept if snapshot.commit == referred)
+        there = {(ref.size, ref.checksum): ref for snapshot in before for ref in snapshot.files.values()}
         prefix = f"{_folder(task)}/{commit:016d}-{os.urandom(4).hex()}"
         files = {name: _upload(copy / name, ref, storage, prefix, there) for name, ref in found.items()}
         crash_point("during-snapshot")
@@ -80,6 +87,22 @@ def _read(storage: Storage, index: str) -> Snapshot:
         return unseal(storage.read(index), Snapshot, f"{storage.shown}/{index}")
     except FileNotFoundError:
         raise CorruptDataError(f"the snapshot {storage.shown}/{index} is missing; restore it from a backup") from None
+
+
+def _legible(storage: Storage, index: str, is_referred: bool) -> Snapshot | None:
+    """A snapshot that no more than a later one is needed for; None when its index is damaged."""
+    try:
+        return _read(storage, index)
+    except CorruptDataError as error:
+        if is_referred:  # of others somebody was told when they were gone back from
+            _log.warning("%s. A new one is made of all files; nothing is lost", str(error).partition(";")[0])
+        return None
+
+
+def other_snapshots(storage: Storage, task: str, than: int, commit: int) -> list[int]:
+    """The commits of the snapshots that there are besides one, up to a commit, the newest first."""
+    found = {_commit_of(index) for index in _indexes(storage, task)}
+    return sorted((one for one in found if 0 <= one <= commit and one != than), reverse=True)
 
 
 def _indexes(storage: Storage, task: str) -> list[str]:

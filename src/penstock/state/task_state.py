@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import StoreError
+from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import crash_point
 from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
@@ -16,7 +16,7 @@ from penstock.state.database import Database
 from penstock.state.delta import read_delta
 from penstock.state.folder_lock import FolderLock
 from penstock.state.inventory import DamagedStateError
-from penstock.state.snapshot import read_snapshot, write_snapshot
+from penstock.state.snapshot import other_snapshots, read_snapshot, write_snapshot
 from penstock.state.store import StateStore
 from penstock.state.transactional import ChangeSet
 from penstock.storage import FileRef, Storage
@@ -77,27 +77,32 @@ class TaskState:
         Args:
             application: identifies the application's checkpoint; a database of another one is thrown away.
             commit: the newest commit.
-            snapshot: the commit of the task's newest snapshot, -1 for none.
+            snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
             since: gives the task's part of all commits after one, in order.
+
+        Raises:
+            CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
         """
+        self.snapshot = max(
+            [snapshot, *self._other_snapshots(snapshot, commit)]
+        )  # it may have been made at the very end
         if self._folder is not None:
             self._lock = FolderLock(self._folder)  # first: what another process has open looks damaged at times
-            self._database = self._open_database(application, commit, snapshot)
+            self._database = self._open_database(application, commit, since)
             for store in self.stores.values():
                 store.open(self._database)
             meta = self._database.meta()
             self.at = self._flushed = meta.get("commit", -1)
             self._restore_numbers(meta.get("numbers", {}))
             self._application = application
-        self.snapshot = snapshot
         for step in since(self.at):
             self.apply(step)
 
-    def _open_database(self, application: str, commit: int, snapshot: int) -> Database:
+    def _open_database(self, application: str, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         assert self._folder is not None
         database = self._undamaged()
         if database is None:  # out of the exception's reach, which keeps iterators and so the database's lock
-            return self._restored(snapshot)
+            return self._restored(commit, since)
         meta = database.meta()
         at = meta.get("commit", -1)
         stale = bool(meta) and meta["application"] != application
@@ -107,10 +112,10 @@ class TaskState:
                 f"the state database {self._folder} is at commit {at}, but the newest manifest is of commit {commit}: "
                 "manifests are missing. Restore the checkpoint folder from a backup, or remove both to begin anew"
             )
-        if not stale and at >= snapshot:
+        if not stale and at >= self.snapshot:
             return database
         database.close()
-        return self._restored(snapshot)
+        return self._restored(commit, since)
 
     def _undamaged(self) -> Database | None:
         assert self._folder is not None
@@ -120,15 +125,48 @@ class TaskState:
             _log.warning("%s; it is a copy, and made anew from the checkpoint. Nothing is lost", str(error))
         return None
 
-    def _restored(self, snapshot: int) -> Database:
-        """The database of a snapshot, or an empty one, in place of what is there."""
+    def _restored(self, commit: int, since: Callable[[int], list[Committed]]) -> Database:
+        """The database of the newest snapshot that is whole, or an empty one, in place of what is there."""
+        assert self._folder is not None
+        try:
+            self._fetch(self.snapshot)
+        except CorruptDataError as error:
+            self.snapshot = self._fetch_another(error, commit, since)
+        return Database(self._folder, self._settings.block_cache_bytes)
+
+    def _fetch(self, snapshot: int) -> None:
+        """Make the database's folder from a snapshot; leave none for -1."""
         assert self._folder is not None
         if snapshot >= 0:
             assert self._storage is not None
             read_snapshot(self._storage, self.task, snapshot, self._folder)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
-        return Database(self._folder, self._settings.block_cache_bytes)
+
+    def _other_snapshots(self, than: int, commit: int) -> list[int]:
+        """The commits of all other snapshots up to a commit, the newest first."""
+        if self._folder is None or self._storage is None:
+            return []
+        return other_snapshots(self._storage, self.task, than, commit)
+
+    def _fetch_another(self, damage: CorruptDataError, commit: int, since: Callable[[int], list[Committed]]) -> int:
+        """Fetch the newest snapshot but a damaged one that has all delta files behind it, or none if these reach back
+        to the first commit; which one. Raises the damage when there is none of these."""
+        assert self._storage is not None
+        for other in [*self._other_snapshots(self.snapshot, commit), -1]:
+            try:
+                deltas = [step.delta.name for step in since(other) if step.delta is not None]
+                if set(deltas).issubset(self._storage.list(f"deltas/{self.task}")):
+                    self._fetch(other)
+                    instead = f"the snapshot of commit {other} and " if other >= 0 else ""
+                    _log.warning(
+                        "%s. Task %s is restored from %s%d delta files instead; nothing is lost",
+                        str(damage).partition(";")[0], self.task, instead, len(deltas),
+                    )  # fmt: skip
+                    return other
+            except CorruptDataError:  # so there is one less to take
+                continue
+        raise damage
 
     def set_clocks(self, numbers: Numbers) -> None:
         """Set all stream times to those of a commit, and those that it does not know to none."""
