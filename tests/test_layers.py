@@ -27,6 +27,7 @@ LAYERS = {
     "state/columns": "",
     "state": "state/columns storage",
     "state/kinds": "state state/columns",
+    "state/records": "serdes state state/columns state/kinds",
     "ops/core": "plan serdes state state/columns state/kinds",
     "ops/stateless": "ops/core plan serdes state",
     "ops/tables": "ops/core plan serdes state state/columns state/kinds",

@@ -33,6 +33,17 @@ class SessionKey(NamedTuple):
     end: int
 
 
+class ValueAndTimestamp(NamedTuple):
+    """A value and the time of the record that gave it: what timestamped stores have for a key.
+
+    >>> ValueAndTimestamp("late", 1000).timestamp
+    1000
+    """
+
+    value: Any
+    timestamp: int
+
+
 class Record(NamedTuple):
     """One record of a topic, decoded.
 

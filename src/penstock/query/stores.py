@@ -14,7 +14,7 @@ from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.plan import nodes
 from penstock.plan.node import Node, StoreSpec
-from penstock.record import SessionKey, Windowed
+from penstock.record import SessionKey, ValueAndTimestamp, Windowed
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
@@ -29,14 +29,6 @@ from penstock.state.kinds.window import WindowStore
 from penstock.state.shapes import VersionedRecord
 from penstock.state.store import StateStore
 from penstock.times import Time, bound
-
-
-class ValueAndTimestamp(NamedTuple):
-    """A value and the time of the record that gave it."""
-
-    value: Any
-    timestamp: int
-
 
 S = TypeVar("S", bound=StateStore)
 

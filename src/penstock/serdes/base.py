@@ -57,9 +57,10 @@ class Serde(ABC):
     @property
     def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
         """What encodes and decodes one value, as directly as can be; errors may be of any type."""
-        return self._encoded, self.decode
+        return self.encode_to_bytes, self.decode
 
-    def _encoded(self, value: Any) -> bytes:
+    def encode_to_bytes(self, value: Any) -> bytes:
+        """The same of an ``encode`` that may be a user's: what it gives has to be bytes."""
         data: Any = self.encode(value)
         if type(data) is not bytes:
             raise SerdeError(f"encode of the serde {self.name!r} must return bytes; got {show(data)}")
@@ -67,7 +68,7 @@ class Serde(ABC):
 
     def encode_all(self, values: list[Any]) -> Binary:
         """The bytes of a column of values; null where the value is None."""
-        encode = self._encoded
+        encode = self.encode_to_bytes
         return binary([None if value is None else encode(value) for value in values])
 
     def decode_all(self, data: Binary) -> list[Any]:

@@ -284,6 +284,10 @@ class Family:
             found.append(key if key is not None and key < high else None)
         return found
 
+    def approximate_count(self) -> int:
+        """How many rows there are, about."""
+        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
+
     def close(self) -> None:
         self._db.close()
         self.handle = None

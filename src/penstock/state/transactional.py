@@ -53,6 +53,8 @@ class Base(Protocol):
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]: ...
 
+    def approximate_count(self) -> int: ...
+
 
 class ChangeSet(NamedTuple):
     """The rows that a transaction changed, each once, with their last values."""
@@ -177,6 +179,11 @@ class TransactionalKeyValueStore:
     def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
         """The rows whose keys begin with these bytes."""
         return self.scan(prefix, after_prefix(prefix), reverse)
+
+    def approximate_num_entries(self) -> int:
+        """How many rows have a value; of those that are on disk only, about."""
+        here = int(np.count_nonzero(self._table.present()))
+        return here if self.base is None or self.is_all_here else max(here, self.base.approximate_count())
 
     def _between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
         """The rows in memory of a range of times, ends included."""

@@ -69,6 +69,10 @@ class KeyValueStore(StateStore):
         """The rows whose keys begin with these bytes."""
         return self._piece.prefix_scan(prefix, reverse)
 
+    def approximate_num_entries(self) -> int:
+        """How many rows there are; of those that are on disk only, about."""
+        return self._piece.approximate_num_entries()
+
     def rows(self) -> Iterator[Row]:
         return self.range()
 

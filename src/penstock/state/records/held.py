@@ -1,0 +1,186 @@
+"""How keys and values lie in a record view: as Python values where those are as good as their bytes, else as bytes.
+
+Kafka serializes at ``put`` and deserializes at ``get``, so a value that is changed in place after either leaves the
+store as it was. What cannot be changed in place, and comes back from its bytes as it went in, needs neither.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, IntArray, binary
+from penstock.errors import StoreError
+from penstock.messages import show
+from penstock.record import ValueAndTimestamp
+from penstock.serdes import Serde
+from penstock.serdes.primitives import BytesSerde, NumberSerde, StrSerde
+from penstock.state.columns.rows import Values
+
+NO_TIMESTAMP = -1
+"""What rows of stores without timestamps have."""
+
+
+def plain_type(serde: Serde) -> type | None:
+    """The type of values that are kept as they are; None when the serde's values are kept as bytes."""
+    return serde.plain if type(serde) in (StrSerde, BytesSerde, NumberSerde) else None
+
+
+class HeldKeys:
+    """Keys as a dictionary's: themselves where equal ones, and no others, have equal bytes; else their bytes."""
+
+    def __init__(self, serde: Serde):
+        self.serde = serde
+        self.plain = plain_type(serde)
+        if self.plain is float:  # 0.0 and -0.0 are equal, but not their bytes
+            self.plain = None
+
+    def hold(self, key: Any) -> Any:
+        """The dictionary's key; raises when it does not fit the serde."""
+        data = self.serde.encode_to_bytes(key)
+        if self.plain is None:
+            return data
+        return key if type(key) is self.plain else self.serde.decode(data)
+
+    def load(self, data: Binary) -> list[Any]:
+        """Dictionary's keys from bytes."""
+        return data.to_pylist() if self.plain is None else self.serde.decode_all(data)
+
+    def column(self, held: list[Any]) -> Binary:
+        """The bytes of dictionary's keys."""
+        return binary(held) if self.plain is None else _encoded(held, self.serde)
+
+    def bytes_of(self, held: Any) -> bytes:
+        """The bytes of one of them."""
+        return held if self.plain is None else self.serde.encode(held)
+
+
+class HeldValues(Protocol):
+    """Values as they lie in the dictionary; None for none."""
+
+    plain: type | None
+    """The type of values that lie there as they are."""
+
+    def hold(self, value: Any) -> Any:
+        """A value that was put; raises when it does not fit the serde."""
+
+    def show(self, held: Any) -> Any:
+        """What the user gets of it."""
+
+    def read(self, data: bytes, timestamp: int) -> Any:
+        """What the user gets of a row of the store."""
+
+    def load(self, values: Values) -> list[Any]:
+        """What was read of a store."""
+
+    def columns(self, held: list[Any]) -> Values:
+        """What goes into it."""
+
+
+class PlainValues:
+    """Values that cannot be changed in place."""
+
+    def __init__(self, serde: Serde):
+        self.serde = serde
+        self.plain = plain_type(serde)
+
+    def hold(self, value: Any) -> Any:
+        return None if value is None else self.serde.decode(self.serde.encode(value))
+
+    def show(self, held: Any) -> Any:
+        return held
+
+    def read(self, data: bytes, timestamp: int) -> Any:
+        return self.serde.decode(data)
+
+    def load(self, values: Values) -> list[Any]:
+        return self.serde.decode_all(values.data)
+
+    def columns(self, held: list[Any]) -> Values:
+        return Values(_encoded(held, self.serde), np.full(len(held), NO_TIMESTAMP))
+
+
+class EncodedValues:
+    """Values as bytes: each ``get`` makes one of its own."""
+
+    plain: type | None = None
+
+    def __init__(self, serde: Serde):
+        self._encode, self._decode = serde.encode_to_bytes, serde.decode
+
+    def hold(self, value: Any) -> Any:
+        return None if value is None else self._encode(value)
+
+    def show(self, held: Any) -> Any:
+        return None if held is None else self._decode(held)
+
+    def read(self, data: bytes, timestamp: int) -> Any:
+        return self._decode(data)
+
+    def load(self, values: Values) -> list[Any]:
+        return values.data.to_pylist()  # type: ignore[no-any-return]
+
+    def columns(self, held: list[Any]) -> Values:
+        return Values(binary(held), np.full(len(held), NO_TIMESTAMP))
+
+
+class TimestampedValues:
+    """Values with timestamps: pairs of what their values are held as, and the time."""
+
+    plain: type | None = None
+
+    def __init__(self, values: PlainValues | EncodedValues):
+        self._values = values
+        self._shows_as_is = isinstance(values, PlainValues)
+
+    def hold(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, ValueAndTimestamp):
+            raise StoreError(
+                f"a timestamped store takes ValueAndTimestamp(value, timestamp) or None; got {show(value)} of type "
+                f"{type(value).__name__}. Nothing was put"
+            )
+        if type(value.timestamp) is not int or not -1 <= value.timestamp < 2**63:
+            raise StoreError(
+                f"a timestamp is an int of milliseconds from 1970 on; got {show(value.timestamp)}. Nothing was put"
+            )
+        held = self._values.hold(value.value)
+        return None if held is None else ValueAndTimestamp(held, value.timestamp)
+
+    def show(self, held: Any) -> Any:
+        if held is None or self._shows_as_is:
+            return held
+        return ValueAndTimestamp(self._values.show(held.value), held.timestamp)
+
+    def read(self, data: bytes, timestamp: int) -> Any:
+        return ValueAndTimestamp(self._values.read(data, timestamp), timestamp)
+
+    def load(self, values: Values) -> list[Any]:
+        rows = zip(self._values.load(values), values.timestamps.tolist(), strict=True)
+        return [None if row[0] is None else ValueAndTimestamp._make(row) for row in rows]
+
+    def columns(self, held: list[Any]) -> Values:
+        data = self._values.columns([None if row is None else row.value for row in held]).data
+        return Values(data, np.array([NO_TIMESTAMP if row is None else row.timestamp for row in held], np.int64))
+
+
+def held_values(serde: Serde, timestamped: bool) -> HeldValues:
+    """How a store's values are held."""
+    values = EncodedValues(serde) if plain_type(serde) is None else PlainValues(serde)
+    return TimestampedValues(values) if timestamped else values
+
+
+def _encoded(held: list[Any], serde: Serde) -> Binary:
+    """The bytes of values that are known to fit."""
+    if isinstance(serde, NumberSerde):
+        numbers = pa.array(held, pa.int64() if serde.plain is int else pa.float64())
+        valid = None if not numbers.null_count else numbers.is_valid().to_numpy(zero_copy_only=False)
+        plain: IntArray = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy()
+        return serde.encode_numbers(plain, valid)
+    return binary(held) if serde.plain is bytes else serde.encode_all(held)
+
+
+__all__ = ["EncodedValues", "HeldKeys", "HeldValues", "PlainValues", "TimestampedValues", "held_values"]

@@ -1,0 +1,195 @@
+"""A key-value store record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.arrays import binary
+from penstock.columns import Column
+from penstock.serdes import Serde
+from penstock.state.columns.rows import Keys
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.records.held import HeldValues
+from penstock.state.records.view import KeyValueIterator, RecordView
+from penstock.state.transactional import Row, after_prefix
+
+_MISSING: Any = object()
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+class KeyValueRecords(RecordView[KeyValueStore]):
+    """The latest value of every key.
+
+    >>> from penstock.serdes import INT, STR
+    >>> from penstock.state.records import record_view
+    >>> counts = record_view(KeyValueStore("counts"), STR, INT, timestamped=False)
+    >>> counts.begin()
+    >>> counts.put("JFK", 1), counts.put("LAX", 7), counts.get("JFK")
+    (None, None, 1)
+    >>> counts.delete("JFK"), list(counts.all())
+    (1, [('LAX', 7)])
+    >>> counts.end()
+    """
+
+    def __init__(self, store: KeyValueStore, key: Serde, values: HeldValues):
+        super().__init__(store, key, values)
+        self._rows: dict[Any, Any] = {}
+        """What is known of keys, None of those without a value."""
+        self._changed: dict[Any, bool] = {}
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, None when it has none."""
+        return self._held.show(self._find(key))
+
+    def range(self, from_key: Any = None, to_key: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
+        """Key and value of the rows with ``from_key <= key <= to_key``, in order of the keys' bytes; None for no bound.
+
+        They are as they were when ``range`` was called, whatever is written meanwhile.
+        """
+        return self._range(from_key, to_key, reverse=False)
+
+    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
+        """The same backwards, from ``to_key`` down to ``from_key``."""
+        return self._range(from_key, to_key, reverse=True)
+
+    def all(self) -> KeyValueIterator[tuple[Any, Any]]:
+        """Key and value of all rows, in order of the keys' bytes."""
+        return self._range(None, None, reverse=False)
+
+    def reverse_all(self) -> KeyValueIterator[tuple[Any, Any]]:
+        """The same backwards."""
+        return self._range(None, None, reverse=True)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> KeyValueIterator[tuple[Any, Any]]:
+        """Key and value of the rows whose keys' bytes begin with those of a prefix.
+
+        Args:
+            prefix: the prefix.
+            prefix_serde: what makes bytes of it; by default what makes them of keys.
+        """
+        self._check(prefix, "prefix")
+        low = (prefix_serde or self._keys.serde).encode_to_bytes(prefix)
+        return self._scanned(low, after_prefix(low), reverse=False)
+
+    def approximate_num_entries(self) -> int:
+        """How many rows there are; about, when some of them are on disk only."""
+        self._check_open()
+        self._write()
+        return self._store.approximate_num_entries()
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def put(self, key: Any, value: Any) -> None:
+        """Give a key a value; None deletes it."""
+        self._check(key)
+        at = self._keys.hold(key)
+        self._rows[at] = self._held.hold(value)
+        self._changed[at] = True
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Give a key a value if it has none, and return the one that it has."""
+        there = self.get(key)
+        if there is None:
+            self.put(key, value)
+        return there
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Put pairs of key and value, in their order; all of them or, where one does not fit, none."""
+        self._check_open()
+        rows = []
+        for key, value in entries:
+            self._check(key)
+            rows.append((self._keys.hold(key), self._held.hold(value)))
+        for at, held in rows:
+            self._rows[at] = held
+            self._changed[at] = True
+
+    def delete(self, key: Any) -> Any:
+        """Take a key's value away, and return it; None when it has none."""
+        there = self.get(key)
+        if there is not None:
+            self.put(key, None)
+        return there
+
+    # --- the columns below ---------------------------------------------------------------------------------------
+
+    def _find(self, key: Any) -> Any:
+        self._check(key)
+        at = self._keys.hold(key)
+        held = self._rows.get(at, _MISSING)
+        return self._load(at) if held is _MISSING else held
+
+    def _load(self, at: Any) -> Any:
+        """What the store has for a key by itself."""
+        found = self._store.get(Keys(binary([self._keys.bytes_of(at)])))
+        self._rows[at] = held = self._held.load(found)[0]
+        return held
+
+    def _load_keys(self, keys: Column) -> None:
+        distinct = pc.unique(keys.encoded()).drop_null()
+        if len(distinct):
+            found = self._store.get(Keys(distinct))
+            self._rows.update(zip(self._keys.load(distinct), self._held.load(found), strict=True))
+
+    def _range(self, from_key: Any, to_key: Any, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
+        encode = self._keys.serde.encode_to_bytes
+        low = None if from_key is None else encode(from_key)
+        high = None if to_key is None else encode(to_key) + b"\x00"
+        return self._scanned(low, high, reverse)
+
+    def _scanned(self, low: bytes | None, high: bytes | None, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
+        self._check_open()
+        self._write()
+        if low is not None and high is not None and low >= high:
+            return self._scan(iter(()))
+        return self._scan(self._shown(self._store.range(low, high, reverse)))
+
+    def _shown(self, rows: Iterator[Row]) -> Iterator[tuple[Any, Any]]:
+        decode, read = self._keys.serde.decode, self._held.read
+        for key, value, timestamp in rows:
+            yield decode(key), read(value, timestamp)
+
+    def _write(self) -> None:
+        if self._changed:
+            changed = list(self._changed)
+            self._changed.clear()
+            rows = self._rows
+            located = self._store.locate(Keys(self._keys.column(changed)))
+            self._store.put(located, self._held.columns([rows[at] for at in changed]))
+
+    def _forget(self) -> None:
+        self._rows, self._changed = {}, {}
+
+
+class PlainKeyValueRecords(KeyValueRecords):
+    """The same where keys and values lie in the dictionary as they are, so that most calls are little more than its."""
+
+    def __init__(self, store: KeyValueStore, key: Serde, values: HeldValues):
+        super().__init__(store, key, values)
+        self._key_type = self._keys.plain
+        self._value_type: Any = values.plain
+        self._is_int, self._is_text = values.plain is int, values.plain is str
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, None when it has none."""
+        if type(key) is self._key_type and key in self._rows:  # while it is closed there is nothing in it
+            return self._rows[key]
+        return self._find(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Give a key a value; None deletes it."""
+        if (
+            type(value) is self._value_type
+            and type(key) is self._key_type
+            and key in self._rows
+            and (_LOWEST <= value <= _HIGHEST if self._is_int else not self._is_text or value.isascii())
+        ):
+            self._rows[key] = value
+            self._changed[key] = True
+        else:
+            super().put(key, value)

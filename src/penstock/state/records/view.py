@@ -1,0 +1,156 @@
+"""What all record views have in common: open for a chunk, closed behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, Self, TypeVar
+
+from penstock.columns import Column
+from penstock.errors import StoreError
+from penstock.serdes import Serde
+from penstock.state.records.held import HeldKeys, HeldValues
+from penstock.state.store import StateStore
+
+S = TypeVar("S", bound=StateStore)
+T = TypeVar("T")
+
+
+class RecordView(ABC, Generic[S]):
+    """A store as a processor sees it, one record at a time.
+
+    It is open from ``begin`` to ``end``, which is a chunk. In between it answers from what it loaded, and from the
+    store what it did not; its writes are in it at once, and in the store's columns from ``end`` on. Both belong to the
+    transaction that the task runs in.
+
+    Args:
+        store: the store.
+        key: of keys.
+        values: how values are held.
+    """
+
+    def __init__(self, store: S, key: Serde, values: HeldValues):
+        self._store = store
+        self._keys = HeldKeys(key)
+        self._held = values
+        self._is_open = False
+        self._chunk = 0
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._store.name
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the store's rows lie on disk, and not in memory alone."""
+        return not getattr(self._store, "in_memory", False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read and written."""
+        return self._is_open
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of store {self.name!r}{'' if self._is_open else ', closed'}>"
+
+    def begin(self, keys: Column | None = None) -> None:
+        """Open it for a chunk.
+
+        Args:
+            keys: what the chunk will likely ask for.
+        """
+        self._is_open = True
+        self._chunk += 1
+        if keys is not None and len(keys) and keys.serde == self._keys.serde:
+            self._load_keys(keys)
+
+    def end(self) -> None:
+        """Write into the store's columns what was changed, and close it."""
+        self._write()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close it, and forget what was changed since ``begin`` unless it is in the columns already."""
+        self._is_open = False
+        self._forget()
+
+    @abstractmethod
+    def _load_keys(self, keys: Column) -> None:
+        """Take up what the store has for these keys, which may come more than once, or be null."""
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Write what was changed into the store's columns; what was loaded stays."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget what was loaded and what was changed."""
+
+    def _check(self, key: Any, what: str = "key") -> None:
+        """Refuse a null key, and everything while it is closed."""
+        self._check_open()
+        if key is None:
+            raise StoreError(f"the {what} must not be None: store {self.name!r} has no rows without a key")
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError(
+                f"the store {self.name!r} can only be used while its processor works on a record or a punctuation; "
+                "it was kept beyond that, or handed to another thread. Use it inside process() and punctuations. "
+                "What was committed is safe"
+            )
+
+    def _scan(self, rows: Iterator[T]) -> KeyValueIterator[T]:
+        """Rows that are read while the chunk lasts."""
+        return KeyValueIterator(self, rows)
+
+
+class KeyValueIterator(Iterator[T]):
+    """Rows of a store as they were when they were asked for, whatever is written meanwhile.
+
+    It can be closed, or used in a ``with`` block, as in Kafka Streams, but need not be: it holds nothing.
+    """
+
+    __slots__ = ("_chunk", "_next", "_rows", "_view")
+
+    def __init__(self, view: RecordView[Any], rows: Iterator[T]):
+        self._view = view
+        self._chunk = view._chunk
+        self._rows = rows
+        self._next: list[T] = []
+
+    def __next__(self) -> T:
+        if self._next:
+            return self._next.pop()
+        if self._view._chunk != self._chunk or not self._view._is_open:
+            raise StoreError(
+                f"an iterator over the store {self._view.name!r} cannot be kept beyond the record or punctuation for "
+                "which it was made; make a list of what is needed later. What was committed is safe"
+            )
+        return next(self._rows)
+
+    def peek_next_key(self) -> Any:
+        """The key of the next row, which is not taken; raises ``StopIteration`` when there is none."""
+        if not self._next:
+            self._next.append(next(self))
+        return self._next[0][0]  # type: ignore[index]
+
+    def has_next(self) -> bool:
+        """Whether there is another row."""
+        try:
+            self.peek_next_key()
+        except StopIteration:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give no more rows."""
+        self._rows = iter(())
+        self._next.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,29 @@
+"""Which record view a store gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import StoreError
+from penstock.serdes import Serde
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.records.held import held_values, plain_type
+from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords
+from penstock.state.records.view import RecordView
+from penstock.state.store import StateStore
+
+
+def record_view(store: StateStore, key: Serde, value: Serde, timestamped: bool = True) -> RecordView[Any]:
+    """A store as processors read and write it, closed until its first chunk begins.
+
+    Args:
+        store: the store.
+        key: of keys.
+        value: of values.
+        timestamped: whether values come with timestamps, as those of tables do.
+    """
+    values = held_values(value, timestamped)
+    if isinstance(store, KeyValueStore):
+        is_plain = values.plain is not None and plain_type(key) in (str, int, bytes)
+        return (PlainKeyValueRecords if is_plain else KeyValueRecords)(store, key, values)
+    raise StoreError(f"the store {store.name!r} cannot be read and written by processors")
