@@ -13,7 +13,7 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch columns durations errors faults masking messages metrics record settings sizes times topic_names "
+    "arrays batch columns durations errors faults masking messages metrics record processor settings sizes times topic_names "
     "untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
@@ -37,6 +37,7 @@ LAYERS = {
     "ops/deduplicate": "ops/core ops/stateless plan serdes state state/columns state/kinds",
     "ops/joins": "ops/core ops/tables plan serdes state state/columns state/kinds",
     "ops/foreign_key": "ops/core ops/joins ops/tables plan serdes state state/columns state/kinds",
+    "ops/processors": "ops/core ops/tables plan serdes state",
     "engine": "engine/lowering log losses ops plan progress serdes state storage",
     "engine/lowering": "ops plan serdes state",
     "engine/spark": "engine engine/lowering log losses plan progress serdes state storage",

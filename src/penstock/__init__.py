@@ -55,6 +55,18 @@ from penstock.losses import Loss
 from penstock.metrics import Metric
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
+from penstock.processor import (
+    STREAM_TIME,
+    WALL_CLOCK_TIME,
+    Cancellable,
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    ProcessorSupplier,
+    PunctuationType,
+    RecordMetadata,
+    ValueTransformerWithKey,
+)
 from penstock.progress import Progress
 from penstock.record import Record, SessionKey, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
@@ -81,6 +93,8 @@ if _TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
 
 __all__ = [
+    "STREAM_TIME",
+    "WALL_CLOCK_TIME",
     "AbstractTransaction",
     "AbstractTransactionalStore",
     "AlreadyRunningError",
@@ -88,6 +102,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "BufferedTransaction",
+    "Cancellable",
     "CogroupedKStream",
     "CommitError",
     "ConfigError",
@@ -96,6 +111,7 @@ __all__ = [
     "Deduplicated",
     "EmitStrategy",
     "FencedError",
+    "FixedKeyProcessor",
     "GlobalKTable",
     "IsolationLevel",
     "JoinWindows",
@@ -113,8 +129,13 @@ __all__ = [
     "PenstockError",
     "Printed",
     "ProcessingError",
+    "Processor",
+    "ProcessorContext",
+    "ProcessorSupplier",
     "Progress",
+    "PunctuationType",
     "Record",
+    "RecordMetadata",
     "SerdeError",
     "SessionKey",
     "SessionStore",
@@ -145,6 +166,7 @@ __all__ = [
     "TransactionalKeyValueStore",
     "TransactionalSegment",
     "UnlimitedWindows",
+    "ValueTransformerWithKey",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "WindowStore",

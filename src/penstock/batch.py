@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -120,6 +120,24 @@ class Changes(Batch):
         return Batch(*parts, topic_bytes=self.topic_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Routed(Batch):
+    """Records that go to all steps behind a processor, or to one of them alone."""
+
+    to: IntArray = field(kw_only=True)
+    """For each record the number of the step it goes to; -1 for all of them."""
+
+    def take(self, rows: IntArray) -> Self:
+        taken = super(Routed, self).take(rows)
+        return taken if taken is self else replace(taken, to=self.to[rows])
+
+    def only_to(self, step: int) -> Batch:
+        """What the step of a number gets."""
+        mine = self.keep((self.to < 0) | (self.to == step))
+        parts = (mine.key, mine.value, mine.timestamp, mine.order, mine.headers, mine.placed)
+        return Batch(*parts, topic_bytes=mine.topic_bytes)
+
+
 def take_order(order: Order, rows: IntArray) -> Order:
     return tuple(column if isinstance(column, int) else column[rows] for column in order)
 
@@ -144,12 +162,12 @@ def order_columns(order: Order, count: int, depth: int) -> list[IntArray]:
 
 def join(batches: list[AnyBatch]) -> AnyBatch:
     """The records of batches, one after the other."""
-    first = batches[0]
+    first = next((batch for batch in batches if isinstance(batch, Routed)), batches[0])
     depth = max(len(batch.order) for batch in batches)
     columns = [order_columns(batch.order, len(batch), depth) for batch in batches]
     changes: dict[str, Any] = {
-        "key": first.key.join([batch.key for batch in batches[1:]]),
-        "value": first.value.join([batch.value for batch in batches[1:]]),
+        "key": batches[0].key.join([batch.key for batch in batches[1:]]),
+        "value": batches[0].value.join([batch.value for batch in batches[1:]]),
         "timestamp": np.concatenate([batch.timestamp for batch in batches]),
         "order": tuple(np.concatenate(parts) for parts in zip(*columns, strict=True)),
         "headers": merge_headers(batches),
@@ -160,6 +178,8 @@ def join(batches: list[AnyBatch]) -> AnyBatch:
         if first.old is not None:
             changes["old"] = first.old.join([batch.old for batch in batches[1:]])  # type: ignore[attr-defined]
         changes["latest"] = _join_latest(batches)
+    if isinstance(first, Routed):
+        changes["to"] = np.concatenate([b.to if isinstance(b, Routed) else np.full(len(b), -1) for b in batches])
     return replace(first, **changes)
 
 
@@ -170,6 +190,16 @@ def _join_latest(batches: list[Any]) -> BoolArray | None:
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def header_list(headers: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
+    """A record's headers as Arrow takes them."""
+    return [{"key": key, "value": value} for key, value in headers] or None
+
+
+def pairs_of(found: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
+    """A record's headers as users have them."""
+    return tuple((item["key"], item["value"]) for item in found or ())
 
 
 def merge_headers(batches: Sequence[Batch]) -> Any:

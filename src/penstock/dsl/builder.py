@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.processors import add_store
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.fields import field_function
@@ -19,6 +20,9 @@ from penstock.plan.functions import UserFunction, caller, check_type, user_funct
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, of
 from penstock.settings import OFFSET_RESETS
+
+if TYPE_CHECKING:
+    from penstock.dsl.stores import StoreBuilder
 
 Timestamp = Callable[[Any], int | datetime] | Callable[[Any, Any], int | datetime] | str
 """Where a record's time comes from: a function of (value) or (key, value), or a field of the value."""
@@ -316,13 +320,25 @@ class StreamsBuilder:
         )
         return GlobalKTable(graph.add(node), keys, values)
 
+    def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
+        """Add a store for processors, which are connected to it by its name; the builder again, to chain.
+
+        Args:
+            builder: what ``Stores.key_value_store_builder`` and its like give.
+
+        Raises:
+            TopologyError: it is no such builder, or another store has its name.
+        """
+        add_store(self._graph, builder)
+        return self
+
     def build(self) -> Topology:
         """The finished topology.
 
         Raises:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
-        return Topology(tuple(self._graph.declared))
+        return Topology(self._graph.declared, self._graph.stores.values()).checked()
 
 
 def _table_types(method: str, key: Any, value: Any, kept: Materialized | None) -> tuple[Serde, Serde]:

@@ -35,6 +35,10 @@ class Graph:
     def __init__(self) -> None:
         self.names = Names()
         self.declared: list[Node] = []
+        self.stores: dict[str, StoreSpec] = {}
+        """The stores that were added for processors, by name."""
+        self.builders: dict[str, Any] = {}
+        """What they were made by."""
 
     def add(self, node: N) -> N:
         self.declared.append(node)

@@ -22,6 +22,7 @@ from penstock.dsl.graph import (
 )
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.printed import Printed
+from penstock.dsl.processors import process, process_values
 from penstock.dsl.stream import KEY_VALUE, VALUE, StreamJoins, repartition_node
 from penstock.durations import Duration
 from penstock.errors import TopologyError
@@ -207,6 +208,66 @@ class KStream(StreamJoins[K, V]):
             user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE)
         function = user_function(given.printer(self._node.name), "print", KEY_VALUE)
         self._graph.add(nodes.Peek(name=self._name(names.PRINT, given.name), action=function, **self._at()))
+
+    # --- processors ----------------------------------------------------------------------------------------------
+
+    def process(
+        self, supplier: Any, *stores: str, key: Any = None, value: Any = None, name: str | None = None
+    ) -> KStream[Any, Any]:
+        """What a processor of yours forwards: it sees the records one by one, and may keep state (KIP-820).
+
+        Its stores belong to the commit like everything else: what it writes, forwards and has read counts once, however
+        often the machine fails. What it keeps in fields of its own is lost with the process.
+
+        Args:
+            supplier: a ``Processor`` class, a ``ProcessorSupplier``, a function without arguments that returns a new
+                processor, or a plain function of (record, context). Each task gets a processor of its own.
+            stores: the names of the stores it is connected to: added ones (``builder.add_state_store``) and tables'.
+            key: the type of the keys that it forwards; by default that of this stream.
+            value: the type of the values.
+            name: the step's name.
+
+        >>> from penstock import StreamsBuilder, Stores
+        >>> from penstock.testing import TopologyTestDriver
+        >>> def numbered(record, context):
+        ...     seen = context.get_state_store("seen")
+        ...     count = (seen.get(record.key) or 0) + 1
+        ...     seen.put(record.key, count)
+        ...     context.forward(record.with_value(f"{record.value} {count}"))
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.add_state_store(Stores.key_value_store_builder(
+        ...     Stores.persistent_key_value_store("seen"), str, int))
+        >>> builder.stream("in", value=str).process(numbered, "seen").to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_record_list("in", [("a", "x"), ("b", "y"), ("a", "z")])
+        >>> [record.value for record in driver.read_output("out")]
+        ['x 1', 'y 1', 'z 2']
+
+        Raises:
+            TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
+        """
+        return self._of(process(self._handle, supplier, stores, key, value, name))
+
+    def process_values(
+        self, supplier: Any, *stores: str, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
+        """What a processor forwards that leaves keys as they are, so that nothing is repartitioned behind it (KIP-820).
+
+        Args:
+            supplier: as for ``process``; records are forwarded under the key they came with, and none in punctuations.
+            stores: the names of the stores it is connected to.
+            value: the type of the values that it forwards; by default that of this stream.
+            name: the step's name.
+
+        >>> from penstock.testing import pipe
+        >>> pipe(lambda stream: stream.process_values(lambda record, context: context.forward(
+        ...     record.with_value(context.record_metadata.offset))), [("a", 5), ("b", 6)])
+        [('a', 0), ('b', 1)]
+
+        Raises:
+            TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
+        """
+        return self._of(process_values(self._handle, supplier, stores, value, name))
 
     # --- several streams -----------------------------------------------------------------------------------------
 

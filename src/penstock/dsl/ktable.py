@@ -22,6 +22,7 @@ from penstock.dsl.graph import (
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.processors import store_names
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.errors import ConfigError, TopologyError
@@ -30,7 +31,8 @@ from penstock.plan.functions import caller, user_function
 from penstock.plan.names import check_name
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.closing import window_wait
-from penstock.serdes import Serde
+from penstock.plan.processors import transformer_function
+from penstock.serdes import Serde, of
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable
@@ -129,6 +131,46 @@ class KTable(Generic[K, V]):
             value=values,
             store=spec,
             materialized=given is not None,
+            **self._at(),
+        )
+        return KTable(self._graph, self._graph.add(node), key, values)
+
+    def transform_values(
+        self,
+        supplier: Any,
+        *stores: str,
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, Any]:
+        """This table with new values, from a transformer of yours that may keep state (KIP-292).
+
+        Args:
+            supplier: a ``ValueTransformerWithKey`` class, a supplier of them with ``get()``, or a function without
+                arguments that returns a new one. It is asked for deleted rows too, with None.
+            stores: the names of the stores it is connected to.
+            value: the type of the new values; by default anything that JSON can say.
+            store: the name of a store to keep them in.
+            materialized: how to keep them.
+            name: the step's name.
+
+        Raises:
+            TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
+        """
+        given = materialized_of(materialized, store)
+        key, values, spec = self._spec(
+            given, names.TABLE_TRANSFORM_VALUES, DEFAULT_VALUE if value is None else of(value)
+        )
+        function = transformer_function(supplier, "transform_values")
+        node = nodes.TableTransformValues(
+            name=self._name(names.TABLE_TRANSFORM_VALUES, name),
+            mapper=function.function,
+            value=values,
+            store=spec,
+            materialized=given is not None,
+            supplier=function,
+            store_names=store_names(self._graph, supplier, stores, "transform_values"),
             **self._at(),
         )
         return KTable(self._graph, self._graph.add(node), key, values)

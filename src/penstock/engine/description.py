@@ -84,7 +84,9 @@ def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
             if part.kind == "source":
                 yield f"topics {', '.join(part.topics)}", part.name
     for node in topology.nodes:
-        if isinstance(node, nodes.CogroupInput):
+        if connected := nodes.connected_stores(node):
+            yield f"processor of {', '.join(sorted(connected))}", node.name
+        elif isinstance(node, nodes.CogroupInput):
             yield f"input {node.side} of {node.shared.name}", node.name
         elif isinstance(node, nodes.StreamJoin):
             yield f"join of {node.left.store.name} and {node.right.store.name}", node.name
@@ -95,6 +97,10 @@ def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
 def _stores(topology: Topology, sub: SubTopology, layout: Layout) -> Iterator[tuple[StoreSpec, Kept]]:
     """The stores of a sub-topology, without those of global tables, whose topics are read as a whole by each task."""
     made = {store.name: store for store in stores_of(sub, topology.facts)}
+    for name, added in topology.facts.added.items():
+        if name in made:
+            facts = dict(_facts(None, added, made[name])) | {"partitions": str(layout.tasks[sub.id])}
+            yield added, Kept(sub.id, facts, True)
     for part in sub.parts:
         spec = topology.facts.stores.get(part.node)
         if spec is not None and part.kind == "processor" and spec.name in made:
@@ -102,7 +108,7 @@ def _stores(topology: Topology, sub: SubTopology, layout: Layout) -> Iterator[tu
             yield spec, Kept(sub.id, facts, spec.named_by_user)
 
 
-def _facts(node: Node, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
+def _facts(node: Node | None, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
     kind = type(store).__name__
     yield "rows", _ROWS.get(kind, kind)
     yield "kind", spec.kind

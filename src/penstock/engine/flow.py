@@ -8,20 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.batch import Batch, merge
+from penstock.batch import Batch, Routed, merge
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
+from penstock.engine.runs import Inputs, Runs
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
 from penstock.ops.core.operator import Operator, TwoSided
+from penstock.ops.processors.arrivals import Arrivals
+from penstock.ops.processors.operator import Process
+from penstock.ops.processors.views import Hosted, RecordView
 from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
 from penstock.plan.passes.makers import makers, source_types
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
-from penstock.state.task_state import TaskState
+from penstock.state.task_state import TASK_TIME, TaskState
 
 Outputs = dict[str, list[Batch]]
 """What reached each sink, by its name."""
@@ -78,16 +82,62 @@ class Flow:
                 below[number[name]].append(number[part.name])
         elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
         uncounted = context.uncounted()
+        views: dict[str, RecordView] = {}
+        self._hosted: list[Hosted] = []
         for i, part in enumerate(parts):
             above = tuple(number[name] for name in part.predecessors)
             branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
             surroundings = uncounted if part.name in elsewhere else context
-            lowering = Lowering(part, topology.facts, decodes.get(part.name, ()), state, surroundings, caching)
+            columns, children = decodes.get(part.name, ()), tuple(parts[child].name for child in below[i])
+            lowering = Lowering(
+                part,
+                topology.facts,
+                columns,
+                state,
+                surroundings,
+                caching,
+                children=children,
+                number=i,
+                views=views,
+                hosted=self._hosted,
+            )
             self._steps.append(_Step(part, lower(lowering), above, branches, _goes_alone(part, parts)))
 
-    def step(self, inputs: dict[str, Batch]) -> Iterator[Outputs]:
-        """Run a chunk through; ``inputs`` by the names of the sources. What comes out may come in pieces."""
-        return self._run(inputs, lambda step: step.operator.end_of_chunk())
+        self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
+        self._sources = sum(part.kind == "source" for part in parts)
+        self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
+        self._runs = Runs(sub)
+
+    def step(self, inputs: Inputs) -> Iterator[Outputs]:
+        """Run a chunk through. What comes out may come in pieces."""
+        singly = any(one.has_stream_time_punctuations for one in self._processors if one.node in self._runs.sharing)
+        for run in self._runs.of(inputs, singly):
+            yield from self._run(run, lambda step: step.operator.end_of_chunk())
+
+    # --- processors ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make the processors, if there are any; else the first chunk does."""
+        for one in self._hosted:
+            one.start()
+
+    def punctuate(self) -> Iterator[Outputs]:
+        """Call the punctuations that are due by the wall clock."""
+        if not self._processors:
+            return iter(())
+        return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, Process) else None)
+
+    def restart(self) -> None:
+        """Make the processors anew: what they have done was rolled back."""
+        for one in self._hosted:
+            one.restart()
+
+    def close(self) -> None:
+        """End the lives of the processors."""
+        for one in self._hosted:
+            one.close()
+
+    # --- what is held back, and time -----------------------------------------------------------------------------
 
     @property
     def flushes(self) -> bool:
@@ -106,7 +156,7 @@ class Flow:
         """
         nodes = {step.part.name: step.part.node for step in self._steps}
         for name, duration in advances.items():
-            for timed in timed_nodes(nodes[name]):
+            for timed in timed_nodes(nodes[name]) if duration else ():
                 self._state.clock(timed).go_on(duration)
         return self._run({}, lambda step: step.operator.advance_time() if step.part.name in advances else None)
 
@@ -120,7 +170,9 @@ class Flow:
         results: list[_Result] = []
         outputs: Outputs = {}
         further: list[tuple[_Step, Iterator[_Result]]] = []
-        for step in self._steps:
+        for number, step in enumerate(self._steps):
+            if number == self._sources and self._hosted:
+                self._note_arrivals(results)
             pieces = self._results(step, inputs, results)
             result = _joined(next(pieces, None), own(step))
             results.append(result)
@@ -133,6 +185,12 @@ class Flow:
         for step, pieces in reversed(further):
             for piece in pieces:
                 yield from self._run({}, _only(step, piece))
+
+    def _note_arrivals(self, results: list[_Result]) -> None:
+        """The records that came out of the sources, for those who ask for stream time."""
+        sources = zip(self._steps, results, strict=False)
+        came = [r for step, r in sources if isinstance(r, Batch) and len(r) and step.part.name in self._own_sources]
+        self._context.chunk.arrivals = Arrivals.of(came, self._state.clock(TASK_TIME))
 
     @staticmethod
     def _results(step: _Step, inputs: dict[str, Batch], above: list[_Result]) -> Iterator[_Result]:
@@ -184,9 +242,9 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
 
 
 def _tables_first(parts: tuple[Part, ...]) -> list[Part]:
-    """The parts in topological order, and every table before the joins that look into it."""
+    """The parts in topological order: sources first, and every table before the joins that look into it."""
     by_name = {part.name: part for part in parts}
-    ordered: dict[str, Part] = {}
+    ordered = {part.name: part for part in parts if part.kind == "source"}
 
     def add(part: Part) -> None:
         if part.name not in ordered:
@@ -206,6 +264,8 @@ def _incoming(
     batches = []
     for result, branch in zip(above, branches, strict=True):
         batch = result[operator.index] if isinstance(result, tuple) and isinstance(operator, Branch) else result
+        if isinstance(batch, Routed):
+            batch = batch.only_to(branch or 0)
         if isinstance(batch, Batch) and len(batch):
             batches.append(batch if branch is None else batch.on_branch(branch))
     if not batches:

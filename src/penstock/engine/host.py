@@ -114,7 +114,7 @@ class TaskHost:
     def close(self) -> None:
         """Let go of all tasks; what is committed is flushed."""
         for task in self._tasks.values():
-            task.state.close()
+            task.close()
         self._tasks.clear()
 
     def settle(self, works: list[TaskWork], application: str) -> None:
@@ -137,7 +137,7 @@ class TaskHost:
             if task.pending == (entry.changed, entry.attempt):
                 task.state.commit(entry.changed)
             else:
-                task.state.rollback()
+                task.rollback()
             task.pending = None
             crash_point("after-local-commit")
         for step in self._manifests.since(work.task, entry, task.state.at):
@@ -167,4 +167,4 @@ class TaskHost:
         """Forget a task in an unknown state; it opens anew from disk."""
         task = self._tasks.pop(name, None)
         if task is not None:
-            task.state.abandon()
+            task.abandon()

@@ -25,6 +25,10 @@ from penstock.state.store import StateStore
 def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     """The state stores of a sub-topology, empty."""
     made: dict[str, StateStore] = {}
+    for part in sub.parts:
+        for name in nodes.connected_stores(part.node):
+            if name in facts.added and name not in made:
+                made[name] = store_of(facts.added[name])  # noqa: F821
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":

@@ -65,6 +65,7 @@ class Task:
         self._reader = reader([], settings.chunk_records, settings.chunk_bytes)
         facts = TaskFacts(
             task=str(id_),
+            application_id=layout.application_id,
             on_error=settings.on_error.partition(":")[0],
             origin=self._origin,
             offsets=self._offsets,
@@ -103,6 +104,7 @@ class Task:
             self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
             if work.advances:
                 outlets.write_all(self._flow.advance_time(work.advances))
+            outlets.write_all(self._flow.punctuate())
             with _without_garbage_collection():
                 outlets.write_all(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())
@@ -130,7 +132,7 @@ class Task:
 
     def _read_all(self, outlets: Outlets) -> int:
         records = nbytes = 0
-        while nbytes < self._settings.commit_max_bytes and not self._is_full():
+        while nbytes < self._settings.commit_max_bytes and not self._is_full() and not self.context.commit.is_asked_for:
             chunk = self._reader.next_chunk()
             if chunk is None:
                 break
@@ -146,6 +148,23 @@ class Task:
         taken = {one.topic: one.taken for one in self._reader.inputs}
         left = {topic: exchange.left(taken[topic]) for topic, exchange in exchanges.items()}
         return {topic: refs for topic, refs in left.items() if refs}
+
+    def rollback(self) -> None:
+        """Take back what the transaction wrote; processors, which may know of it, are made anew."""
+        self.state.rollback()
+        self._flow.restart()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is on disk."""
+        try:
+            self._flow.close()
+        finally:
+            self.state.abandon()
+
+    def close(self) -> None:
+        """Let go of everything; what is committed is flushed."""
+        self._flow.close()
+        self.state.close()
 
     def _exchanges(self, work: TaskWork) -> dict[str, MergedExchange]:
         """What waits for the task in repartition topics."""

@@ -75,7 +75,7 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
             f"{method} at {where} takes a function of {forms}; got {call!r} of type {type(call).__name__}"
         )
     arities = [len(names) for names in parameters]
-    fitting = [arity for arity in arities if _accepts(call, arity)]
+    fitting = [arity for arity in arities if accepts(call, arity)]
     if not fitting:
         signature = inspect.signature(call)
         raise TopologyError(
@@ -91,7 +91,8 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
     return UserFunction(call, fitting[0], columnar, where)
 
 
-def _accepts(call: Callable[..., Any], arity: int) -> bool:
+def accepts(call: Callable[..., Any], arity: int) -> bool:
+    """Whether something can be called with so many arguments."""
     try:
         signature = inspect.signature(call)
     except (ValueError, TypeError):  # builtins that do not tell

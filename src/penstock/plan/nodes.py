@@ -10,6 +10,7 @@ from penstock.plan.buffering import Suppressed
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.processors import ProcessorFunction
 from penstock.plan.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.serdes import Serde
 from penstock.serdes.pair import PairSerde
@@ -92,6 +93,27 @@ class Peek(Node):
     """``peek`` and ``foreach``: call a function for its effect."""
 
     action: UserFunction
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Process(Node):
+    """Calls a processor of the user's with each record; what it forwards goes on (KIP-820)."""
+
+    supplier: ProcessorFunction
+    key: Serde
+    value: Serde
+    store_names: list[str] = field(default_factory=list)
+    """The stores that it is connected to: those that were added, and tables'. It grows while the user connects more,
+    and is complete when the topology is built."""
+
+    changes_key: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProcessValues(Process):
+    """The same for a processor that leaves keys as they are."""
+
+    changes_key: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -242,6 +264,19 @@ class TableMapValues(Node):
 
     is_table: ClassVar[bool] = True
     inherits_versions: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableTransformValues(TableMapValues):
+    """New values from a transformer of the user's, which may have stores; deletions are transformed as well."""
+
+    supplier: ProcessorFunction
+    store_names: list[str] = field(default_factory=list)
+
+
+def connected_stores(node: Node) -> list[str]:
+    """The names of the stores that a processor is connected to."""
+    return node.store_names if isinstance(node, Process | TableTransformValues) else []
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -221,4 +221,15 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
             stores = (*looked_up_stores(facts, node.table), *stores)
         reads = tuple(table.name for table in tables)
         return [Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)]
+    if isinstance(node, nodes.Process | nodes.TableTransformValues):
+        return [_processor(node, above, facts)]
     return [Part("processor", node.name, node, predecessors=above, stores=stores)]
+
+
+def _processor(node: Node, above: tuple[str, ...], facts: TableFacts) -> Part:
+    """A processor reads global stores without being connected to them."""
+    tables = [table for table in facts.stores if isinstance(table, nodes.GlobalTable)]
+    reads = tuple(table.name for table in tables if facts.stores[table].named_by_user)
+    own = facts.stores.get(node)
+    stores = (*nodes.connected_stores(node), *((own.name,) if own else ()))
+    return Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)

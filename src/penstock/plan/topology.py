@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.plan import describe
-from penstock.plan.node import Node
+from penstock.plan.by_hand import Declarations
+from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import Repartition
-from penstock.plan.passes.copartition import copartitions
+from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
-from penstock.plan.passes.stores import table_facts
-from penstock.plan.physical import sub_topologies
+from penstock.plan.passes.stores import TableFacts, table_facts
+from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.validate import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
-    from typing import Unpack
+    from typing import Self, Unpack
 
     from pyspark.sql import SparkSession
 
@@ -31,23 +32,69 @@ if TYPE_CHECKING:
 _FORMATS = ("text", "mermaid")
 
 
-class Topology:
-    """Steps, sub-topologies and facts about them; nothing in it changes any more.
+class Topology(Declarations):
+    """Steps, sub-topologies and facts about them.
+
+    What ``StreamsBuilder.build`` returns is one, and one can be built by hand: with ``add_source``, ``add_processor``
+    and ``add_sink``, alone or behind steps of the DSL. It is checked when it is first used.
+
+    >>> from penstock import Topology
+    >>> def shout(record, context):
+    ...     context.forward(record.with_value(record.value.upper()))
+    >>> topology = Topology()
+    >>> topology = topology.add_source("in", "words", value=str).add_processor("shout", shout, "in")
+    >>> print(topology.add_sink("out", "shouts", "shout").describe().strip())
+    Topologies:
+       Sub-topology: 0
+        Source: in (topics: [words])
+          --> shout
+        Processor: shout (stores: [])
+          --> out
+          <-- in
+        Sink: out (topic: shouts)
+          <-- shout
 
     Raises:
         TopologyError: the steps do not make a topology that can be run.
     """
 
-    def __init__(self, declared: tuple[Node, ...]):
-        self.declared = declared = without_needless_announcements(declared)
-        self.nodes = tuple(dict.fromkeys(declared))
-        self.facts = table_facts(declared)
-        self.sub_topologies = sub_topologies(declared, self.facts)
-        self.copartitions = copartitions(declared)
-        validate(declared, self.facts, self.sub_topologies)
-        fixed = {n.topic: n.partitions for n in self.nodes if isinstance(n, Repartition) and n.partitions is not None}
-        for copartition in self.copartitions:
-            copartition.check(fixed)
+    def checked(self) -> Self:
+        """This topology, if it can be run.
+
+        Raises:
+            TopologyError: it cannot; the message says where and why.
+        """
+        self._built  # noqa: B018 - finds out
+        return self
+
+    def _changed(self) -> None:
+        self.__dict__.pop("_built", None)
+
+    @cached_property
+    def _built(self) -> _Built:
+        return _Built(tuple(self._declared), self._stores.values())
+
+    @property
+    def declared(self) -> tuple[Node, ...]:
+        """The steps in the order in which they were declared; some several times (see ``Graph``)."""
+        return self._built.declared
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Each step once."""
+        return self._built.nodes
+
+    @property
+    def facts(self) -> TableFacts:
+        return self._built.facts
+
+    @property
+    def sub_topologies(self) -> tuple[SubTopology, ...]:
+        return self._built.sub_topologies
+
+    @property
+    def copartitions(self) -> tuple[Copartition, ...]:
+        return self._built.copartitions
 
     def describe(self, format: str = "text") -> str:
         """The topology in Kafka Streams' own text form (``"text"``) or as a Mermaid flowchart (``"mermaid"``).
@@ -70,10 +117,10 @@ class Topology:
             return describe.as_mermaid(described, self.facts.versioned)
         return describe.as_text(described)
 
-    @cached_property
+    @property
     def internal_topics(self) -> frozenset[str]:
         """The repartition topics."""
-        return frozenset(node.topic for node in self.nodes if isinstance(node, Repartition))
+        return self._built.internal_topics
 
     @property
     def source_topics(self) -> tuple[str, ...]:
@@ -125,3 +172,19 @@ class Topology:
 
     def __repr__(self) -> str:
         return f"<Topology of {len(self.nodes)} steps in {len(self.sub_topologies)} sub-topologies>"
+
+
+class _Built:
+    """What follows from the steps."""
+
+    def __init__(self, declared: tuple[Node, ...], stores: Iterable[StoreSpec]):
+        self.declared = declared = without_needless_announcements(declared)
+        self.nodes = tuple(dict.fromkeys(declared))
+        self.facts = table_facts(declared, stores)
+        self.sub_topologies = sub_topologies(declared, self.facts)
+        self.copartitions = copartitions(declared)
+        self.internal_topics = frozenset(node.topic for node in self.nodes if isinstance(node, Repartition))
+        validate(declared, self.facts, self.sub_topologies)
+        fixed = {n.topic: n.partitions for n in self.nodes if isinstance(n, Repartition) and n.partitions is not None}
+        for copartition in self.copartitions:
+            copartition.check(fixed)

@@ -21,6 +21,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
         raise TopologyError("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
     _unique_names(subs)
     _unique_stores(facts)
+    _known_stores(declared, facts)
     _short_names(declared, facts)
     _topics_read_once(subs)
     _topic_names(subs)
@@ -70,6 +71,31 @@ def _unique_stores(facts: TableFacts) -> None:
                 f"two steps have a store {store.name!r}: at {other.where} and at {node.where}; "
                 "give each store a name of its own"
             )
+
+
+def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
+    """Processors are connected to stores that are there, and each has one name."""
+    tables = {store.name: node for node, store in facts.stores.items()}
+    for name in facts.added:
+        if name in tables:
+            raise TopologyError(
+                f"two stores have the name {name!r}: that of the step at {tables[name].where}, and one that was added "
+                "with add_state_store; give each store a name of its own"
+            )
+    for node in declared:
+        for name in nodes.connected_stores(node):
+            if isinstance(tables.get(name), nodes.GlobalTable):
+                raise TopologyError(
+                    f"the processor {node.name} at {node.where} is connected to the global store {name!r}; every "
+                    "processor reads global stores without being connected, so leave it out"
+                )
+            if name not in tables and name not in facts.added:
+                has = ", ".join(map(repr, [*facts.added, *tables])) or "none"
+                raise TopologyError(
+                    f"the processor {node.name} at {node.where} is connected to a store {name!r}, which is not added "
+                    f"yet; the stores are {has}. Add it with builder.add_state_store(...), or let the table that it "
+                    "belongs to have that name (store=...)"
+                )
 
 
 _LONGEST = 200

@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 Numbers = dict[str, dict[str, int]]
 """What belongs to a commit besides rows: stream times, by the names of stores and operators."""
 
-_STREAM_TIME = "stream_time"
+STREAM_TIME = "stream_time"
+
+TASK_TIME = "(task)"
+"""Under which name the stream time of a whole task is kept, where somebody asks for it."""
 
 
 class Committed(NamedTuple):
@@ -171,7 +174,7 @@ class TaskState:
     def set_clocks(self, numbers: Numbers) -> None:
         """Set all stream times to those of a commit, and those that it does not know to none."""
         for name, clock in self.clocks.items():
-            clock.restore(numbers.get(name, {}).get(_STREAM_TIME, -1))
+            clock.restore(numbers.get(name, {}).get(STREAM_TIME, -1))
 
     def apply(self, step: Committed) -> None:
         """Take over a commit whose changes are not in memory: read them from its delta file."""
@@ -196,7 +199,7 @@ class TaskState:
         """The numbers as the running transaction leaves them."""
         numbers = {name: dict(state) for name, store in self.stores.items() if (state := store.state())}
         for name, clock in self.clocks.items():  # a store and an operator may have one name
-            numbers.setdefault(name, {})[_STREAM_TIME] = clock.now
+            numbers.setdefault(name, {})[STREAM_TIME] = clock.now
         return numbers
 
     def commit(self, commit: int) -> None:
@@ -306,9 +309,9 @@ class TaskState:
 
     def _restore_numbers(self, numbers: Numbers) -> None:
         for name, values in numbers.items():
-            if _STREAM_TIME in values:
-                self.clock(name).restore(values[_STREAM_TIME])
-            state = {key: number for key, number in values.items() if key != _STREAM_TIME}
+            if STREAM_TIME in values:
+                self.clock(name).restore(values[STREAM_TIME])
+            state = {key: number for key, number in values.items() if key != STREAM_TIME}
             if state and name in self.stores:
                 self.stores[name].restore_state(state)
                 self.stores[name].commit()

@@ -238,7 +238,9 @@ class CutDriver:
             reader=arrival_reader(self.topology),
         )
         application.host.on_new_task = _watch
-        application.coordinator.idle = IdleTasks(self.topology, lambda: self.wall_clock_ms / 1000)
+        application.coordinator.idle = IdleTasks(
+            self.topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms
+        )
         return application
 
     def _restart(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, merge
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
@@ -35,7 +35,7 @@ from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
-from penstock.testing.records import Given, as_input, batch_of, checked_row, header_list, pairs_of, places
+from penstock.testing.records import Given, as_input, batch_of, checked_row, places
 from penstock.times import to_timestamp
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TopologyTestDriver:
         self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
         self.wall_clock_ms = 0
-        self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000)
+        self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
         self._topic_sizes = topic_sizes(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
@@ -111,6 +111,7 @@ class TopologyTestDriver:
             state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
             facts = TaskFacts(
                 task=f"{sub.id}_0",
+                application_id=application_id,
                 on_error=kind,
                 origin=self._origin,
                 offsets=self._offsets_at,
@@ -128,6 +129,8 @@ class TopologyTestDriver:
                         self._sources.setdefault(topic, []).append((len(self._tasks) - 1, part))
                 elif part.kind == "sink":
                     self._sinks[part.name] = part
+        for flow, _, _ in self._tasks:
+            flow.start()
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +141,8 @@ class TopologyTestDriver:
     def close(self) -> None:
         """Let go of all state; outputs and counters can still be read."""
         self._is_closed = True
-        for _, state, _ in self._tasks:
+        for flow, state, _ in self._tasks:
+            flow.close()
             state.close()
 
     # --- piping and reading --------------------------------------------------------------------------------------
@@ -221,6 +225,9 @@ class TopologyTestDriver:
         for task, advances in self._idle.due(self._numbers()).items():
             flow, state, context = next(one for one in self._tasks if one[1].task == task)
             self._deliver(flow.advance_time(advances))
+            self._finish(flow, state, context)
+        for flow, state, context in self._tasks:
+            self._deliver(flow.punctuate())
             self._finish(flow, state, context)
         self._drain()
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
@@ -77,11 +77,3 @@ def places(batch: Batch) -> Iterable[tuple[int, ...]]:
     """The places of all rows in the order of processing."""
     columns = [repeat(one) if isinstance(one, int) else one.tolist() for one in batch.order]
     return islice(zip(*columns), len(batch))
-
-
-def header_list(headers: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
-    return [{"key": key, "value": value} for key, value in headers] or None
-
-
-def pairs_of(found: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
-    return tuple((item["key"], item["value"]) for item in found or ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.lowering.lowering import Lowering
+from penstock.engine.lowering.processors import transformer
 from penstock.ops.joins.complete import JoinedTable
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.table_table import NEEDS, JoinLookup
@@ -43,6 +44,8 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = Fal
     above = [lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents]
     if isinstance(table, nodes.TableFilter):
         return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
+    if isinstance(table, nodes.TableTransformValues):
+        return MapLookup(above[0], transformer(table, at, False, None))
     if isinstance(table, nodes.TableMapValues):
         return MapLookup(above[0], TableMapValues(at.caller(table.mapper), table.value, False, None))
     if isinstance(table, nodes.Suppress):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.engine.lowering import deduplicate, foreign_key, joins, stateless, suppress, tables, windows
+from penstock.engine.lowering import deduplicate, foreign_key, joins, processors, stateless, suppress, tables, windows
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator
 from penstock.ops.stateless.sink import Sink
@@ -33,6 +33,8 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.FlatMapValues: stateless.flat_map_values,
     nodes.SelectKey: stateless.select_key,
     nodes.Peek: stateless.peek,
+    nodes.Process: processors.process,
+    nodes.ProcessValues: processors.process,
     nodes.Merge: stateless.pass_through,
     nodes.Split: stateless.split,
     nodes.Branch: stateless.branch,
@@ -41,6 +43,7 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.ToTable: tables.table_source,
     nodes.TableFilter: tables.table_filter,
     nodes.TableMapValues: tables.table_map_values,
+    nodes.TableTransformValues: processors.transform_values,
     nodes.ToStream: tables.to_stream,
     nodes.TableGroupBy: tables.table_group_by,
     nodes.StreamAggregate: tables.stream_aggregate,

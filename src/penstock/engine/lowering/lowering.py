@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
+from penstock.ops.processors.views import Hosted, RecordView
 from penstock.ops.tables.table import TableStore, TableWriter
 from penstock.ops.tables.versioned_table import VersionedTableStore
 from penstock.plan.functions import UserFunction
@@ -30,6 +31,14 @@ class Lowering:
     state: TaskState
     context: Context
     caching: bool
+    children: tuple[str, ...] = ()
+    """The names of the parts behind it."""
+    number: int = 0
+    """The part's number among those of the task."""
+    views: dict[str, RecordView] = field(default_factory=dict)
+    """The record views of the task's stores, as far as a processor has asked for them."""
+    hosted: list[Hosted] = field(default_factory=list)
+    """The operators of the task that have something of the user's with a life of its own."""
 
     @property
     def name(self) -> str:

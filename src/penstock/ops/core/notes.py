@@ -18,6 +18,7 @@ from penstock.state.kinds.versioned.puts import VersionedPuts
 
 if TYPE_CHECKING:
     from penstock.ops.foreign_key.left_changes import LeftChanges
+    from penstock.ops.processors.arrivals import Arrivals
 
 
 def _of_no_topic(positions: IntArray) -> IntArray:
@@ -34,6 +35,7 @@ class TaskFacts:
 
     task: str
     """Its name, such as ``0_1``."""
+    application_id: str = ""
     on_error: str
     """``fail``, ``skip`` or ``dead_letter``."""
     origin: Callable[[int], Origin]
@@ -77,6 +79,8 @@ class CommitNotes:
     """Taken out, and put out, at the end of each chunk."""
     failed: set[int] = field(default_factory=set)
     """The positions of the records that have failed: each is counted once, where it failed first."""
+    is_asked_for: bool = False
+    """Whether a processor wants the commit soon."""
     more_is_waiting: bool = False
     """When a commit begins, and when it ends: whether something that was read before is still on its way here."""
     overtaking: set[str] = field(default_factory=set)
@@ -93,6 +97,7 @@ class CommitNotes:
         self.failed.clear()
         self.overtaking.clear()
         self.subscribed_overtaking.clear()
+        self.is_asked_for = False
         self.more_is_waiting = more_is_waiting
 
 
@@ -108,12 +113,15 @@ class ChunkNotes:
     """What the chunk puts into the versioned stores in which others look up what was valid at a time."""
     left_changes: dict[str, LeftChanges] = field(default_factory=dict)
     """What the chunk changes in the left tables of foreign-key joins, by the steps that send it."""
+    arrivals: Arrivals | None = None
+    """The chunk's input records, where a processor may ask for stream time."""
 
     def begin(self) -> None:
         """Forget what the chunk before has written."""
         self.written.clear()
         self.sent.clear()
         self.left_changes.clear()
+        self.arrivals = None
 
     def end(self) -> None:
         """Write what was put off."""

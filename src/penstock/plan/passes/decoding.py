@@ -46,6 +46,8 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         return uses, BOTH
     if isinstance(node, nodes.Split | nodes.CogroupInput):
         return BOTH, BOTH
+    if isinstance(node, nodes.Process):
+        return BOTH, NEITHER if node.changes_key else KEY
     if isinstance(node, nodes.StreamAggregate | nodes.WindowedAggregate | nodes.TableAggregate):
         kind = node.aggregation.kind
         return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
@@ -78,6 +80,7 @@ _KEEPS: dict[type[Node], Columns] = {
     nodes.FlatMapValues: KEY,
     nodes.SelectKey: VALUE,
     nodes.TableMapValues: KEY,
+    nodes.TableTransformValues: KEY,
     nodes.TableGroupBy: NEITHER,
     nodes.KeyById: NEITHER,
     nodes.SubscriptionSend: NEITHER,

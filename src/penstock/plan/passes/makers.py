@@ -42,6 +42,9 @@ def makers(sub: SubTopology) -> dict[str, Made]:
 
 
 def _made_by(node: Node, above: Made) -> Made:
+    if isinstance(node, nodes.Process):
+        function = node.supplier.function
+        return Made(function if node.changes_key else above.key, function)
     if isinstance(node, _PAIRS):
         value = above.value if isinstance(node, nodes.FlatMapValues) else node.mapper
         return Made(node.mapper, value)

@@ -7,7 +7,7 @@ declared before a grouping may find its source without a store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.plan import nodes
@@ -42,11 +42,21 @@ class TableFacts:
     """The tables that send every update on at once, whatever their stores are to do."""
     keeps_null_keys: frozenset[Node] = frozenset()
     """The repartitions that let records without a key through."""
+    added: dict[str, StoreSpec] = field(default_factory=dict)
+    """The stores that were added for processors, by their names."""
+
+    def named(self) -> dict[str, StoreSpec]:
+        """All stores of the topology, by their names."""
+        return {spec.name: spec for spec in self.stores.values()} | self.added
 
 
-def table_facts(declared: tuple[Node, ...]) -> TableFacts:
+def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> TableFacts:
     """Go through the steps in order of declaration."""
-    facts = TableFacts(versioned=versioned_tables(declared), keeps_null_keys=before_null_keys(declared))
+    facts = TableFacts(
+        versioned=versioned_tables(declared),
+        keeps_null_keys=before_null_keys(declared),
+        added={spec.name: spec for spec in added},
+    )
     for node in declared:
         store = getattr(node, "store", None)
         if store is not None and (store.named_by_user or not _is_source(node)):

@@ -1,0 +1,75 @@
+"""Processors and transformers of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.engine.lowering.lowering import Lowering
+from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.operator import Process
+from penstock.ops.processors.transform_values import TransformValues
+from penstock.ops.processors.views import RecordView, Views
+from penstock.ops.tables.table import TableWriter
+from penstock.plan import nodes
+from penstock.plan.node import Node
+from penstock.state.task_state import TASK_TIME
+
+
+def process(node: nodes.Process, at: Lowering) -> Process:
+    views = _views(node, at)
+    keeps_keys = isinstance(node, nodes.ProcessValues)
+    types = node.key, node.value
+    made = Process(
+        at.name, at.context, node.supplier, types, views, _contexts(at, views), number=at.number, keeps_keys=keeps_keys
+    )
+    at.hosted.append(made)
+    return made
+
+
+def transform_values(node: nodes.TableTransformValues, at: Lowering) -> TransformValues:
+    return transformer(node, at, at.sends_old, at.table_store())
+
+
+def transformer(
+    node: nodes.TableTransformValues, at: Lowering, sends_old: bool, store: TableWriter | None
+) -> TransformValues:
+    """A transformer of its own, as each that looks the table's values up has one in Kafka Streams."""
+    views = _views(node, at)
+    made = TransformValues(
+        node.name, at.context, node.supplier, node.value, sends_old, store, views, _contexts(at, views)
+    )
+    at.hosted.append(made)
+    return made
+
+
+def _contexts(at: Lowering, views: Views) -> Callable[[], TaskProcessorContext]:
+    """Makes the contexts of new processors."""
+    clock = at.state.clock
+    clock(TASK_TIME)  # from the first commit on: there it tells that processors were started
+
+    def new_context() -> TaskProcessorContext:
+        return TaskProcessorContext(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME))
+
+    return new_context
+
+
+def _views(node: Node, at: Lowering) -> Views:
+    return Views(
+        {name: _view(at, name) for name in nodes.connected_stores(node)},
+        {name: _view(at, name) for name in _global_stores(at)},
+    )
+
+
+def _view(at: Lowering, name: str) -> RecordView:
+    """The record view of a store: one for all processors of the task."""
+    from penstock.state.records import record_view
+
+    if name not in at.views:
+        spec = at.facts.named()[name]
+        at.views[name] = record_view(at.state.stores[name], *spec.types)
+    return at.views[name]
+
+
+def _global_stores(at: Lowering) -> list[str]:
+    stores = at.facts.stores.items()
+    return [spec.name for node, spec in stores if isinstance(node, nodes.GlobalTable) and spec.name in at.state.stores]

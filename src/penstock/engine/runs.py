@@ -1,0 +1,95 @@
+"""Chunks cut into runs, where processors share stores: each has to find what the others wrote before, record by record.
+
+A step works on a whole chunk before the next one does. That shows where a processor reads a store which another step
+writes, or writes one which another reads. Within a run the records reach only one of the steps that share a store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.batch import Batch
+from penstock.plan import nodes
+from penstock.plan.physical import SubTopology
+
+Inputs = dict[str, Batch]
+"""Chunks of records, by the names of the sources."""
+
+
+class Runs:
+    """Cuts the chunks of a sub-topology."""
+
+    def __init__(self, sub: SubTopology):
+        users: defaultdict[str, set[str]] = defaultdict(set)
+        for part in sub.parts:
+            for store in part.stores:
+                users[store].add(part.name)
+        named = {store for part in sub.parts for store in nodes.connected_stores(part.node)}
+        shared = {store for store in named if len(users[store]) > 1}
+        self.sharing = frozenset(name for store in shared for name in users[store])
+        """The parts that share a store with a processor, or are processors that share one."""
+        self._touched: dict[str, dict[str, set[str]]] = {}
+        for source in (part for part in sub.parts if part.kind == "source") if shared else ():
+            reached = _reached(sub, source.name)
+            self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
+
+    def of(self, inputs: Inputs, singly: bool = False) -> Iterator[Inputs]:
+        """A chunk's runs, in order.
+
+        Args:
+            singly: cut behind each record, whatever it reaches.
+        """
+        if not self.sharing or not inputs:
+            yield inputs
+            return
+        names = list(inputs)
+        sources = np.repeat(np.arange(len(names)), [len(inputs[name]) for name in names])
+        rows = np.concatenate([np.arange(len(inputs[name])) for name in names])
+        order = np.argsort(np.concatenate([inputs[name].position for name in names]), kind="stable")
+        sources, rows = sources[order], rows[order]
+        bounds = self._bounds(names, sources, singly)
+        for first, end in zip(bounds, [*bounds[1:], len(rows)], strict=True):
+            run: Inputs = {}
+            for number in np.unique(sources[first:end]).tolist():
+                here = rows[first:end][sources[first:end] == number]
+                run[names[number]] = inputs[names[number]].take(here)
+            yield run
+
+    def _bounds(self, names: list[str], sources: np.ndarray, singly: bool) -> list[int]:
+        """The numbers of the records with which runs begin."""
+        if singly:
+            return list(range(len(sources)))
+        bounds: list[int] = []
+        together: set[str] = set()
+        stretches = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist()]
+        for first, end in zip(stretches, [*stretches[1:], len(sources)], strict=True):
+            name = names[int(sources[first])]
+            if self._meets({name}):
+                bounds += range(first, end)
+                together = {name}
+            elif not bounds or self._meets(together | {name}):
+                bounds.append(first)
+                together = {name}
+            else:
+                together.add(name)
+        return bounds
+
+    def _meets(self, names: set[str]) -> bool:
+        """Whether records of these sources reach several of the parts that share a store."""
+        reached: defaultdict[str, set[str]] = defaultdict(set)
+        for name in names:
+            for store, parts in self._touched.get(name, {}).items():
+                reached[store] |= parts
+        return any(len(parts) > 1 for parts in reached.values())
+
+
+def _reached(sub: SubTopology, source: str) -> set[str]:
+    """The parts that records of a source may come to."""
+    reached = {source}
+    for part in sub.parts:
+        if reached & set(part.predecessors):
+            reached.add(part.name)
+    return reached

@@ -1,0 +1,186 @@
+"""What a processor asks of its task, and where it sends its results (``ProcessorContextImpl``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.batch import Batch
+from penstock.durations import Duration, to_ms
+from penstock.errors import ProcessingError
+from penstock.messages import show
+from penstock.ops.core.context import Context
+from penstock.ops.processors.arrivals import NO_ARRIVALS
+from penstock.ops.processors.punctuations import Punctuation, PunctuationQueue, clock_name
+from penstock.processor import PunctuationType, RecordMetadata
+from penstock.record import Record
+from penstock.state.clock import StreamTime
+
+
+class TaskProcessorContext:
+    """The context of one processor in one task.
+
+    Args:
+        stores: the record views of the stores that it is connected to, by name.
+        children: the names of the steps behind it.
+        clock: makes and finds the numbers that are committed with the task, by name.
+        task_time: the task's stream time.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        stores: Mapping[str, Any],
+        children: Sequence[str],
+        clock: Callable[[str], StreamTime],
+        task_time: StreamTime,
+    ):
+        self._node = node
+        self._context = context
+        self._stores = stores
+        self._children = {name: number for number, name in enumerate(children)}
+        self._clock = clock
+        self._task_time = task_time
+        self.queues = {type_: PunctuationQueue() for type_ in PunctuationType}
+        self._scheduled = 0
+        self._is_starting = True
+        self.has_scheduled = False
+        """Whether something was scheduled since this was last set to False."""
+        self.forwarded: list[Record] = []
+        """What was forwarded, in order."""
+        self.addressed: dict[int, int] = {}
+        """Of those that go to one step alone: their numbers in ``forwarded``, and the step's number."""
+        self.ends: list[int] = []
+        """How much had been forwarded when each record of the chunk had been processed."""
+        self._batch: Batch | None = None
+        self._punctuating: int | None = None
+        self.arrivals = NO_ARRIVALS
+
+    # --- what processors use -------------------------------------------------------------------------------------
+
+    @property
+    def application_id(self) -> str:
+        return self._context.facts.application_id
+
+    @property
+    def task_id(self) -> str:
+        return self._context.facts.task
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        position = self.position()
+        if position is None:
+            return None
+        at = self._context.facts.origin(position)
+        return RecordMetadata(at.topic, at.partition, at.offset) if at.offset >= 0 else None
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        if self._punctuating is not None:
+            return self._punctuating
+        position = self.position()
+        return self._task_time.now if position is None else self.arrivals.time_at(position)
+
+    @property
+    def current_system_time_ms(self) -> int:
+        return self._context.facts.wall_clock_ms()
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        if record.__class__ is not Record:
+            raise self._refused(record)
+        if child is not None:
+            self.addressed[len(self.forwarded)] = self._number_of(child)
+        self.forwarded.append(record)
+
+    def get_state_store(self, name: str) -> Any:
+        try:
+            return self._stores[name]
+        except KeyError:
+            has = ", ".join(map(repr, self._stores)) or "none"
+            raise ProcessingError(
+                f"the processor {self._node} is not connected to a store {name!r}; its stores: {has}. Name the store "
+                "behind the processor in process(...), or let the supplier's stores() give its builder"
+            ) from None
+
+    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Punctuation:
+        every = to_ms(interval)
+        if every < 1:
+            raise ProcessingError(f"{self._node}: the minimum supported scheduling interval is 1 ms; got {interval!r}")
+        if not isinstance(type, PunctuationType):
+            raise ProcessingError(
+                f"{self._node}: schedule takes PunctuationType.STREAM_TIME or WALL_CLOCK_TIME; got {show(type)}"
+            )
+        punctuation = Punctuation(every, callback, self._next_time(type, every), self._scheduled)
+        self._scheduled += 1
+        self.queues[type].add(punctuation)
+        self.has_scheduled = True
+        return punctuation
+
+    def commit(self) -> None:
+        self._context.commit.is_asked_for = True
+
+    # --- what the operator uses ----------------------------------------------------------------------------------
+
+    def started(self) -> None:
+        """``init`` is over: what is scheduled from now on is not there again after a restart."""
+        self._is_starting = False
+
+    def begin(self, batch: Batch) -> None:
+        """Take up the records of a chunk."""
+        self._batch = batch
+        self.ends = []
+
+    @contextmanager
+    def punctuating(self, stream_time: int | None) -> Iterator[None]:
+        """While a punctuation is called: no record is being processed.
+
+        Args:
+            stream_time: the stream time then; None for that of the task.
+        """
+        batch, self._batch, self._punctuating = self._batch, None, stream_time
+        try:
+            yield
+        finally:
+            self._batch, self._punctuating = batch, None
+
+    def take_forwarded(self) -> tuple[list[Record], dict[int, int]]:
+        """What was forwarded since the last call."""
+        taken = self.forwarded, self.addressed
+        self.forwarded, self.addressed = [], {}
+        return taken
+
+    def end(self) -> None:
+        """No record is being processed any more."""
+        self._batch = None
+        self.ends = []
+
+    def position(self) -> int | None:
+        """The position of the record that is being processed."""
+        if self._batch is None or len(self.ends) >= len(self._batch):
+            return None
+        return int(self._batch.position[len(self.ends)])
+
+    def _next_time(self, type_: PunctuationType, interval: int) -> StreamTime:
+        """The time of a punctuation's first call, or that at which it was committed."""
+        is_kept = self._is_starting
+        next_ = self._clock(clock_name(self._node, type_, self._scheduled)) if is_kept else StreamTime()
+        if next_.now == -1:
+            next_.now = 0 if type_ is PunctuationType.STREAM_TIME else self.current_system_time_ms + interval
+        return next_
+
+    def _number_of(self, child: str) -> int:
+        if child not in self._children:
+            has = ", ".join(map(repr, self._children)) or "none"
+            raise ProcessingError(
+                f"the processor {self._node} forwards to {child!r}, but there is no such step behind it; those behind "
+                f"it: {has}. Steps get their names by name=..."
+            )
+        return self._children[child]
+
+    def _refused(self, given: object) -> ProcessingError:
+        return ProcessingError(
+            f"{self._node}: forward takes a Record; got {show(given)} of type {type(given).__name__}. Begin with the "
+            "record that came in, such as record.with_value(...), or make one: Record(key, value, timestamp)"
+        )

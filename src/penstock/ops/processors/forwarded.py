@@ -1,0 +1,99 @@
+"""What processors have forwarded, on its way from records to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import is_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray
+from penstock.batch import HEADERS, Batch, Order, Routed, header_list, take_order
+from penstock.columns import Column, ValuesColumn
+from penstock.errors import ProcessingError
+from penstock.messages import show
+from penstock.record import Record
+from penstock.serdes import Serde
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """Records in the order in which they were forwarded."""
+
+    records: list[Record]
+    addressed: dict[int, int]
+    """Of those that go to one step alone: their numbers, and the step's."""
+    order: Order
+    given: Column | None = None
+    """For each the key of the record that it was forwarded for; None for what punctuations forwarded."""
+
+    def take(self, rows: IntArray) -> Forwarded:
+        """Those of these numbers, in their order."""
+        number = {row: new for new, row in enumerate(rows.tolist())}
+        addressed = {number[row]: step for row, step in self.addressed.items() if row in number}
+        given = None if self.given is None else self.given.take(rows)
+        return Forwarded([self.records[row] for row in number], addressed, take_order(self.order, rows), given)
+
+    def wrong_times(self) -> Iterator[tuple[int, ProcessingError]]:
+        """The records whose timestamps are none."""
+        times = [record.timestamp for record in self.records]
+        if set(map(type, times)) <= {int} and min(times, default=0) >= 0:
+            return
+        for row, time in enumerate(times):
+            if type(time) is not int or time < 0:
+                yield (
+                    row,
+                    ProcessingError(
+                        f"it forwards a record with the timestamp {show(time)}; that must be an int of milliseconds "
+                        "since 1970 that is not negative"
+                    ),
+                )
+
+    def wrong_keys(self) -> Iterator[tuple[int, ProcessingError]]:
+        """The records that have another key than the record they were forwarded for."""
+        if self.has_given_keys:
+            return
+        given = [None] * len(self.records) if self.given is None else self.given.decoded()
+        for row, (record, key) in enumerate(zip(self.records, given, strict=True)):
+            if self.given is None:
+                yield row, ProcessingError("a processor of process_values cannot forward records in a punctuation")
+            elif record.key != key:
+                yield (
+                    row,
+                    ProcessingError(
+                        "a processor of process_values forwards records under the key they came with, "
+                        f"{show(key)}; got {show(record.key)}. Use record.with_value(...), or process(...), behind "
+                        "which keys may have changed"
+                    ),
+                )
+
+    @property
+    def has_given_keys(self) -> bool:
+        """Whether all have the very keys of the records that they were forwarded for."""
+        if self.given is None:
+            return False
+        return all(map(is_, [record.key for record in self.records], self.given.decoded()))
+
+    def batch(self, key: Serde, value: Serde) -> Batch:
+        """The same as columns."""
+        keys, values, timestamps, headers = map(list, zip(*self.records, strict=True))
+        batch = Batch(
+            self.given if self.given is not None and self.has_given_keys else ValuesColumn(keys, key),
+            ValuesColumn(values, value),
+            np.array(timestamps, np.int64),
+            self.order,
+            _headers(headers),
+        )
+        if not self.addressed:
+            return batch
+        to = np.full(len(batch), -1)
+        to[list(self.addressed)] = list(self.addressed.values())
+        parts = (batch.key, batch.value, batch.timestamp, batch.order, batch.headers)
+        return Routed(*parts, to=to)
+
+
+def _headers(headers: list[Any]) -> Any:
+    return pa.array(map(header_list, headers), HEADERS) if any(headers) else None

@@ -1,0 +1,275 @@
+"""``process``: each record through a processor of the user's, and what it forwards (``ProcessorNode``).
+
+A chunk goes through record by record; stream-time punctuations are called between the records where stream time reaches
+them, whichever source of the task the record came from that moved it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
+from penstock.errors import ProcessingError
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import row_numbers
+from penstock.ops.core.operator import Operator
+from penstock.ops.processors.arrivals import NO_ARRIVALS
+from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.forwarded import Forwarded
+from penstock.ops.processors.views import Views
+from penstock.plan.functions import UserFunction
+from penstock.plan.processors import ProcessorFunction
+from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, Processor, PunctuationType
+from penstock.record import Record
+from penstock.serdes import Serde
+
+_BEHIND = 2**40
+"""Stands in the second column of ``order`` where a punctuation sent a record: behind all that the record at that
+position caused."""
+
+_record = partial(tuple.__new__, Record)
+
+
+class _Punctuated(NamedTuple):
+    """What punctuations forwarded."""
+
+    records: list[Record]
+    addressed: dict[int, int]
+    positions: list[int]
+    """For each the position behind which it stands."""
+    times: list[int]
+    """And for when the punctuation was scheduled."""
+
+
+class Process(Operator):
+    """A processor in one task. It is made when the first chunk comes, for then its stores are there.
+
+    Args:
+        context_of: makes the context of a new processor.
+        number: the step's number in the task, for the order in which punctuations of one time are called.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        supplier: ProcessorFunction,
+        types: tuple[Serde, Serde],
+        views: Views,
+        context_of: Callable[[], TaskProcessorContext],
+        number: int,
+        keeps_keys: bool = False,
+    ):
+        self.node = node
+        self._context = context
+        self._supplier = supplier
+        self._key, self._value = types
+        self._views = views
+        self._context_of = context_of
+        self._number = number
+        self._keeps_keys = keeps_keys
+        self._processor: Processor[Any, Any] | None = None
+        self._own = context_of()
+        self._reached = -1
+        """The position of the last record of the chunk that came here."""
+
+    @property
+    def has_stream_time_punctuations(self) -> bool:
+        """Whether it is called when stream time moves on."""
+        self.start()
+        return self._own.queues[STREAM_TIME].next_at() is not None
+
+    # --- its life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make the processor, unless it is there."""
+        if self._processor is not None:
+            return
+        self._own = self._context_of()
+        with self._views.open(None):
+            processor = self._supplier.make()
+            processor.init(self._own)
+        self._own.started()
+        if self._own.take_forwarded()[0]:
+            raise ProcessingError(f"{self.node}: init cannot forward records; forward in process, or in a punctuation")
+        self._processor = processor
+
+    def restart(self) -> None:
+        """The transaction was rolled back: the processor may know what never happened, so a new one takes its place."""
+        self._views.abandon()
+        self.close()
+
+    def close(self) -> None:
+        """End the processor's life."""
+        processor, self._processor = self._processor, None
+        if processor is not None:
+            processor.close()
+
+    # --- records -------------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch) -> Batch | None:
+        batch = self._context.decoded(self.node, batch, "key", "value")
+        if not len(batch):
+            return None
+        own = self._begin()
+        own.has_scheduled = False
+        records = _records_of(batch)
+        done, punctuated = 0, _Punctuated([], {}, [], [])
+        with self._views.open(batch.key):
+            own.begin(batch)
+            while done < len(records):
+                position = self._next_punctuation()
+                stop = len(records) if position is None else int(np.searchsorted(batch.position, position, "right"))
+                done = self._process(records, done, stop)
+                self._reached = int(batch.position[done - 1]) if done else -1
+                if own.has_scheduled:
+                    own.has_scheduled = False
+                elif position is not None and stop < len(records):
+                    self._aside(punctuated, position)
+            ends = own.ends
+            own.end()
+        forwarded = own.take_forwarded()
+        sent = self._sent(batch, ends, *forwarded)
+        return _both(sent, self._result(punctuated))
+
+    def end_of_chunk(self) -> Batch | None:
+        """The punctuations that are due behind the last record that came here."""
+        own = self._begin()
+        position, self._reached = self._next_punctuation(), -1
+        if position is None:
+            return None
+        punctuated = _Punctuated([], {}, [], [])
+        with self._views.open(None):
+            while position is not None:
+                self._punctuate(punctuated, position, own.arrivals.time_at(position), STREAM_TIME)
+                position = self._next_punctuation()
+        return self._result(punctuated)
+
+    def punctuate(self) -> Batch | None:
+        """The punctuations that are due by the wall clock."""
+        self._begin()
+        now = self._context.facts.wall_clock_ms()
+        at = self._own.queues[WALL_CLOCK_TIME].next_at()
+        if at is None or at > now:
+            return None
+        punctuated = _Punctuated([], {}, [], [])
+        with self._views.open(None):
+            self._punctuate(punctuated, NO_RECORD, now, WALL_CLOCK_TIME)
+        return self._result(punctuated)
+
+    def _begin(self) -> TaskProcessorContext:
+        self.start()
+        arrivals = self._context.chunk.arrivals
+        self._own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
+        return self._own
+
+    def _process(self, records: list[Record], first: int, stop: int) -> int:
+        """Process records until one schedules a punctuation; the number of the next."""
+        assert self._processor is not None
+        own = self._own
+        process, forwarded, ends = self._processor.process, own.forwarded, own.ends
+        failing = first
+        try:
+            for failing in range(first, stop):
+                process(records[failing])
+                ends.append(len(forwarded))
+                if own.has_scheduled:
+                    return failing + 1
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._fail(own.position(), error, self._supplier.function)
+            ends.append(len(forwarded))
+            return failing + 1
+        return stop
+
+    def _fail(self, position: int | None, error: BaseException, function: UserFunction) -> None:
+        self._context.failed(self.node, NO_RECORD if position is None else position, error, function)
+
+    # --- punctuations --------------------------------------------------------------------------------------------
+
+    def _next_punctuation(self) -> int | None:
+        """The position of the record behind which the next punctuation of the chunk is due."""
+        at = self._own.queues[STREAM_TIME].next_at()
+        position = None if at is None else self._own.arrivals.first_at(max(at, 0))
+        return None if position is None else max(position, self._reached)
+
+    def _aside(self, punctuated: _Punctuated, position: int) -> None:
+        """Call punctuations between two records of a chunk."""
+        own = self._own
+        before = own.take_forwarded()
+        self._punctuate(punctuated, position, own.arrivals.time_at(position), STREAM_TIME)
+        own.forwarded, own.addressed = before
+
+    def _punctuate(self, to: _Punctuated, position: int, now: int, type_: PunctuationType) -> None:
+        """Call all punctuations whose time has come."""
+        own, queue = self._own, self._own.queues[type_]
+        while (punctuation := queue.take(now)) is not None:
+            at = punctuation.at
+            with own.punctuating(now if type_ is STREAM_TIME else None):
+                try:
+                    punctuation.callback(now)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    function = UserFunction(punctuation.callback, 1, False, self._supplier.function.where)
+                    self._fail(None if position == NO_RECORD else position, error, function)
+            if not punctuation.is_cancelled:
+                punctuation.called(now)
+                queue.add(punctuation)
+            records, addressed = own.take_forwarded()
+            to.addressed.update((len(to.records) + number, child) for number, child in addressed.items())
+            to.records.extend(records)
+            to.positions.extend(repeat(position, len(records)))
+            to.times.extend(repeat(at, len(records)))
+        own.has_scheduled = False
+
+    # --- what goes on --------------------------------------------------------------------------------------------
+
+    def _sent(self, batch: Batch, ends: list[int], records: list[Record], addressed: dict[int, int]) -> Batch | None:
+        """What was forwarded for the records of a batch."""
+        if not records:
+            return None
+        counts = np.diff(np.array(ends), prepend=0)
+        rows, within = row_numbers(counts)
+        depth = max(len(batch.order), 4)
+        order = (*(column[rows] for column in order_columns(batch.order, len(batch), depth)), within)
+        given = batch.key if bool((counts == 1).all()) else batch.key.take(rows)
+        return self._batch(Forwarded(records, addressed, order, given))
+
+    def _result(self, punctuated: _Punctuated) -> Batch | None:
+        """What punctuations forwarded."""
+        records, count = punctuated.records, len(punctuated.records)
+        if not records:
+            return None
+        order = (np.array(punctuated.positions), _BEHIND, np.array(punctuated.times), self._number, np.arange(count))
+        return self._batch(Forwarded(records, punctuated.addressed, order))
+
+    def _batch(self, forwarded: Forwarded) -> Batch | None:
+        """Forwarded records as columns, without those that cannot be."""
+        wrong = dict(forwarded.wrong_times())
+        if self._keeps_keys:
+            wrong |= dict(forwarded.wrong_keys())
+        if wrong:
+            positions = order_columns(forwarded.order, len(forwarded.records), 1)[0]
+            for row, error in wrong.items():
+                self._fail(int(positions[row]), error, self._supplier.function)
+            forwarded = forwarded.take(np.setdiff1d(np.arange(len(forwarded.records)), list(wrong)))
+        return forwarded.batch(self._key, self._value) if forwarded.records else None
+
+
+def _records_of(batch: Batch) -> list[Record]:
+    """The records of a batch, as users have them."""
+    headers = repeat(()) if batch.headers is None else map(pairs_of, batch.headers.to_pylist())
+    rows = zip(batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers, strict=False)
+    return list(map(_record, rows))
+
+
+def _both(first: Batch | None, second: Batch | None) -> Batch | None:
+    given = [batch for batch in (first, second) if batch is not None]
+    return merge(given) if given else None

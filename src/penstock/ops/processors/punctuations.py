@@ -1,0 +1,91 @@
+"""When which function is called because time has come (``PunctuationQueue``, ``PunctuationSchedule``).
+
+The next time of a punctuation that ``init`` scheduled belongs to the commit, so that it goes on after a restart where
+it was: a time is neither missed nor called twice. One that is cancelled stays so.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.processor import PunctuationType
+from penstock.state.clock import StreamTime
+
+_CANCELLED = -2
+
+
+class Punctuation:
+    """One that has been scheduled; users have it to ``cancel`` it.
+
+    Args:
+        next_: holds the time of the next call, and is committed and rolled back with the task.
+    """
+
+    def __init__(self, interval: int, callback: Callable[[int], object], next_: StreamTime, number: int):
+        self.interval = interval
+        self.callback = callback
+        self.number = number
+        self._next = next_
+
+    @property
+    def at(self) -> int:
+        """The time of the next call."""
+        return self._next.now
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._next.now == _CANCELLED
+
+    def cancel(self) -> None:
+        """Have it called no more."""
+        self._next.now = _CANCELLED
+
+    def called(self, now: int) -> None:
+        """It was called: the next time is an interval later; those that time has jumped over are left out."""
+        missed = (now - self.at) // self.interval
+        self._next.now = self.at + (missed + 1) * self.interval
+
+
+class _Due(NamedTuple):
+    at: int
+    number: int
+    punctuation: Punctuation
+
+
+class PunctuationQueue:
+    """The punctuations of a processor that follow one kind of time."""
+
+    def __init__(self) -> None:
+        self._queue: list[_Due] = []
+
+    def add(self, punctuation: Punctuation) -> None:
+        if not punctuation.is_cancelled:
+            heapq.heappush(self._queue, _Due(punctuation.at, punctuation.number, punctuation))
+
+    def next_at(self) -> int | None:
+        """The time of the next call; None when there is none."""
+        while self._queue and self._queue[0].punctuation.is_cancelled:
+            heapq.heappop(self._queue)
+        return self._queue[0].at if self._queue else None
+
+    def take(self, now: int) -> Punctuation | None:
+        """One whose time has come, to be called and added again."""
+        at = self.next_at()
+        return heapq.heappop(self._queue).punctuation if at is not None and at <= now else None
+
+
+WALL_CLOCK = re.compile(r"-wall-clock-\d+$")
+"""The end of the name under which the next time of a punctuation by the wall clock is kept."""
+_KINDS = {PunctuationType.STREAM_TIME: "stream-time", PunctuationType.WALL_CLOCK_TIME: "wall-clock"}
+
+
+def clock_name(node: str, type_: PunctuationType, number: int) -> str:
+    """Under which name the next time of a punctuation is kept with the task's stream times.
+
+    >>> clock_name("KSTREAM-PROCESSOR-0000000001", PunctuationType.WALL_CLOCK_TIME, 0)
+    'KSTREAM-PROCESSOR-0000000001-wall-clock-0'
+    """
+    return f"{node}-{_KINDS[type_]}-{number}"

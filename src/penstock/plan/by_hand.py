@@ -1,0 +1,206 @@
+"""A topology built step by step: sources, processors and sinks by name (``Topology.addSource`` and its like)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.names import check_name
+from penstock.plan.node import Node, StoreSpec
+from penstock.plan.processors import checked_builder, own_stores, processor_function
+from penstock.serdes import JSON, STR, Serde, of
+
+
+class Declarations:
+    """The steps of a topology, to which more can be added until it is used."""
+
+    def __init__(self, declared: Iterable[Node] = (), stores: Iterable[StoreSpec] = ()):
+        self._declared = list(declared)
+        self._stores = {spec.name: spec for spec in stores}
+        self._builders: dict[str, Any] = {}
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Any = None,
+        offset_reset: str | None = None,
+    ) -> Self:
+        """Add a source: the records of some topics.
+
+        Args:
+            name: the source's name, for the steps behind it.
+            topics: the topics' names.
+            key: the type of the keys; ``str`` by default.
+            value: the type of the values; anything JSON can say by default.
+            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds.
+            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"`` or
+                ``"none"``.
+
+        Raises:
+            TopologyError: there is no topic, or a step of this name is there already.
+        """
+        if not topics:
+            raise TopologyError(f"add_source at {caller()}: the source {name!r} must have at least one topic")
+        for topic in topics:
+            check_type(topic, str, "a topic of add_source")
+        time: UserFunction | None = None
+        if timestamp is not None:
+            time = user_function(timestamp, "timestamp", ("value",), ("key", "value"))
+        return self._add(
+            nodes.StreamSource(
+                name=self._new_name(name, "add_source"),
+                where=caller(),
+                topics=topics,
+                key=STR if key is None else of(key, "key"),
+                value=JSON if value is None else of(value, "value"),
+                timestamp=time,
+                offset_reset=offset_reset,
+            )
+        )
+
+    def add_processor(self, name: str, supplier: Any, *parents: str, key: Any = None, value: Any = None) -> Self:
+        """Add a processor behind other steps.
+
+        Args:
+            name: the processor's name; a processor in front of it may ``forward(record, child=name)``.
+            supplier: a ``Processor`` class, a ``ProcessorSupplier``, whose stores are added and connected, a function
+                that returns a new processor, or one of (record, context).
+            parents: the names of the steps whose records it gets.
+            key: the type of the keys that it forwards; by default that of its first parent.
+            value: the type of the values.
+
+        Raises:
+            TopologyError: a parent is not there, or a step of this name is, or the supplier is none of these.
+        """
+        above = self._parents(name, parents, "add_processor")
+        own = [self._add_store(builder) for builder in own_stores(supplier)]
+        return self._add(
+            nodes.Process(
+                name=self._new_name(name, "add_processor"),
+                parents=above,
+                where=caller(),
+                supplier=processor_function(supplier, "add_processor"),
+                key=_type_of(above[0], "key", key, name),
+                value=_type_of(above[0], "value", value, name),
+                store_names=own,
+            )
+        )
+
+    def add_sink(self, name: str, topic: str, *parents: str, key: Any = None, value: Any = None) -> Self:
+        """Add a sink: the records of other steps go into a topic, which is made when it does not exist.
+
+        Args:
+            key: the type of the topic's keys; by default that of the first parent's.
+            value: the type of its values.
+
+        Raises:
+            TopologyError: a parent is not there, or a step of this name is.
+        """
+        check_type(topic, str, "the topic of add_sink")
+        above = self._parents(name, parents, "add_sink")
+        return self._add(
+            nodes.Sink(
+                name=self._new_name(name, "add_sink"),
+                parents=above,
+                where=caller(),
+                topic=topic,
+                key=_type_of(above[0], "key", key, name),
+                value=_type_of(above[0], "value", value, name),
+            )
+        )
+
+    def add_state_store(self, builder: Any, *processors: str) -> Self:
+        """Add a store, and connect processors with it.
+
+        Args:
+            builder: what ``Stores.key_value_store_builder`` and its like give.
+            processors: the names of processors that are there already.
+
+        Raises:
+            TopologyError: it is no builder, another store has its name, or there is no such processor.
+        """
+        store = self._add_store(builder)
+        for processor in processors:
+            self.connect_processor_and_state_stores(processor, store)
+        return self
+
+    def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Self:
+        """Connect a processor with stores: those that were added, and those of tables.
+
+        Raises:
+            TopologyError: there is no such processor, or no store was named.
+        """
+        node = self._named(processor)
+        if not isinstance(node, nodes.Process):
+            has = ", ".join(repr(one.name) for one in self._declared if isinstance(one, nodes.Process)) or "none"
+            raise TopologyError(
+                f"connect_processor_and_state_stores at {caller()}: there is no processor {processor!r}; the "
+                f"processors are {has}"
+            )
+        if not stores:
+            raise TopologyError(f"connect_processor_and_state_stores at {caller()} needs the name of a store at least")
+        node.store_names.extend(store for store in stores if store not in node.store_names)
+        self._changed()
+        return self
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _add(self, node: Node) -> Self:
+        self._declared.append(node)
+        self._changed()
+        return self
+
+    def _add_store(self, builder: Any) -> str:
+        spec = checked_builder(builder, self._builders, "add_state_store")
+        self._stores.setdefault(spec.name, spec)
+        self._changed()
+        return spec.name
+
+    def _changed(self) -> None:
+        """What follows from the steps is to be found out anew."""
+
+    def _named(self, name: str) -> Node | None:
+        return next((node for node in self._declared if node.name == name), None)
+
+    def _new_name(self, name: str, method: str) -> str:
+        check_name(name)
+        other = self._named(name)
+        if other is not None:
+            raise TopologyError(f"{method} at {caller()}: a step {name!r} is there already, from {other.where}")
+        return name
+
+    def _parents(self, name: str, parents: Sequence[str], method: str) -> tuple[Node, ...]:
+        found = [(parent, self._named(parent)) for parent in parents]
+        has = ", ".join(repr(node.name) for node in self._declared) or "none"
+        for parent, node in found:
+            if node is None or isinstance(node, nodes.Sink):
+                raise TopologyError(
+                    f"{method} at {caller()}: there is no step {parent!r} that {name!r} could be behind; the steps "
+                    f"are {has}"
+                )
+        if not found:
+            raise TopologyError(
+                f"{method} at {caller()}: {name!r} needs the name of the step it is behind; they are {has}"
+            )
+        return tuple(node for _, node in found if node is not None)
+
+
+def _type_of(node: Node, side: str, given: Any, name: str) -> Serde:
+    """The type of a step's keys or values, as told or as that of the step it is behind."""
+    if given is not None:
+        return of(given, side)
+    above: Node | None = node
+    while above is not None:
+        found = getattr(above, side, None) or getattr(getattr(above, "store", None), side, None)
+        if isinstance(found, Serde) and getattr(above, "windows", None) is None:
+            return found
+        above = above.parents[0] if above.parents and getattr(above, "windows", None) is None else None
+    raise TopologyError(
+        f"{name!r} at {caller()}: the type of the {side}s does not follow from {node.name!r}; say {side}="
+    )

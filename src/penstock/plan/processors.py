@@ -1,0 +1,145 @@
+"""What users give where a processor is asked for: a class, a supplier, a function that makes one, a plain function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.errors import TopologyError
+from penstock.messages import show
+from penstock.plan.functions import UserFunction, accepts, caller
+from penstock.plan.node import StoreSpec
+from penstock.processor import Processor, ProcessorContext
+from penstock.record import Record
+
+
+@dataclass(frozen=True)
+class ProcessorFunction:
+    """How a step comes to its processors."""
+
+    make: Callable[[], Any]
+    """Gives a new processor or transformer, one for each task."""
+    function: UserFunction
+    """What works on each record, for messages."""
+
+
+class _Plain(Processor[Any, Any]):
+    """A plain function of (record, context)."""
+
+    def __init__(self, function: Callable[[Record, ProcessorContext], object]):
+        self._function = function
+
+    def init(self, context: ProcessorContext) -> None:
+        function = self._function
+        self.process = lambda record: function(record, context)  # type: ignore[method-assign,assignment]
+
+    def process(self, record: Record) -> None:
+        raise AssertionError("init has put the function in this place")
+
+
+def processor_function(given: Any, method: str) -> ProcessorFunction:
+    """How processors are made from what a user gave.
+
+    Raises:
+        TopologyError: it is none of the forms, such as a processor that is made already: tasks cannot share one.
+    """
+    if not isinstance(given, type) and not hasattr(given, "get") and callable(given) and accepts(given, 2):
+        return ProcessorFunction(lambda: _Plain(given), UserFunction(given, 2, False, caller()))
+    return _Asked(method, "Processor", "process(record)", "process", ", or a function of (record, context)").made(given)
+
+
+def transformer_function(given: Any, method: str) -> ProcessorFunction:
+    """How transformers of a table's values are made from what a user gave.
+
+    Raises:
+        TopologyError: it is none of the forms.
+    """
+    return _Asked(method, "ValueTransformerWithKey", "transform(key, value)", "transform").made(given)
+
+
+class _Asked(NamedTuple):
+    """What a step asks for: something of the user's that is made anew for each task."""
+
+    method: str
+    kind: str
+    call: str
+    attribute: str
+    other: str = ""
+
+    @property
+    def forms(self) -> str:
+        return (
+            f"a {self.kind} class, a supplier with get(), a function without arguments that returns a new {self.kind}"
+            f"{self.other}"
+        )
+
+    def made(self, given: Any) -> ProcessorFunction:
+        where = caller()
+        if isinstance(given, type) and hasattr(given, self.attribute):
+            self._check_class(given, where)
+            function = getattr(given, self.attribute)
+            return ProcessorFunction(given, UserFunction(function, 2, False, where))
+        if hasattr(given, self.attribute) or not (callable(given) or hasattr(given, "get")):
+            hint = ", not one that is made already: each task has one of its own" * hasattr(given, self.attribute)
+            raise TopologyError(f"{self.method} at {where} takes {self.forms}{hint}; got {_shown(given)}")
+        make = given.get if hasattr(given, "get") and not isinstance(given, type) else given
+        if not accepts(make, 0):
+            raise TopologyError(f"{self.method} at {where} takes {self.forms}; got {_shown(given)}")
+        self._check(make, where)
+        return ProcessorFunction(make, UserFunction(make, 2, False, where))
+
+    def _check_class(self, given: type, where: str) -> None:
+        if inspect.isabstract(given):
+            missing = ", ".join(sorted(getattr(given, "__abstractmethods__", ())))
+            raise TopologyError(f"{self.method} at {where}: the class {given.__name__} does not define {missing}")
+        if not accepts(given, 0):
+            raise TopologyError(
+                f"{self.method} at {where}: the class {given.__name__} takes arguments {inspect.signature(given)}; "
+                f"give a function that makes one, such as lambda: {given.__name__}(...)"
+            )
+
+    def _check(self, make: Callable[[], Any], where: str) -> None:
+        """A supplier gives a new one each time, as Kafka Streams asks of it (``ApiUtils.checkSupplier``)."""
+        first, second = make(), make()
+        if not callable(getattr(first, self.attribute, None)):
+            raise TopologyError(
+                f"{self.method} at {where}: the supplier must return a {self.kind}, with a method {self.call}; got "
+                f"{_shown(first)}"
+            )
+        if first is second:
+            raise TopologyError(
+                f"{self.method} at {where}: the supplier returns the same {self.kind} twice; it must make a new one "
+                "for each task"
+            )
+
+
+def _shown(given: Any) -> str:
+    return f"{show(given)} of type {type(given).__name__}"
+
+
+def own_stores(supplier: Any) -> Sequence[Any]:
+    """The builders of the stores that come with a supplier."""
+    stores = getattr(supplier, "stores", None)
+    return (stores() or ()) if callable(stores) and not isinstance(supplier, type) else ()
+
+
+def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec:
+    """The store of a builder, which is one of those that are ``known`` from now on.
+
+    Raises:
+        TopologyError: it is no builder of a store, or another one has its name.
+    """
+    if not callable(getattr(builder, "spec", None)):
+        raise TopologyError(
+            f"{what} at {caller()} takes the builder of a store, such as Stores.key_value_store_builder("
+            f"Stores.persistent_key_value_store('counts'), str, int); got {builder!r} of type {type(builder).__name__}"
+        )
+    if known.setdefault(builder.name, builder) is not builder:
+        raise TopologyError(
+            f"{what} at {caller()}: a store {builder.name!r} was added already, by another builder; give each store a "
+            "name of its own, or add the same builder again"
+        )
+    spec: StoreSpec = builder.spec()
+    return spec

@@ -1,0 +1,176 @@
+"""The Processor API: what a processor is, and what its context offers (KIP-478, KIP-820)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from penstock.durations import Duration
+from penstock.record import Record
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+
+
+class PunctuationType(Enum):
+    """Which time a punctuation follows."""
+
+    STREAM_TIME = "stream time"
+    """The highest timestamp of the task's records so far: it moves on with records alone."""
+    WALL_CLOCK_TIME = "wall-clock time"
+    """The time of the machine's clock."""
+
+
+STREAM_TIME = PunctuationType.STREAM_TIME
+WALL_CLOCK_TIME = PunctuationType.WALL_CLOCK_TIME
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record that is being processed comes from.
+
+    >>> RecordMetadata("orders", 0, 12).offset
+    12
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Cancellable(Protocol):
+    """A punctuation that has been scheduled."""
+
+    def cancel(self) -> None:
+        """Have it called no more."""
+
+
+class ProcessorContext(Protocol):
+    """What a processor can ask, and where it sends its results; the one that ``init`` was given is good for the
+    processor's life."""
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+
+    @property
+    def task_id(self) -> str:
+        """The task: the number of the sub-topology and of the partition, such as ``0_2``."""
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Topic, partition and offset of the record that is being processed; None in a punctuation, and for records
+        that no record of a topic caused."""
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        """The highest timestamp of the task's records up to this one, in milliseconds; -1 before the first."""
+
+    @property
+    def current_system_time_ms(self) -> int:
+        """The wall clock, in milliseconds since 1970; in a test driver it is the driver's."""
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        """Send a record on.
+
+        Args:
+            record: what to send; ``record.with_value(...)`` keeps key, timestamp and headers.
+            child: the name of the one step to send it to; without it all steps behind this one get it.
+
+        Raises:
+            ProcessingError: no step of this name is behind this one, or what was given is no ``Record``.
+        """
+
+    def get_state_store(self, name: str) -> Any:
+        """A store that the processor is connected to, to read and to write.
+
+        Raises:
+            ProcessingError: it is not connected to one of this name.
+        """
+
+    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Cancellable:
+        """Have a function called again and again.
+
+        Args:
+            interval: milliseconds, a ``timedelta``, or text such as ``"10 seconds"``; at least a millisecond.
+            type: by stream time, the first call is at the first record; by the wall clock, after one interval.
+            callback: called with the stream time or the wall-clock time in milliseconds. Calls that were missed
+                because time jumped are not made up for.
+        """
+
+    def commit(self) -> None:
+        """Ask for a commit soon: it comes when the chunk of records that is being processed ends."""
+
+
+class Processor(ABC, Generic[KIn, VIn]):
+    """Processes a stream record by record; ``KStream.process`` makes one for each task.
+
+    >>> from penstock import Record, StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> class Doubled(Processor[str, int]):
+    ...     def init(self, context):
+    ...         self.context = context
+    ...     def process(self, record):
+    ...         self.context.forward(record.with_value(2 * record.value))
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=int).process(Doubled, value=int).to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_input("in", "a", 21)
+    >>> [record.value for record in driver.read_output("out")]
+    [42]
+    """
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called once, before the first record; punctuations are scheduled here."""
+
+    @abstractmethod
+    def process(self, record: Record) -> None:
+        """Process one record."""
+
+    def close(self) -> None:
+        """Called when the task ends; stores cannot be read any more."""
+
+
+class FixedKeyProcessor(Processor[KIn, VIn]):
+    """A processor that leaves keys as they are, for ``KStream.process_values``: what it forwards has the key of the
+    record it came from, so nothing has to be repartitioned behind it."""
+
+
+class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
+    """Makes new values for the rows of a table, for ``KTable.transform_values`` (KIP-292).
+
+    >>> from penstock import Materialized, StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> class Labelled(ValueTransformerWithKey[str, int]):
+    ...     def transform(self, key, value):
+    ...         return "none" if value is None else f"{key}: {value}"
+    >>> builder = StreamsBuilder()
+    >>> builder.table("in", value=int).transform_values(Labelled, value=str).to_stream().to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_record_list("in", [("a", 1), ("a", None)])
+    >>> [record.value for record in driver.read_output("out")]
+    ['a: 1', 'none']
+    """
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called once, before the first row."""
+
+    @abstractmethod
+    def transform(self, key: KIn, value: VIn | None) -> Any:
+        """The new value of a row; also asked for rows that were deleted, whose value is None."""
+
+    def close(self) -> None:
+        """Called when the task ends."""
+
+
+class ProcessorSupplier(ABC):
+    """Makes the processors of a step, and names the stores that come with them (``ConnectedStoreProvider``)."""
+
+    @abstractmethod
+    def get(self) -> Processor[Any, Any]:
+        """A new processor; one is made for each task."""
+
+    def stores(self) -> Sequence[Any]:
+        """The builders of stores that are added to the topology and connected with this step."""
+        return ()
