@@ -39,7 +39,7 @@ LAYERS = {
     "ops/foreign_key": "ops/core ops/joins ops/tables plan serdes state state/columns state/kinds",
     "ops/processors": "ops/core ops/tables plan serdes state",
     "engine": "engine/lowering log losses ops plan progress serdes state storage",
-    "engine/lowering": "ops plan serdes state",
+    "engine/lowering": "ops plan serdes state state/records",
     "engine/spark": "engine engine/lowering log losses plan progress serdes state storage",
     "query": "engine log plan serdes state storage",
     "losses": "",

@@ -15,7 +15,11 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(Enum):
-    """Which time a punctuation follows."""
+    """Which time a punctuation follows.
+
+    >>> PunctuationType.STREAM_TIME.value
+    'stream time'
+    """
 
     STREAM_TIME = "stream time"
     """The highest timestamp of the task's records so far: it moves on with records alone."""
@@ -40,7 +44,16 @@ class RecordMetadata(NamedTuple):
 
 
 class Cancellable(Protocol):
-    """A punctuation that has been scheduled."""
+    """A punctuation that has been scheduled.
+
+    >>> class First(Processor[str, int]):
+    ...     def init(self, context):
+    ...         self.scheduled = context.schedule("1 minute", STREAM_TIME, self.at_first)
+    ...     def at_first(self, now):
+    ...         self.scheduled.cancel()
+    ...     def process(self, record):
+    ...         pass
+    """
 
     def cancel(self) -> None:
         """Have it called no more."""
@@ -48,7 +61,14 @@ class Cancellable(Protocol):
 
 class ProcessorContext(Protocol):
     """What a processor can ask, and where it sends its results; the one that ``init`` was given is good for the
-    processor's life."""
+    processor's life.
+
+    >>> from penstock.testing import pipe
+    >>> def with_its_place(record, context):
+    ...     context.forward(record.with_value((context.task_id, context.record_metadata.offset)))
+    >>> pipe(lambda stream: stream.process(with_its_place), [("a", 1), ("b", 2)])
+    [('a', ('0_0', 0)), ('b', ('0_0', 1))]
+    """
 
     @property
     def application_id(self) -> str:
@@ -134,7 +154,17 @@ class Processor(ABC, Generic[KIn, VIn]):
 
 class FixedKeyProcessor(Processor[KIn, VIn]):
     """A processor that leaves keys as they are, for ``KStream.process_values``: what it forwards has the key of the
-    record it came from, so nothing has to be repartitioned behind it."""
+    record it came from, so nothing has to be repartitioned behind it.
+
+    >>> from penstock.testing import pipe
+    >>> class Doubled(FixedKeyProcessor[str, int]):
+    ...     def init(self, context):
+    ...         self.context = context
+    ...     def process(self, record):
+    ...         self.context.forward(record.with_value(2 * record.value))
+    >>> pipe(lambda stream: stream.process_values(Doubled), [("a", 1)])
+    [('a', 2)]
+    """
 
 
 class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
@@ -165,7 +195,25 @@ class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
 
 
 class ProcessorSupplier(ABC):
-    """Makes the processors of a step, and names the stores that come with them (``ConnectedStoreProvider``)."""
+    """Makes the processors of a step, and names the stores that come with them (``ConnectedStoreProvider``).
+
+    >>> from penstock.testing import pipe
+    >>> class AtLeast(Processor[str, int]):
+    ...     def __init__(self, least):
+    ...         self.least = least
+    ...     def init(self, context):
+    ...         self.context = context
+    ...     def process(self, record):
+    ...         if record.value >= self.least:
+    ...             self.context.forward(record)
+    >>> class AtLeastSupplier(ProcessorSupplier):
+    ...     def __init__(self, least):
+    ...         self.least = least
+    ...     def get(self):
+    ...         return AtLeast(self.least)
+    >>> pipe(lambda stream: stream.process(AtLeastSupplier(2)), [("a", 1), ("b", 2)])
+    [('b', 2)]
+    """
 
     @abstractmethod
     def get(self) -> Processor[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
@@ -20,9 +20,6 @@ from penstock.plan.functions import UserFunction, caller, check_type, user_funct
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, of
 from penstock.settings import OFFSET_RESETS
-
-if TYPE_CHECKING:
-    from penstock.dsl.stores import StoreBuilder
 
 Timestamp = Callable[[Any], int | datetime] | Callable[[Any, Any], int | datetime] | str
 """Where a record's time comes from: a function of (value) or (key, value), or a field of the value."""
@@ -320,7 +317,7 @@ class StreamsBuilder:
         )
         return GlobalKTable(graph.add(node), keys, values)
 
-    def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
+    def add_state_store(self, builder: Any) -> StreamsBuilder:
         """Add a store for processors, which are connected to it by its name; the builder again, to chain.
 
         Args:

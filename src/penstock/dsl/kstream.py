@@ -227,21 +227,12 @@ class KStream(StreamJoins[K, V]):
             value: the type of the values.
             name: the step's name.
 
-        >>> from penstock import StreamsBuilder, Stores
-        >>> from penstock.testing import TopologyTestDriver
-        >>> def numbered(record, context):
-        ...     seen = context.get_state_store("seen")
-        ...     count = (seen.get(record.key) or 0) + 1
-        ...     seen.put(record.key, count)
-        ...     context.forward(record.with_value(f"{record.value} {count}"))
-        >>> builder = StreamsBuilder()
-        >>> _ = builder.add_state_store(Stores.key_value_store_builder(
-        ...     Stores.persistent_key_value_store("seen"), str, int))
-        >>> builder.stream("in", value=str).process(numbered, "seen").to("out")
-        >>> driver = TopologyTestDriver(builder.build())
-        >>> driver.pipe_record_list("in", [("a", "x"), ("b", "y"), ("a", "z")])
-        >>> [record.value for record in driver.read_output("out")]
-        ['x 1', 'y 1', 'z 2']
+        >>> from penstock.testing import pipe
+        >>> def words(record, context):
+        ...     for word in record.value.split():
+        ...         context.forward(record.with_value(word))
+        >>> pipe(lambda stream: stream.process(words), [("a", "x y"), ("b", "z")])
+        [('a', 'x'), ('a', 'y'), ('b', 'z')]
 
         Raises:
             TopologyError: the supplier is none of these; when the topology is built, that there is no such store.

@@ -28,7 +28,7 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     for part in sub.parts:
         for name in nodes.connected_stores(part.node):
             if name in facts.added and name not in made:
-                made[name] = store_of(facts.added[name])  # noqa: F821
+                made[name] = store_of(facts.added[name])
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":
@@ -38,6 +38,13 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
             if isinstance(store, SegmentedStore):
                 store.keeps_expired = spec.name in facts.watched
     return list(made.values())
+
+
+def store_of(spec: StoreSpec) -> StateStore:
+    """A store that was added for processors, empty."""
+    if spec.history_retention is not None:
+        return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
+    return KeyValueStore(spec.name, spec.in_memory)
 
 
 def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:

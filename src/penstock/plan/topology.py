@@ -86,14 +86,17 @@ class Topology(Declarations):
 
     @property
     def facts(self) -> TableFacts:
+        """Which steps have stores, and which send old values."""
         return self._built.facts
 
     @property
     def sub_topologies(self) -> tuple[SubTopology, ...]:
+        """The parts that run apart from one another, through topics."""
         return self._built.sub_topologies
 
     @property
     def copartitions(self) -> tuple[Copartition, ...]:
+        """The topics that must have the same number of partitions."""
         return self._built.copartitions
 
     def describe(self, format: str = "text") -> str:

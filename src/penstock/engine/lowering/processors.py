@@ -12,6 +12,7 @@ from penstock.ops.processors.views import RecordView, Views
 from penstock.ops.tables.table import TableWriter
 from penstock.plan import nodes
 from penstock.plan.node import Node
+from penstock.state.records import record_view
 from penstock.state.task_state import TASK_TIME
 
 
@@ -62,8 +63,6 @@ def _views(node: Node, at: Lowering) -> Views:
 
 def _view(at: Lowering, name: str) -> RecordView:
     """The record view of a store: one for all processors of the task."""
-    from penstock.state.records import record_view
-
     if name not in at.views:
         spec = at.facts.named()[name]
         at.views[name] = record_view(at.state.stores[name], *spec.types)
