@@ -24,8 +24,7 @@ def ticking(interval, type_=STREAM_TIME, name="tick"):
 
 
 def test_stream_time_calls_come_behind_the_record_that_moves_time_on(run: Run):
-    # The first call is at the first record; calls tell stream time, not when they were due; what time jumps over is left
-    # out.
+    # The first call is at the first record; calls tell stream time, not when they were due; time may jump over some.
     builder, stream = source(value=int)
     stream.process(ticking("10 ms")).to("out")
     rows = [("a", 1, 3), ("b", 2, 9), ("c", 3, 12), ("d", 4, 47), ("e", 5, 20), ("f", 6, 50)]
