@@ -164,6 +164,10 @@ class Settings:
                 f"({self.flush_commits}): a snapshot is taken at a flush"
             )
 
+    def app_configs(self) -> dict[str, Any]:
+        """The settings by their names, without those that may hold secrets."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+
     @property
     def at_least_once(self) -> bool:
         return self.processing_guarantee == "at_least_once"

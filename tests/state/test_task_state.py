@@ -8,12 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rocksdict import Rdict
 
+import penstock
+from penstock import TopicPartition
 from penstock.errors import CorruptDataError, StoreError
 from penstock.settings import StateSettings
 from penstock.state.database import Database
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
+from penstock.state.store import StateStore
+from penstock.state.task_context import TaskContext
 from penstock.state.task_state import Committed, TaskState
 from support.checkpoint import Checkpoint
 from support.rows import keys_of, values_of
@@ -329,3 +334,74 @@ def test_a_commit_without_changes_keeps_its_stream_times(checkpoint):
     state.rollback()
     assert (state.clock("windowed").now, state.stores["hours"].state()) == (9, {"observed_stream_time": 7})
     state.close()
+
+
+# --- the stores as KIP-892 has them --------------------------------------------------------------------------------
+
+CHANGELOG = "app-counts-changelog.application"
+
+
+def opened_with_context(checkpoint: Checkpoint, *made: StateStore, folder: bool = True) -> TaskState:
+    place = checkpoint.folder if folder else None
+    context = TaskContext("app", "0_0", {"processing_guarantee": "exactly_once"})
+    state = TaskState("0_0", made, checkpoint.settings, place, checkpoint.storage, context)
+    state.open(checkpoint.application, checkpoint.newest, checkpoint.snapshot, checkpoint.since)
+    return state
+
+
+@pytest.mark.kip("892-02")
+@pytest.mark.kip("892-09")
+def test_a_store_on_disk_manages_offsets_which_lie_in_a_column_family_beside_the_rows_and_are_flushed_with_them(
+    checkpoint,
+):
+    checkpoint.settings = StateSettings(flush_commits=2, snapshot_commits=1_000)
+    state = opened_with_context(checkpoint, *stores())
+    counts, changelog = state.stores["counts"], TopicPartition(CHANGELOG, 0)
+    assert (counts.persistent, counts.manages_offsets(), counts.get_committed_offset(changelog)) == (True, True, None)
+    seen = []
+    for value in (b"1", b"2", b"3"):
+        count(state, b"a", value)
+        checkpoint.commit(state)
+        seen.append(counts.get_committed_offset(changelog))
+    assert seen == [None, 1, 1]  # what is newer lies in a delta file
+    assert counts.get_committed_offset(TopicPartition(CHANGELOG, 1)) is None
+    assert counts.get_committed_offset(TopicPartition("app-hours-changelog.application", 0)) is None
+    state.abandon()
+    families = Rdict.list_cf(str(checkpoint.folder))
+    assert {"counts", "offsets"} <= set(families)
+    assert on_disk(checkpoint.folder) == (1, {"counts": [b"a"]})
+    assert not list(checkpoint.folder.parent.rglob(".checkpoint"))
+
+
+@pytest.mark.kip("892-02")
+def test_a_store_in_memory_manages_no_offsets(checkpoint):
+    state = opened_with_context(checkpoint, KeyValueStore("counts", in_memory=True))
+    count(state, b"a", b"1")
+    checkpoint.commit(state)
+    state.close()
+    state = opened_with_context(checkpoint, KeyValueStore("counts", in_memory=True))
+    counts = state.stores["counts"]
+    offset = counts.get_committed_offset(TopicPartition(CHANGELOG, 0))
+    assert (counts.persistent, counts.manages_offsets(), offset, content(state)["counts"]) == (
+        *(False, False, None),
+        [(b"a", b"1", 0)],
+    )
+    state.close()
+
+
+@pytest.mark.kip("892-01")
+@pytest.mark.kip("892-03")
+def test_the_engines_stores_are_state_stores_and_flush_of_them_commits_with_a_warning(checkpoint):
+    state = opened_with_context(checkpoint, *stores(), folder=False)
+    counts = state.stores["counts"]
+    assert isinstance(counts, penstock.StateStore)
+    assert (counts.is_open, counts.persistent, counts.manages_offsets()) == (True, False, False)
+    count(state, b"a", b"1")
+    assert counts.approximate_num_uncommitted_entries == 1
+    assert counts.approximate_num_uncommitted_bytes > 0
+    with pytest.warns(DeprecationWarning, match=r"KeyValueStore\.flush\(\) is deprecated"):
+        counts.flush()
+    counts.rollback()
+    assert (counts.approximate_num_uncommitted_entries, content(state)["counts"]) == (0, [(b"a", b"1", 0)])
+    state.close()
+    assert not counts.is_open

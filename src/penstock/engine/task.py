@@ -27,6 +27,7 @@ from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.delta import write_delta
+from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
 from penstock.storage import FileRef, Storage
 from penstock.times import wall_clock_ms
@@ -61,7 +62,9 @@ class Task:
         self._log = log
         self._storage = storage
         self._new_reader = reader
-        self.state = TaskState(str(id_), stores_of(self.sub, topology.facts), settings.state, folder, storage)
+        stores = stores_of(self.sub, topology.facts)
+        context = TaskContext(layout.application_id, str(id_), settings.app_configs())
+        self.state = TaskState(str(id_), stores, settings.state, folder, storage, context)
         self._reader = reader([], settings.chunk_records, settings.chunk_bytes)
         facts = TaskFacts(
             task=str(id_),
@@ -108,6 +111,7 @@ class Task:
             with _without_garbage_collection():
                 outlets.write_all(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())
+        self.state.prepare()
         crash_point("before-delta")
         delta = self._write_delta(commit, attempt)
         crash_point("after-delta")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
+from penstock.state import interface
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
+from penstock.state.interface import ChangelogOffsets, StateStoreContext, TopicPartition
+from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+
+NO_OFFSETS: ChangelogOffsets = MappingProxyType({})
 
 
 class Part(NamedTuple):
@@ -59,10 +65,50 @@ class Located:
             piece.put(rows, Values(values.data.take(pa.array(places)), values.timestamps[places]))
 
 
-class StateStore(ABC):
-    """A named store of one task. All its writes belong to the running transaction until ``commit``."""
+class StateStore(interface.StateStore):
+    """A named store of one task. All its writes belong to the running transaction until ``commit``.
+
+    It is the ``StateStore`` of KIP-892 in columns: several keys at once, and ``commit`` begins the next transaction.
+    What commits on disk stand for is kept by the task's database, in a column family of its own.
+    """
 
     name: str
+    in_memory = False
+    """Whether all rows are in memory, besides what is on disk."""
+    needs_folder = False
+    """Whether it keeps files of its own, in the folder of its context."""
+    restored_to = -1
+    """The commit that ``init`` has brought the rows to; later ones come by ``apply``."""
+    _context: TaskContext | None = None
+    _is_closed = False
+
+    def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
+        """Take up what is on disk."""
+        assert isinstance(context, TaskContext)
+        self._context = context
+        self.restored_to = context.at
+        self.open(context.database)
+
+    def close(self) -> None:
+        """The task lets go of the store, and of the disk below it."""
+        self._is_closed = True
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_closed
+
+    @property
+    def persistent(self) -> bool:
+        return not self.in_memory and self._context is not None and self._context.database is not None
+
+    def manages_offsets(self) -> bool:
+        return self.persistent
+
+    def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
+        """The commit that the rows on disk are of; delta files have what is newer."""
+        if not self.persistent or self._context is None or topic_partition != self._context.changelog(self.name):
+            return None
+        return self._context.committed()
 
     @abstractmethod
     def pieces(self) -> list[TransactionalKeyValueStore]:
@@ -101,11 +147,18 @@ class StateStore(ABC):
         return ChangeSet(keys, Values(data, np.concatenate([change.values.timestamps for change in changed])))
 
     def apply(self, changes: ChangeSet) -> None:
-        """Write changes of a committed transaction that are not here yet."""
+        """Write changes of a committed transaction that are not here yet, or some of them."""
         self.put(self.locate(changes.keys), changes.values)
         self.commit()
 
-    def commit(self) -> None:
+    def applied(self, changelog_offsets: ChangelogOffsets) -> None:
+        """All changes of a commit have come by ``apply``."""
+
+    def prepare(self) -> None:
+        """Do what can fail before the transaction counts: ``commit`` comes when it does already."""
+
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        """Keep what the transaction wrote, and begin the next one; offsets go to disk with the rows, in a flush."""
         for piece in self.pieces():
             piece.commit()
 
@@ -127,7 +180,7 @@ class StateStore(ABC):
         """Numbers to keep with the commit, such as the store's own stream time."""
         return {}
 
-    def restore_state(self, numbers: dict[str, int]) -> None:  # noqa: B027 - most stores have none
+    def restore_state(self, numbers: dict[str, int]) -> None:
         """Take up the numbers of a commit."""
 
     def is_crowded(self) -> bool:

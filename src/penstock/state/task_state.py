@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +16,11 @@ from penstock.state.clock import StreamTime
 from penstock.state.database import Database
 from penstock.state.delta import read_delta
 from penstock.state.folder_lock import FolderLock
+from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
 from penstock.state.snapshot import other_snapshots, read_snapshot, write_snapshot
 from penstock.state.store import StateStore
+from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
 from penstock.storage import FileRef, Storage
 
@@ -54,6 +57,7 @@ class TaskState:
         settings: StateSettings,
         folder: Path | None = None,
         storage: Storage | None = None,
+        context: TaskContext | None = None,
     ):
         self.task = task
         self.stores = {store.name: store for store in stores}
@@ -63,6 +67,8 @@ class TaskState:
         self._settings = settings
         self._folder = folder if self.stores else None
         self._storage = storage
+        self._context = context or TaskContext("", task, reads_only=True)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: FolderLock | None = None
         self._database: Database | None = None
         self._flushed = -1
@@ -89,17 +95,28 @@ class TaskState:
         self.snapshot = max(
             [snapshot, *self._other_snapshots(snapshot, commit)]
         )  # it may have been made at the very end
+        context, meta = self._context, {}
+        context.application, context.newest, context.snapshot = application, commit, snapshot
         if self._folder is not None:
             self._lock = FolderLock(self._folder)  # first: what another process has open looks damaged at times
-            self._database = self._open_database(application, commit, since)
-            for store in self.stores.values():
-                store.open(self._database)
+            self._database = context.database = self._open_database(application, commit, since)
             meta = self._database.meta()
-            self.at = self._flushed = meta.get("commit", -1)
-            self._restore_numbers(meta.get("numbers", {}))
-            self._application = application
-        for step in since(self.at):
+        self.at = self._flushed = context.at = meta.get("commit", -1)
+        context.state_dir = self._folder_of_stores()
+        for store in self.stores.values():
+            store.init(context, store)
+        self._restore_numbers(meta.get("numbers", {}))
+        for step in since(min([self.at, *(store.restored_to for store in self.stores.values())])):
             self.apply(step)
+
+    def _folder_of_stores(self) -> Path:
+        """Where stores that users bring keep their files; a task without a folder has one until it is closed."""
+        if self._folder is not None:
+            return self._folder.with_name(f"{self._folder.name}.stores")
+        if not self._context.reads_only and any(store.needs_folder for store in self.stores.values()):
+            self._temporary = tempfile.TemporaryDirectory(prefix="penstock-stores-")
+            return Path(self._temporary.name)
+        return Path()
 
     def _open_database(self, application: str, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         assert self._folder is not None
@@ -182,11 +199,15 @@ class TaskState:
             assert self._storage is not None
             data, where = self._storage.read_verified(step.delta), f"{self._storage.shown}/{step.delta.name}"
             for name, changes in read_delta(data, where):
-                if name in self.stores:  # the topology may have lost a store since
-                    self.stores[name].apply(changes)
-        self._restore_numbers(step.numbers)
-        self.at = step.commit
-        self._unflushed_commits += 1
+                store = self.stores.get(name)  # the topology may have lost it since
+                if store is not None and store.restored_to < step.commit:
+                    store.apply(changes)
+        for store in self.stores.values():
+            store.applied(self._offsets(store, step.commit))
+        if step.commit > self.at:  # or a user's store was behind the others
+            self._restore_numbers(step.numbers)
+            self.at = step.commit
+            self._unflushed_commits += 1
 
     # --- transactions --------------------------------------------------------------------------------------------
 
@@ -202,10 +223,17 @@ class TaskState:
             numbers.setdefault(name, {})[STREAM_TIME] = clock.now
         return numbers
 
+    def prepare(self) -> None:
+        """Have stores do what can fail before the transaction is committed."""
+        for store in self.stores.values():
+            store.prepare()
+
     def commit(self, commit: int) -> None:
         """Keep what the transaction wrote; it is part of this commit now."""
-        for part in self._parts():
-            part.commit()
+        for store in self.stores.values():
+            store.commit(self._offsets(store, commit))
+        for clock in self.clocks.values():
+            clock.commit()
         self.at = commit
         self._unflushed_commits += 1
         if self._database is not None:
@@ -215,8 +243,13 @@ class TaskState:
 
     def rollback(self) -> None:
         """Take back what the transaction wrote."""
-        for part in self._parts():
-            part.rollback()
+        for store in self.stores.values():
+            store.rollback()
+        for clock in self.clocks.values():
+            clock.rollback()
+
+    def _offsets(self, store: StateStore, commit: int) -> ChangelogOffsets:
+        return {self._context.changelog(store.name): commit}
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
@@ -252,7 +285,7 @@ class TaskState:
         assert self._database is not None
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
-        meta = {"application": self._application, "commit": self.at, "numbers": self.numbers()}
+        meta = {"application": self._context.application, "commit": self.at, "numbers": self.numbers()}
         crash_point("before-flush")
         self._database.write(dirty, meta)
         crash_point("after-flush")
@@ -282,7 +315,7 @@ class TaskState:
             except DamagedStateError as error:
                 _log.warning("%s; it is a copy, and made anew at the next start. Nothing is lost", str(error))
                 self.distrust(str(error))
-            self._let_go()
+        self._let_go()
 
     def distrust(self, reason: str) -> None:
         """Let go of a damaged database, and have it made anew when it is next opened."""
@@ -299,13 +332,18 @@ class TaskState:
             self._let_go()
 
     def _let_go(self) -> None:
-        self._database = None
+        self._database = self._context.database = None
+        for store in self.stores.values():
+            try:
+                store.close()
+            except StoreError as error:
+                _log.warning("%s", str(error))
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    def _parts(self) -> list[StateStore | StreamTime]:
-        return [*self.stores.values(), *self.clocks.values()]
 
     def _restore_numbers(self, numbers: Numbers) -> None:
         for name, values in numbers.items():

@@ -31,6 +31,7 @@ from penstock.query.stores import AnyView, view_of
 from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
+from penstock.state.task_context import TaskContext
 from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
@@ -103,12 +104,14 @@ class TopologyTestDriver:
         self._sources: dict[str, list[tuple[int, Part]]] = {}
         """Who takes up the records of each topic; those of a global table go to several."""
         self._sinks: dict[str, Part] = {}
-        caching = self.settings.statestore_cache_max_bytes > 0
+        caching, configs = self.settings.statestore_cache_max_bytes > 0, self.settings.app_configs()
         self._batchable = batchable_topics(topology, caching) if not self.settings.emit_interval_ms else frozenset()
         for sub in topology.sub_topologies:
             if sub.is_global:
                 continue
-            state = TaskState(f"{sub.id}_0", stores_of(sub, topology.facts), self.settings.state)
+            stores, place = stores_of(sub, topology.facts), TaskContext(application_id, f"{sub.id}_0", configs)
+            state = TaskState(f"{sub.id}_0", stores, self.settings.state, context=place)
+            state.open("", -1, -1, lambda commit: [])
             facts = TaskFacts(
                 task=f"{sub.id}_0",
                 application_id=application_id,

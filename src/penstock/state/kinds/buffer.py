@@ -25,9 +25,10 @@ from penstock.arrays import (
 from penstock.durations import MAX_MS
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
+from penstock.state.interface import ChangelogOffsets
 from penstock.state.kinds.segments import TransactionalSegment, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
-from penstock.state.store import Located
+from penstock.state.store import NO_OFFSETS, Located
 from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalKeyValueStore, unpack_all
 
 _ABSENT = -1
@@ -314,8 +315,8 @@ class TimeOrderedBuffer(WindowStore):
         finally:
             self._time_of = time_of
 
-    def commit(self) -> None:
-        super().commit()
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        super().commit(changelog_offsets)
         self._committed_numbers = dict(self.numbers)
 
     def rollback(self) -> None:

@@ -11,9 +11,11 @@ from penstock.arrays import Binary, IntArray, binary, concat
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
+from penstock.state.interface import ChangelogOffsets
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.window import WindowRow
+from penstock.state.store import NO_OFFSETS
 from penstock.state.transactional import ChangeSet
 
 
@@ -163,8 +165,8 @@ class WaitingStore(KeyValueStore):
         super().apply(changes)
         self._queue = None
 
-    def commit(self) -> None:
-        super().commit()
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        super().commit(changelog_offsets)
         self._committed_min_time = self.min_time
 
     def rollback(self) -> None:

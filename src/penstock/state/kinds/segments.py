@@ -8,7 +8,8 @@ import pyarrow as pa
 from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, distinct, last_numbers, nulls, without_last
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.store import Located, Part, StateStore
+from penstock.state.interface import ChangelogOffsets
+from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
 from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore, physical_keys
 
 MIN_SEGMENT_INTERVAL = 60_000
@@ -180,8 +181,8 @@ class SegmentedStore(StateStore):
 
     # --- transactions and the disk -------------------------------------------------------------------------------
 
-    def commit(self) -> None:
-        super().commit()
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        super().commit(changelog_offsets)
         self._committed_stream_time = self.observed_stream_time
         self._dropped += [self._family(id_) for id_, segment in self._expired.items() if segment.base is not None]
         self._expired.clear()
