@@ -13,7 +13,7 @@ help:
 	@echo 'make quick   the tests that need neither Spark nor much time'
 	@echo 'make chaos   programs under random kills; KILLS=300 SEED=7'
 	@echo 'make lint    ruff and mypy'
-	@echo 'make bench   the benchmarks'
+	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
 	@echo 'make clean   remove what these made'
 
@@ -45,7 +45,7 @@ lint: $(READY)
 	@$(BIN)/mypy
 
 bench: $(READY)
-	@$(BIN)/python -m bench.run
+	@$(BIN)/python -m bench.run $(BENCH)
 
 # What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.
 lock:

@@ -36,6 +36,8 @@ class Engine(Protocol):
     """What can run the workloads."""
 
     name: str
+    scale: int
+    """How many times what a workload says its inputs are, when its marginal cost is measured."""
 
     def runs(self, workload: Workload) -> bool:
         """Whether it can run a workload."""
@@ -62,6 +64,7 @@ class Penstock:
     """
 
     name = "Penstock"
+    scale = 5
 
     def __init__(self, work: Path):
         self.work = work.resolve()

@@ -15,8 +15,9 @@ from pathlib import Path
 from bench.report import HEAD, Conditions, Row, Section
 
 ONE_RUN_NOISE = 1.25
-_FIGURE = re.compile(r"([0-9][0-9,.]*) (CPU s|s|ms|MB|MiB|KiB|us)\b.*")
-_RANGE = re.compile(r"([0-9.]+) to ([0-9.]+)")
+_FIGURE = re.compile(r"([0-9][0-9,.]*) (CPU s|s|ms|µs|MB|MiB|KiB|a second)\b.*")
+_MORE_IS_BETTER = ("a second",)
+_RANGE = re.compile(r"([0-9.,]+) to ([0-9.,]+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def markdown(lines: Sequence[Line]) -> str:
 
 
 def trend(before: Sequence[Line], now: Line) -> Iterator[str]:
-    """How each figure in which less is better stands beside the newest earlier one of the same machine."""
+    """How each figure that has a unit stands beside the newest earlier one of the same machine."""
     older = [line for line in before if (line.title, line.machine) == (now.title, now.machine)]
     if not older:
         return
@@ -75,15 +76,16 @@ def _compared(before: Row, now: Row) -> str | None:
     if old is None or new is None or old[2] != new[2]:
         return None
     ratio = _number(new[1]) / max(_number(old[1]), 1e-9)
-    return f"{ratio:.2f} times: {_verdict(before, now, ratio)}"
+    return f"{ratio:.2f} times: {_verdict(before, now, ratio, new[2] in _MORE_IS_BETTER)}"
 
 
-def _verdict(before: Row, now: Row, ratio: float) -> str:
+def _verdict(before: Row, now: Row, ratio: float, more_is_better: bool) -> str:
     old, new = _RANGE.fullmatch(before.spread), _RANGE.fullmatch(now.spread)
     if old is None or new is None:
-        slower, faster = ratio > ONE_RUN_NOISE, ratio < 1 / ONE_RUN_NOISE
+        above, below = ratio > ONE_RUN_NOISE, ratio < 1 / ONE_RUN_NOISE
     else:
-        slower, faster = float(new[1]) > float(old[2]), float(new[2]) < float(old[1])
+        above, below = _number(new[1]) > _number(old[2]), _number(new[2]) < _number(old[1])
+    slower, faster = (below, above) if more_is_better else (above, below)
     return "SLOWER" if slower else "faster" if faster else "within noise"
 
 

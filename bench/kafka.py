@@ -27,7 +27,7 @@ from bench.measure import RunError, process_cpu, run
 from bench.workloads import Inputs, Workload
 
 PEER = "peers/kstreams/run"
-OWN_PEERS = Path(__file__).with_name("peers")
+OWN_PEER = Path(__file__).with_name("peers") / "Peer.java"
 TIMEOUT = 900
 _DEFAULT_SIZES = {
     "events": 1_000_000,
@@ -68,6 +68,7 @@ class KafkaStreams:
     """
 
     name = "Kafka Streams"
+    scale = 1
 
     def __init__(self, harness: Path):
         self._harness = harness.resolve()
@@ -111,6 +112,15 @@ class KafkaStreams:
             self._remove(sink)
             shutil.rmtree(folder, ignore_errors=True)
 
+    def latency(self, rate: int, warm_up: int, seconds: int) -> tuple[float, float, float]:
+        """The median and the 99th percentile of its latency in milliseconds, and the CPU seconds a second it takes."""
+        python = os.environ.get("BENCH_PY", sys.executable)
+        command = [python, str(self._harness / "latency.py"), "--peer", "kstreams", "--rate", str(rate)]
+        command += ["--warm", str(warm_up), "--seconds", str(seconds), "--bootstrap", self._bootstrap]
+        options = ("guarantee=eos", "commit-ms=100", "cache=0")
+        said = run([*command, *(word for option in options for word in ("--opt", option))]).said
+        return said["p50_ms"], said["p99_ms"], said["cpu_share"]
+
     def start_broker(self) -> bool:
         """Start the harness's broker if it is not running; whether it was started."""
         if self._broker_pid() is not None:
@@ -129,10 +139,10 @@ class KafkaStreams:
 
     def _program(self, workload: Workload) -> list[str]:
         """What runs a workload: the harness's peer, or a program of our own with the libraries of the peer."""
-        if not workload.java:
+        if not workload.own_peer:
             return [str(self._harness / PEER)]
         libraries = Path(os.environ["BENCH_CP_FILE"]).read_text().strip()
-        return ["java", "-Xmx1g", "-cp", libraries, str(OWN_PEERS / f"{workload.java}.java")]
+        return ["java", "-Xmx1g", "-cp", libraries, str(OWN_PEER)]
 
     def _loaded(self, name: str, count: int) -> str:
         """The topic with a set of so many records, made when it is not there; its name."""

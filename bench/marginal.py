@@ -1,13 +1,17 @@
 """Marginal cost: CPU seconds per million records of whole runs, without start-up and warm-up.
 
 A workload is run over few and over many records; what the many cost more, by the records they are more, is the marginal
-cost. Engines and sizes take turns, round by round, so that a busy moment of the machine meets all of them.
+cost. Engines and sizes take turns, round by round, so that a busy moment of the machine meets all of them. What costs
+little is run over more, or the difference would be lost in the noise (``Engine.scale``).
+
+Beside it stands what a run over the fewest records costs in all, its start and its warm-up included.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from bench.digest import check
 from bench.engines import Engine, Run
@@ -16,28 +20,68 @@ from bench.report import Row, Section, at_least, at_most, median, spread
 from bench.workloads import Inputs, Workload
 
 
+@dataclass
+class _Measured:
+    """One engine with one workload: its inputs, and the runs over them, round by round.
+
+    Attributes:
+        total: the inputs whose runs count as a whole.
+    """
+
+    name: str
+    engine: Engine
+    workload: Workload
+    total: Inputs
+    few: Inputs
+    many: Inputs
+    runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, plan: Plan, engine: Engine, workload: Workload, name: str = "") -> _Measured:
+        few, many = ({name: plan.size(count) for name, count in given.items()} for given in workload.sizes)
+        more = [{name: count * engine.scale for name, count in inputs.items()} for inputs in (few, many)]
+        return cls(name or engine.name, engine, workload, few, more[0], more[1])
+
+    def take_turn(self, plan: Plan) -> None:
+        for inputs in _distinct((self.total, self.few, self.many)):
+            self.runs[_sizes(inputs)].append(_run(plan, self.engine, self.workload, inputs))
+
+    def total_rows(self) -> list[Row]:
+        runs, what = self.runs[_sizes(self.total)], f"{self.name}, {_sizes(self.total)} in all, start included"
+        cpu, seconds = [run.cost.cpu for run in runs], [run.cost.seconds for run in runs]
+        return [
+            Row(what, f"{median(cpu):.1f} CPU s", spread(cpu, 1)),
+            Row(f"{what}, until it has ended", f"{median(seconds):.1f} s", spread(seconds, 1)),
+        ]
+
+    def per_million(self, cpu: Callable[[Run], float]) -> tuple[float, list[float]]:
+        """What a million records more cost: by the medians, and in each round."""
+        few, many = ([cpu(run) for run in self.runs[_sizes(inputs)]] for inputs in (self.few, self.many))
+        more = (sum(self.many.values()) - sum(self.few.values())) / 1e6
+        return (median(many) - median(few)) / more, [(b - a) / more for a, b in zip(few, many, strict=True)]
+
+
 def measure(plan: Plan, workload: Workload) -> Section:
     """The marginal cost of a workload with all engines."""
     engines = [plan.penstock, *(peer for peer in plan.peers if peer.runs(workload))]
-    few, many = ({name: plan.size(count) for name, count in inputs.items()} for inputs in (workload.few, workload.many))
-    promised = {engine.name: engine.at_least(workload) for engine in engines}
-    measured = [(engine.name, engine, workload) for engine in engines]
-    if workload.beside is not None:
-        measured.append((workload.beside.title, plan.penstock, workload.beside))
-    runs: dict[str, list[tuple[Run, Run]]] = defaultdict(list)
+    measured = [_Measured.of(plan, engine, workload) for engine in engines]
+    if (other := workload.beside) is not None:
+        measured.append(_Measured.of(plan, plan.penstock, other, other.title))
     for _ in range(plan.runs):
-        for name, engine, job in measured:
-            runs[name].append((_run(plan, engine, job, few), _run(plan, engine, job, many)))
-    more = sum(many.values()) - sum(few.values())
-    section = Section(workload.title, f"Marginal CPU seconds per million records: {_sizes(few)} and {_sizes(many)}.")
-    costs = {name: _per_million(section, name, pairs, more) for name, pairs in runs.items()}
+        for one in measured:
+            one.take_turn(plan)
+    section = Section(workload.title, _about(measured))
+    costs = {one.name: _cost(section, one) for one in measured}
     own = costs.pop(plan.penstock.name)
-    beside = costs.pop(workload.beside.title) if workload.beside is not None else 0.0
-    for name, cost in costs.items():
-        section.rows.append(_ratio(f"{name} / Penstock", cost, own, at_least, promised[name]))
-    if workload.beside is not None:
-        what = f"{workload.name} / {workload.beside.name}"
-        section.rows.append(_ratio(what, own, beside, at_most, workload.at_most))
+    if other is not None:
+        section.rows.append(
+            _ratio(f"{workload.name} / {other.name}", own, costs.pop(other.title), at_most, workload.at_most)
+        )
+    for engine in engines[1:]:
+        promised = engine.at_least(workload)
+        section.rows.append(_ratio(f"{engine.name} / Penstock", costs[engine.name], own, at_least, promised))
+    for one in measured[: len(engines)]:
+        section.rows += one.total_rows()
     return section
 
 
@@ -53,20 +97,35 @@ def _run(plan: Plan, engine: Engine, workload: Workload, inputs: Inputs) -> Run:
         engine.expected(workload), sum(inputs.values()), run.digest, workload.is_exact and not workload.cache
     )
     verdict = "output as expected" if is_known else f"output not checked: {run.digest}"
-    plan.say(f"{workload.title}, {_sizes(inputs)}, {engine.name}: {run.cost.cpu:.1f} CPU s; {verdict}")
+    plan.say(
+        f"{workload.title}, {_sizes(inputs)}, {engine.name}: {run.cost.cpu:.1f} CPU s; "
+        f"{run.digest.records:,} results, {verdict}"
+    )
     return run
 
 
-def _per_million(section: Section, engine: str, pairs: list[tuple[Run, Run]], more: int) -> float:
+def _cost(section: Section, measured: _Measured) -> float:
     """What a million records cost an engine, its broker apart; rows for the report."""
-    few, many = zip(*pairs, strict=True)
-    cost = (median(run.cost.cpu for run in many) - median(run.cost.cpu for run in few)) / more * 1e6
-    every = [(large.cost.cpu - small.cost.cpu) / more * 1e6 for small, large in pairs]
-    section.rows.append(Row(engine, f"{cost:.2f} CPU s", spread(every)))
-    broker = (median(run.broker_cpu for run in many) - median(run.broker_cpu for run in few)) / more * 1e6
+    cost, every = measured.per_million(lambda run: run.cost.cpu)
+    section.rows.append(Row(measured.name, f"{cost:.2f} CPU s", spread(every)))
+    broker, _ = measured.per_million(lambda run: run.broker_cpu)
     if broker:
-        section.rows.append(Row(f"{engine}, its broker besides", f"{broker:.2f} CPU s"))
+        section.rows.append(Row(f"{measured.name}, its broker besides", f"{broker:.2f} CPU s"))
     return cost
+
+
+def _about(measured: list[_Measured]) -> str:
+    """Who ran over how many records: those that cost more over fewer, so that it does not take hours."""
+    sizes: dict[str, list[str]] = defaultdict(list)
+    for one in measured:
+        sizes[f"{_sizes(one.few)} and {_sizes(one.many)}"].append(one.name)
+    said = [f"{size} ({', '.join(dict.fromkeys(names))})" for size, names in sizes.items()]
+    why = "; who costs more is run over fewer, or it would take too long" if len(said) > 1 else ""
+    return f"Marginal CPU seconds per million records: {'; '.join(said)}{why}."
+
+
+def _distinct(inputs: Iterable[Inputs]) -> list[Inputs]:
+    return list({_sizes(one): one for one in inputs}.values())
 
 
 def _sizes(inputs: Inputs) -> str:

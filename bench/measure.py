@@ -51,12 +51,14 @@ class Cost:
         cpu: CPU seconds of all processes, start-up and shut-down included.
         peak_private: the largest sum of private memory at one time, in bytes: without pages of files, which the system
             can take back.
+        seconds: from its start to its end.
         slots: what Penstock's slots used; one that was replaced is there with its successor.
         said: the last line of standard output that is JSON.
     """
 
     cpu: float
     peak_private: int
+    seconds: float
     slots: list[ProcessCost]
     said: dict[str, Any]
 
@@ -114,11 +116,13 @@ def run(command: Sequence[str], timeout: float = 900) -> Cost:
     Raises:
         RunError: it failed or took too long; nothing of it is left running.
     """
+    began = time.monotonic()
     process = start(command)
     sampler = Sampler(process.pid)
     sampler.start()
     try:
         out, err = process.communicate(timeout=timeout)
+        seconds = time.monotonic() - began
     except subprocess.TimeoutExpired:
         kill_session(process.pid)
         _, err = process.communicate()
@@ -131,7 +135,7 @@ def run(command: Sequence[str], timeout: float = 900) -> Cost:
     lines = [line for line in out.splitlines() if line.startswith("{")]
     said = json.loads(lines[-1]) if lines else {}
     slots = [process for process in sampler.processes.values() if process.is_slot]
-    return Cost(sampler.cpu, sampler.peak_private, slots, said)
+    return Cost(sampler.cpu, sampler.peak_private, seconds, slots, said)
 
 
 def start(command: Sequence[str], with_input: bool = False) -> subprocess.Popen[str]:

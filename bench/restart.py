@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 
 import numpy as np
 
 from bench import data
 from bench.digest import Digest, content, digest
-from bench.measure import RunError, kill_session, start
+from bench.measure import RunError
 from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
+from bench.running import running, wait_for
 
 LIMIT = 1.3
 FEW, MANY = 10_000, 1_000_000
 AGAIN = 1_000
-PATIENCE = 300.0
 
 
 def measure(plan: Plan) -> Section:
@@ -61,21 +60,7 @@ def _restart(plan: Plan, entries: int) -> float:
 
 def _run_until(plan: Plan, command: list[str], outputs: int) -> float:
     """Start a job and kill it when so many outputs are there; after how many seconds they were."""
-    log = plan.penstock.log
     began = time.monotonic()
-    process = start(command)
-    try:
-        while not log.exists("out") or log.size("out") < outputs:
-            _check(process, time.monotonic() - began)
-            time.sleep(0.01)
+    with running(command) as process:
+        wait_for(process, plan.penstock.log, "out", outputs)
         return time.monotonic() - began
-    finally:
-        kill_session(process.pid)
-        process.communicate()
-
-
-def _check(process: subprocess.Popen[str], seconds: float) -> None:
-    if process.poll() is not None:
-        raise RunError(f"the job ended by itself:\n{process.communicate()[1][-3000:]}")
-    if seconds > PATIENCE:
-        raise RunError(f"the job did not put out what was expected in {PATIENCE:g} s")

@@ -33,6 +33,7 @@ class SparkOperators:
     """
 
     name = "Spark's own operator"
+    scale = 1
 
     def __init__(self, work: Path):
         self._work = work.resolve() / "spark"

@@ -1,7 +1,9 @@
 """The jobs of the benchmark, as users would write them, and what it takes to measure each.
 
 A new workload is one function that builds its topology and one entry in ``WORKLOADS``; what it has to put out goes
-into ``expected.json``.
+into ``expected.json``: for the smallest size what follows from the rules in ``tests/bench/test_workloads.py``, for
+those up to five million records what Kafka Streams puts out. Sizes that would take it too long hold what Penstock put
+out once, so that other code has to put out the same.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from penstock import (
     JoinWindows,
     Materialized,
     SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -133,6 +136,15 @@ def session_as_json(key: Any, count: Any) -> tuple[Any, Any]:
     return key.key, pc.binary_join_element_wise('{"s":', start, ',"e":', end, ',"n":', n, "}", "")
 
 
+def sliding(source: str, sink: str) -> Topology:
+    """Counts by key in sliding windows of ten seconds with ten seconds of grace: some seventeen updates a record."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace("10 s", "10 s")
+    counts = builder.stream(source, key=str, value=bytes).group_by_key().windowed_by(windows).count("counts")
+    counts.to_stream().map(window_as_json, key=str, value=str).to(sink)
+    return builder.build()
+
+
 def w4(source: str, sink: str) -> Topology:
     """One event of each key and id in ten minutes; the id is a field of the value."""
     builder = StreamsBuilder()
@@ -225,7 +237,7 @@ class Workload:
         name: what the command line, ``expected.json`` and the peers' harness call it.
         about: what it does, in a few words.
         topology: builds it, from the names of its input topics and its output topic.
-        few: what the smaller run reads.
+        few: what the smaller run reads, of an engine whose ``scale`` is 1.
         many: what the larger run reads.
         result: the fields of an output value that belong to a result's key, and last the one that is summed up;
             nothing for jobs whose output is no table.
@@ -234,7 +246,7 @@ class Workload:
         is_exact: whether the number of results is the same in every run; otherwise only what they come to in the end.
         beside: another workload that is measured beside it.
         at_most: how many times what that one costs it may cost.
-        java: the class in ``bench/peers`` that is the same job in Kafka Streams, where the peers' harness has none.
+        own_peer: whether the same job in Kafka Streams is in ``bench/peers``, as the peers' harness has none.
     """
 
     name: str
@@ -248,14 +260,20 @@ class Workload:
     is_exact: bool = True
     beside: Workload | None = None
     at_most: float = 0
-    java: str = ""
+    own_peer: bool = False
 
     @property
     def title(self) -> str:
         return f"{self.name}: {self.about}"
 
+    @property
+    def sizes(self) -> tuple[Inputs, Inputs]:
+        """What both runs read."""
+        return self.few, self.many
+
 
 _EVENTS = {"events": 1_000_000}, {"events": 5_000_000}
+_FEWER_EVENTS = {"events": 100_000}, {"events": 500_000}
 _ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
 _USERS = {"events": 1_000_000, "table": 100_000}, {"events": 5_000_000, "table": 500_000}
 _ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 1_000_000, "customers": 200_000}
@@ -269,12 +287,13 @@ WORKLOADS = (
     Workload("W1", "windowed count, last per commit", w1, *_EVENTS, result=("w", "n"), cache=True, at_least=10),
     Workload("W2", "windowed count, final results", w2, *_EVENTS, result=("w", "n"), at_least=7),
     Workload("W3", "session count, every update", w3, *_EVENTS, result=("s", "e", "n"), at_least=7),
+    Workload("SLIDE", "sliding windows, every update", sliding, *_FEWER_EVENTS, result=("w", "n"), own_peer=True),
     Workload("W4", "deduplication by id", w4, *_EVENTS, at_least=7),
     _W5,
     Workload("W5v", "stream-table join, versioned", w5v, *_USERS, ("id", "tier"), at_least=7, beside=_W5, at_most=1.5),
     Workload("W5vg", "stream-table join, versioned with grace", w5vg, *_USERS, ("id", "tier")),
     Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False),
-    Workload("JOIN", "stream-stream join", join, *_VISITS, result=("view", "click", "amount"), java="StreamJoin"),
+    Workload("JOIN", "stream-stream join", join, *_VISITS, result=("view", "click", "amount"), own_peer=True),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )
 

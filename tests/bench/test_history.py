@@ -47,6 +47,9 @@ def test_lines_come_back_as_they_were_kept_and_the_newest_of_each_section_are_sh
         (("1.00 CPU s", "0.90 to 1.10"), ("0.80 CPU s", "0.70 to 0.89"), "0.80 times: faster"),
         (("1.00 s", ""), ("1.30 s", ""), "1.30 times: SLOWER"),
         (("1,000 ms", ""), ("1,200 ms", ""), "1.20 times: within noise"),
+        (("0.10 µs", "0.08 to 0.11"), ("0.15 µs", "0.12 to 0.16"), "1.50 times: SLOWER"),
+        (("50,000 a second", "49,000 to 51,000"), ("40,000 a second", "39,000 to 41,000"), "0.80 times: SLOWER"),
+        (("50,000 a second", ""), ("70,000 a second", ""), "1.40 times: faster"),
     ],
 )
 def test_what_is_slower_than_noise_is_said(before, now, said):
@@ -54,7 +57,7 @@ def test_what_is_slower_than_noise_is_said(before, now, said):
     assert found == f"W1: count: Penstock: {before[0]} at a1, now {now[0]}, {said}"
 
 
-def test_only_figures_of_one_machine_in_which_less_is_better_are_compared():
+def test_only_figures_of_one_machine_that_have_a_unit_are_compared():
     now = line("c3", Row("Penstock", "9.00 s"), Row("Kafka Streams / Penstock", "2.0 times"), Row("new", "1.00 s"))
     elsewhere = line("a1", Row("Penstock", "1.00 s"), machine="64 cores")
     assert list(trend([elsewhere], now)) == []

@@ -14,9 +14,10 @@ from bench.workloads import WORKLOADS
 from bench import data
 from penstock.arrays import partitions
 from penstock.testing import TopologyTestDriver
+from support.sliding_reference import Reference
 
 MINUTE, GAP, GRACE = 60_000, 30_000, 10_000
-BYTES = ("W1", "W2", "W3")
+BYTES = ("W1", "W2", "W3", "SLIDE")
 """The workloads that do not look into their values."""
 EVERY_UPDATE = [workload for workload in WORKLOADS if not workload.cache]
 
@@ -69,6 +70,17 @@ def session_counts(placed):
             if (start, end) != (timestamp, timestamp):
                 updates += [(key, {"s": one[0], "e": one[1], "n": None}) for one in near]
             updates.append((key, {"s": start, "e": end, "n": count}))
+    return updates
+
+
+def sliding_counts(placed):
+    """By the text of Kafka Streams, record by record: ``support.sliding_reference``."""
+    updates = []
+    for rows in placed:
+        reference = Reference(10_000, GRACE, 2 * 10_000 + GRACE, lambda count, _: (count or 0) + 1, lambda _: 0)
+        for key, value, timestamp in rows:
+            reference.process(key, value, timestamp)
+        updates += [(key, {"w": start, "n": count}) for key, start, count, _ in reference.updates]
     return updates
 
 
@@ -206,6 +218,7 @@ def pairs_near_in_time(views, clicks):
 
 RULES = {
     "JOIN": pairs_near_in_time,
+    "SLIDE": sliding_counts,
     "W0": filtered,
     "W1": window_counts,
     "W2": final_window_counts,

@@ -1,0 +1,46 @@
+"""What a program costs that has nothing to do."""
+
+from __future__ import annotations
+
+import time
+
+from bench import data
+from bench.measure import session_cpu
+from bench.plan import Plan
+from bench.report import Row, Section, median, spread
+from bench.running import check, running, wait_for
+
+RECORDS = 100
+SETTLING, SECONDS = 20, 60
+TRIGGER = "500 ms"
+"""The default."""
+
+
+def measure(plan: Plan) -> Section:
+    """CPU seconds a minute of a program whose topics get no records."""
+    seconds = plan.size(SECONDS)
+    source = data.fill_once(plan.penstock.log, "events", RECORDS)
+    costs = []
+    for _ in range(plan.runs):
+        costs.append(_idle(plan, source, seconds) * 60 / seconds)
+        plan.say(f"idle: {costs[-1]:.2f} CPU s a minute")
+    section = Section(
+        "IDLE: a program that has nothing to do",
+        f"CPU seconds a minute of W1 (every update) that has processed {RECORDS} records and looks for more every "
+        f"{TRIGGER}, measured over {seconds} s after {SETTLING} s: the driver, the JVM and the slots.",
+    )
+    section.rows.append(Row("a minute", f"{median(costs):.2f} CPU s", spread(costs)))
+    return section
+
+
+def _idle(plan: Plan, source: str, seconds: float) -> float:
+    plan.penstock.clear("out")
+    with running(plan.penstock.job("W1", [source], ["--trigger", TRIGGER])) as process:
+        wait_for(process, plan.penstock.log, "out", 1)
+        time.sleep(SETTLING)
+        before = session_cpu(process.pid)
+        time.sleep(seconds)
+        used = session_cpu(process.pid) - before
+        check(process)
+    plan.penstock.clear("out")
+    return used
