@@ -24,7 +24,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import TaskFacts
 from penstock.ops.suppress.operator import Suppress
-from penstock.ops.suppress.timing import Limits
+from penstock.ops.suppress.rules import Limits
 from penstock.serdes import INT, STR, TimeWindowedSerde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.buffer import TimeOrderedBuffer
@@ -71,7 +71,7 @@ def cpu_per_million(held: int) -> float:
     facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
     context = Context(facts)
     buffer, clock = TimeOrderedBuffer("buffer", held, times_follow=True), StreamTime()
-    suppress = Suppress("suppress", context, buffer, clock, True, Limits(), True, False, STR, INT)
+    suppress = Suppress("suppress", context, buffer, clock, True, Limits(), False, STR, INT)
     warm = held // CHUNK + 1
     spent = 0.0
     for chunk in range(warm + CHUNKS):

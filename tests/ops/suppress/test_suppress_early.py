@@ -61,7 +61,7 @@ def one_by_one(shape: dict[str, Any], rows: list[tuple[str, str | None, int]]) -
     return output
 
 
-# Guesses that were given up leave rows behind that seem to end before they begin.
+# Late updates, which go before others that have come before them.
 LATE_AND_FULL = {
     "rows": [
         *(("c", "zz", 0, 0), ("a", "y", 0, 4), ("b", "y", 0, 18), ("c", "y", 0, 4), ("c", "zz", 0, 0)),
@@ -72,10 +72,19 @@ LATE_AND_FULL = {
 }
 
 
+# More is due than the entries that are looked at first, as many as there are updates.
+DUE_AND_FULL = {
+    "rows": [("a", "zz", 0, 0), ("c", "a longer text", 0, 0), ("b", "", 0, 1), ("a", "a longer text", 0, 9)],
+    "wait": 3,
+    "limits": (None, 150),
+}
+
+
 @pytest.mark.kip("328-06")
 @pytest.mark.kip("328-09")
 @settings(max_examples=200, deadline=None)
 @example(shape=LATE_AND_FULL, chunk_records=1000)
+@example(shape=DUE_AND_FULL, chunk_records=1)
 @given(shape=SHAPES, chunk_records=st.sampled_from([3, 8, 1000]))
 def test_a_full_buffer_lets_go_of_what_one_that_takes_updates_one_by_one_lets_go_of(
     shape: dict[str, Any], chunk_records: int

@@ -14,11 +14,13 @@ from penstock.batch import Order
 from penstock.metrics import Metric
 from penstock.ops.core.failures import Known, Origin
 from penstock.ops.core.written import Written
+from penstock.state.columns.rows import Values
 from penstock.state.kinds.versioned.puts import VersionedPuts
 
 if TYPE_CHECKING:
     from penstock.ops.foreign_key.left_changes import LeftChanges
     from penstock.ops.processors.arrivals import Arrivals
+    from penstock.ops.suppress.lookup import PriorValues
 
 
 def _of_no_topic(positions: IntArray) -> IntArray:
@@ -58,7 +60,7 @@ class TaskFacts:
     known: Known = field(default_factory=Known)
     """What the topology tells about keys and values, for messages."""
     looked_up: frozenset[str] = frozenset()
-    """The stores whose writes are to be noted in ``ChunkNotes.written``."""
+    """The stores whose writes are to be noted in ``ChunkNotes.written`` or ``prior``."""
     looked_up_as_of: frozenset[str] = frozenset()
     """The versioned stores in which others look up what was valid at a time."""
 
@@ -105,9 +107,11 @@ class CommitNotes:
 class ChunkNotes:
     """What is noted until the next chunk begins."""
 
-    written: dict[str, Written] = field(default_factory=dict)
+    written: dict[str, Written[Values]] = field(default_factory=dict)
     """What the chunk has written into the stores that others look things up in, by their names."""
-    sent: dict[str, Written] = field(default_factory=dict)
+    prior: dict[str, Written[PriorValues]] = field(default_factory=dict)
+    """What suppressions have held back and let go of in it, by the names of their buffers."""
+    sent: dict[str, Written[Values]] = field(default_factory=dict)
     """What a commit sends on of the tables that held it back, by the names of their stores."""
     puts: dict[str, tuple[VersionedPuts, Order]] = field(default_factory=dict)
     """What the chunk puts into the versioned stores in which others look up what was valid at a time."""
@@ -119,6 +123,7 @@ class ChunkNotes:
     def begin(self) -> None:
         """Forget what the chunk before has written."""
         self.written.clear()
+        self.prior.clear()
         self.sent.clear()
         self.left_changes.clear()
         self.arrivals = None

@@ -3,7 +3,7 @@ same chunk finds what record-at-a-time processing would have found there."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,22 +15,33 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 
 
-class Written(NamedTuple):
+class Rows(Protocol):
+    """What is written for a key, in columns."""
+
+    def take(self, rows: IntArray) -> Self: ...
+
+    def join(self, *others: Self) -> Self: ...
+
+
+R = TypeVar("R", bound=Rows)
+
+
+class Written(NamedTuple, Generic[R]):
     """The writes of one chunk into one store."""
 
     keys: Keys
     """The distinct keys."""
-    before: Values
+    before: R
     """Their values before the chunk."""
     codes: IntArray
     """For each write the number of its key."""
-    values: Values
+    values: R
     order: Order
     """Where each write stands in the task's processing order; ascending."""
     stream_times: IntArray | None = None
     """The store's stream time before the first write, and after each; None for stores that have none."""
 
-    def as_of(self, current: Values, keys: Keys, codes: IntArray, order: Order) -> Values:
+    def as_of(self, current: R, keys: Keys, codes: IntArray, order: Order) -> R:
         """The values of keys at several places of the processing order.
 
         Args:
@@ -42,13 +53,13 @@ class Written(NamedTuple):
         place = pc.index_in(physical_keys(keys), physical_keys(self.keys)).fill_null(-1).to_numpy().astype(np.int64)
         asked = np.flatnonzero(place[codes] >= 0)
         if not asked.size:
-            return take_values(current, codes)
+            return current.take(codes)
         group = place[codes[asked]]
         write = self._last_write(group, tuple(c if isinstance(c, int) else c[asked] for c in order))
         source = codes.copy()
-        count = len(current.timestamps)
-        source[asked] = np.where(write < 0, count + group, count + len(self.before.timestamps) + write)
-        return take_values(join_values([current, self.before, self.values]), source)
+        count = len(keys)
+        source[asked] = np.where(write < 0, count + group, count + len(self.keys) + write)
+        return current.join(self.before, self.values).take(source)
 
     def stream_time(self, order: Order, count: int) -> IntArray:
         """The store's stream time at several places of the processing order."""
@@ -67,7 +78,9 @@ class Written(NamedTuple):
         return np.where((found >= 0) & (self.codes[write] == group), write, -1)
 
 
-def written_windows(there: Binary, before: Values, changes: Changes, times: IntArray, by_start: bool) -> Written:
+def written_windows(
+    there: Binary, before: Values, changes: Changes, times: IntArray, by_start: bool
+) -> Written[Values]:
     """The writes that changes of a table of windows are.
 
     Args:
@@ -119,11 +132,3 @@ def _never_meet(one: IntArray, other: IntArray) -> bool:
     inside = at < len(one)
     meets: BoolArray = one[at[inside]] == other[inside]
     return not meets.any() and bool((one[1:] > one[:-1]).all())
-
-
-def take_values(values: Values, rows: IntArray) -> Values:
-    return Values(values.data.take(pa.array(rows)), values.timestamps[rows])
-
-
-def join_values(parts: list[Values]) -> Values:
-    return Values(concat([part.data for part in parts]), np.concatenate([part.timestamps for part in parts]))

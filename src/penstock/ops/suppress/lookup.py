@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat, nulls
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, windows_of
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
-from penstock.ops.suppress.operator import HELD, held_before
-from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup, values_as_of
+from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup
+from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.held import unpack
+
+
+class PriorValues(NamedTuple):
+    """``priorValueForBuffered``: the value before each key's entry, which was sent on last; null where none is held."""
+
+    values: Binary
+    is_held: BoolArray
+
+    def take(self, rows: IntArray) -> PriorValues:
+        return PriorValues(self.values.take(pa.array(rows)), self.is_held[rows])
+
+    def join(self, *others: PriorValues) -> PriorValues:
+        """These, then the others."""
+        every = (self, *others)
+        return PriorValues(concat([one.values for one in every]), np.concatenate([one.is_held for one in every]))
 
 
 class SuppressLookup(Lookup):
@@ -28,14 +48,23 @@ class SuppressLookup(Lookup):
         times = np.zeros(len(keys), np.int64)
         if self._until_close:
             times[codes] = windows_of(found.batch.key)[1]
-        current = held_before(self._buffer, keys, times)
-        prior = values_as_of(self._context, self._buffer.name, current, keys, codes, found.batch)
-        held = prior.timestamps == HELD
-        if not held.any():
+        prior = self._prior_values(keys, codes, times, found.batch)
+        if not prior.is_held.any():
             return found
-        every = found.value.join([BytesColumn(prior.data, found.value.serde)])
-        rows = np.arange(len(held))
+        every = found.value.join([BytesColumn(prior.values, found.value.serde)])
+        rows = np.arange(len(codes))
         return found._replace(
-            value=every.take(np.where(held, rows + len(held), rows)),
-            timestamp=np.where(held, UNKNOWN, found.timestamp),
+            value=every.take(np.where(prior.is_held, rows + len(rows), rows)),
+            timestamp=np.where(prior.is_held, UNKNOWN, found.timestamp),
         )
+
+    def _prior_values(self, keys: Keys, codes: IntArray, times: IntArray, batch: Batch) -> PriorValues:
+        """The prior values when the records of a batch are processed."""
+        at, values = self._buffer.held(keys, times)
+        is_held = at >= 0
+        prior = unpack(values.data.drop_null()).prior if is_held.any() else nulls(0)
+        current = PriorValues(prior.take(pa.array(np.cumsum(is_held) - 1, mask=~is_held)), is_held)
+        written = self._context.chunk.prior.get(self._buffer.name)
+        if written is None or not len(written.codes):
+            return current.take(codes)
+        return written.as_of(current, keys, codes, batch.order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import Written
-from penstock.ops.suppress.eviction import NotEnough, Sizes, early_plan
-from penstock.ops.suppress.timing import NOT_HELD, Chunk, Ledger, Limits, Plan, ledger_of, plan_of
+from penstock.ops.suppress.lookup import PriorValues
+from penstock.ops.suppress.processing import Before, Outcome, Recorded, Work, process_updates
+from penstock.ops.suppress.rules import FOREVER, NONE, Limits
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.rows import Keys, Values
@@ -30,10 +31,6 @@ COUNT = "suppression-buffer-count"
 SIZE = "suppression-buffer-size"
 OVERTIME = "intermediate-result-suppression-overtime"
 """How much longer a result was held back than was needed: the time from its last update until it was due."""
-
-HELD = 1
-FREE = 0
-"""Stand as timestamps of the values before what is held back."""
 
 _BEHIND = 2**62
 """Behind all that records cause that are sent on."""
@@ -51,8 +48,7 @@ class Suppress(Operator):
     Args:
         until_close: send final results of windows: the time of an entry is the end of its window, and deletions are
             not sent on, since nothing was sent before. Otherwise the time is that of the update that began it.
-        limits: what the buffer may hold.
-        shuts_down: fail when it would hold more; otherwise the oldest entries go on early.
+        limits: what the buffer may hold, and what happens when it would hold more.
     """
 
     def __init__(
@@ -63,7 +59,6 @@ class Suppress(Operator):
         clock: StreamTime,
         until_close: bool,
         limits: Limits,
-        shuts_down: bool,
         sends_old: bool,
         key: Serde,
         value: Serde,
@@ -74,7 +69,6 @@ class Suppress(Operator):
         self._clock = clock
         self._until_close = until_close
         self._limits = limits
-        self._shuts_down = shuts_down
         self._sends_old = sends_old
         self._key = key
         self._value = value
@@ -84,24 +78,17 @@ class Suppress(Operator):
         assert isinstance(batch, Changes)
         if not len(batch):
             return None
-        expiry = self._clock.advance(batch.timestamp) - self._buffer.retention
-        work = self._work(batch, expiry)
-        due = self._buffer.due(self._clock.now)
-        done = self._with_room(work, due)
-        full = done.ledger.first_over(self._limits)
-        if full is not None:
-            if self._shuts_down:
-                raise self._full(batch, full, done.ledger)
-            done = self._without_room(work, int(expiry[-1]))
+        work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
+        outcome = self._processed(work)
         if self._buffer.name in self._context.facts.looked_up:
-            self._context.chunk.written[self._buffer.name] = self._note(work, done)
-        self._write(work, done)
-        return self._emit(work, done)
+            self._context.chunk.prior[self._buffer.name] = self._note(work, outcome)
+        self._write(work, outcome)
+        return self._emit(work, outcome)
 
     def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
         """What becomes of a chunk, in pieces: when very much of what lies on disk is due, it is read piece by piece."""
         stream_time = max(self._clock.now, int(batch.timestamp.max(initial=-1)))
-        if self._limits != Limits() or not self._buffer.is_due_more_than(stream_time, _AT_ONCE):
+        if self._limits.are_any or not self._buffer.is_due_more_than(stream_time, _AT_ONCE):
             yield self.step(batch)
         elif len(batch) > 1:
             half = len(batch) // 2
@@ -117,9 +104,9 @@ class Suppress(Operator):
         if not len(batch):
             return
         work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
-        done = self._with_room(work._replace(chunk=work.chunk._replace(expiry=np.array([NOT_HELD]))), join_entries([]))
-        self._put(work, done)
-        records, nbytes = int(done.ledger.records[-1]), int(done.ledger.nbytes[-1])
+        outcome = self._outcome(replace(work, expiry=np.array([NONE])), join_entries([]), NONE)
+        self._put(work, outcome)
+        records, nbytes = int(outcome.recorded.records[-1]), int(outcome.recorded.nbytes[-1])
         before, sent = np.array([records, nbytes]), 0
         for entries in self._buffer.let_go(self._clock.now, _AT_ONCE):
             gone = unpack(entries.values.data)
@@ -127,8 +114,7 @@ class Suppress(Operator):
             changes = self._sent(batch, entries, gone, sent)
             sent += 0 if changes is None else len(changes)
             yield changes
-        after = np.array([records, nbytes])
-        self._record(Ledger(after[:1], after[1:], *np.stack([before, after]).T))
+        self._record(Recorded(*np.stack([before, np.array([records, nbytes])]).T))
 
     def _sent(self, batch: Changes, entries: Entries, gone: Updates, first: int) -> Changes | None:
         """Entries that are let go of at the one update of a batch; the first of them has a number."""
@@ -153,9 +139,8 @@ class Suppress(Operator):
         self._buffer.advance(self._clock.now)
         if not len(due.times):
             return None
-        held, size = self._held_now()
-        records, nbytes = np.array([held - len(due.times)]), np.array([size - int(gone.sizes.sum())])
-        self._record(Ledger(records, nbytes, records, nbytes))
+        held = self._held_now()
+        self._record(Recorded(held.records - len(due.times), held.nbytes - int(gone.sizes.sum())))
         sent = np.flatnonzero(gone.new.is_valid().to_numpy(zero_copy_only=False))
         if not sent.size:
             return None
@@ -174,61 +159,66 @@ class Suppress(Operator):
 
     # --- deciding ------------------------------------------------------------------------------------------------
 
-    def _work(self, batch: Changes, expiry: IntArray) -> _Work:
+    def _work(self, batch: Changes, expiry: IntArray) -> Work:
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
-        times = self._times(batch)
-        held, values = self._buffer.held(keys, times[groups.order[groups.starts]])
-        chunk = Chunk(keys.data, groups, times, expiry, held)
+        times = windows_of(batch.key)[1] if self._until_close else batch.timestamp
+        held_times, values = self._buffer.held(keys, times[groups.order[groups.starts]])
         old = nulls(len(batch)) if batch.old is None else batch.old.encoded()
         new = batch.value.encoded()
         topics = self._context.topic_bytes_of(batch)
         sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + topics + _context_bytes(batch)
-        seen = expiry + self._buffer.retention
-        return _Work(batch, keys, codes, chunk, new, old, sizes, seen, topics, _unpack_present(values.data))
+        seen, held = expiry + self._buffer.retention, _unpack_present(values.data)
+        return Work(batch, keys, codes, times, expiry, new, old, sizes, seen, topics, held_times, held)
 
-    def _times(self, batch: Changes) -> IntArray:
-        return windows_of(batch.key)[1] if self._until_close else batch.timestamp
+    def _processed(self, work: Work) -> Outcome:
+        """What becomes of a chunk; entries that go early are taken out of the buffer.
 
-    def _with_room(self, work: _Work, due: Entries) -> _Done:
-        """What happens if there is room for all."""
-        in_chunk = pc.index_in(due.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
-        return self._done(work, plan_of(work.chunk, due, in_chunk), due, *self._held_now())
-
-    def _without_room(self, work: _Work, expiry: int) -> _Done:
-        """What happens when the oldest entries have to go early; these are taken out of the buffer."""
-        records, nbytes = self._held_now()
-        pieces = self._buffer.oldest_first(len(work.codes))
-        before = next(pieces, join_entries([]))
-        while True:
-            keys = pc.index_in(before.keys, work.keys.data).fill_null(-1).to_numpy().astype(np.int64)
-            others = _unpack_present(before.values.data.filter(pa.array(keys < 0))).sizes
-            try:
-                early = early_plan(work.chunk, before, keys, work.all_sizes(others), records, nbytes, self._limits)
+        Raises:
+            BufferFullError: there is more than there may be, and nothing may go early.
+        """
+        for entries, known_until in self._entries(work):
+            outcome = self._outcome(work, entries, known_until)
+            if outcome.done == len(work.codes):
                 break
-            except NotEnough:
-                before = join_entries([before, next(pieces)])
-        done, held = self._done(work, early.plan, before.take(early.gone), records, nbytes), work.chunk.held
-        first = np.flatnonzero(done.gone.times > expiry)
-        replaced = early.replaced[held[early.replaced] > expiry]
-        gone = concat([done.gone.keys.take(pa.array(first)), work.keys.data.take(pa.array(replaced))])
-        if len(gone):
-            self._buffer.delete(Keys(gone, np.concatenate([done.gone.times[first], held[replaced]])))
-        return done
+            if self._limits.shuts_down:
+                raise self._full(work.batch, outcome.done, outcome.recorded)
+        early = np.flatnonzero(outcome.gone.is_stored & (outcome.gone.time > work.expiry[-1]))
+        if early.size:
+            gone = outcome.gone.take(early)
+            self._buffer.delete(Keys(outcome.keys.take(pa.array(gone.key)), gone.time))
+        return outcome
 
-    def _done(self, work: _Work, plan: Plan, gone: Entries, records: int, nbytes: int) -> _Done:
-        updates, before = work.updates(plan), _unpack_present(gone.values.data)
-        sizes = np.concatenate([updates.sizes, before.sizes])
-        return _Done(plan, ledger_of(work.chunk, plan, sizes, work.held.sizes, records, nbytes), updates, gone, before)
+    def _entries(self, work: Work) -> Iterator[tuple[Entries, int]]:
+        """The entries that may go, with the time up to which they are all: those that are due; and more and more of the
+        oldest as well, if there may be too much."""
+        held, (records, nbytes, shuts_down), count = self._held_now(), self._limits, len(work.codes)
+        grows = int(work.sizes.sum() + _lengths(work.old).sum())
+        if shuts_down or (held.records[0] + count <= records and held.nbytes[0] + grows <= nbytes):
+            yield self._buffer.due(self._clock.now), int(work.expiry[-1])
+            return
+        entries = join_entries([])
+        for piece in self._buffer.oldest_first(count):
+            entries = join_entries([entries, piece])
+            last = int(entries.times[-1])
+            if len(entries.times) < held.records[0] and last >= work.expiry[-1]:
+                yield entries, last
+        yield entries, FOREVER
 
-    def _held_now(self) -> tuple[int, int]:
+    def _outcome(self, work: Work, entries: Entries, known_until: int) -> Outcome:
+        key = pc.index_in(entries.keys, work.keys.data).fill_null(NONE).to_numpy().astype(np.int64)
+        before = Before(entries, _unpack_present(entries.values.data), key, known_until)
+        return process_updates(self._limits, work, before, self._held_now())
+
+    def _held_now(self) -> Recorded:
         numbers = self._buffer.numbers
-        return numbers.get("records", 0), numbers.get("bytes", 0)
+        return Recorded(np.array([numbers.get("records", 0)]), np.array([numbers.get("bytes", 0)]))
 
-    def _full(self, batch: Changes, row: int, ledger: Ledger) -> BufferFullError:
+    def _full(self, batch: Changes, row: int, recorded: Recorded) -> BufferFullError:
         return BufferFullError(
-            f"{self._node} buffer exceeded its max capacity. Currently [{ledger.records[row]}/{self._limits.records}] "
-            f"records and [{ledger.nbytes[row]}/{self._limits.nbytes}] bytes, at the update of key "
+            f"{self._node} buffer exceeded its max capacity. "
+            f"Currently [{recorded.records[-1]}/{self._limits.records}] records and "
+            f"[{recorded.nbytes[-1]}/{self._limits.nbytes}] bytes, at the update of key "
             f"{batch.key.decoded()[row]!r}, timestamp {batch.timestamp[row]}. Nothing of this commit was kept and "
             "nothing is lost: start again with larger limits, with spill_to_disk_when_full(), or with a shorter time "
             "to wait"
@@ -236,137 +226,66 @@ class Suppress(Operator):
 
     # --- writing and sending on ----------------------------------------------------------------------------------
 
-    def _write(self, work: _Work, done: _Done) -> None:
+    def _write(self, work: Work, outcome: Outcome) -> None:
         self._buffer.advance(self._clock.now)
-        self._put(work, done)
-        self._record(done.ledger)
+        self._put(work, outcome)
+        self._record(outcome.recorded)
 
-    def _put(self, work: _Work, done: _Done) -> None:
-        plan = done.plan
-        if plan.kept.size:
-            located = self._buffer.locate(work.keys.at(plan.kept, plan.time))
-            self._buffer.put(located, Values(done.updates.take(plan.row).pack(), work.batch.timestamp[plan.row]))
+    def _put(self, work: Work, outcome: Outcome) -> None:
+        if outcome.kept.size:
+            located = self._buffer.locate(work.keys.at(outcome.kept, outcome.time))
+            packed = outcome.updates.take(outcome.row).pack()
+            self._buffer.put(located, Values(packed, work.batch.timestamp[outcome.row]))
 
-    def _record(self, ledger: Ledger) -> None:
+    def _record(self, recorded: Recorded) -> None:
         numbers, context, name = self._buffer.numbers, self._context, self._buffer.name
-        records, nbytes = ledger.recorded_records, ledger.recorded_bytes
-        for what, kept, recordings in ((COUNT, "records", records), (SIZE, "bytes", nbytes)):
+        for what, kept, recordings in ((COUNT, "records", recorded.records), (SIZE, "bytes", recorded.nbytes)):
             if kept not in numbers:
                 context.observe(what, name, np.zeros(1, np.int64))  # as Kafka Streams does when a buffer opens
             context.observe(what, name, recordings)
-        numbers["records"], numbers["bytes"] = int(ledger.records[-1]), int(ledger.nbytes[-1])
+        numbers["records"], numbers["bytes"] = int(recorded.records[-1]), int(recorded.nbytes[-1])
         context.count(f"{COUNT}-current", name, numbers["records"])
         context.count(f"{SIZE}-current", name, numbers["bytes"])
 
-    def _note(self, work: _Work, done: _Done) -> Written:
-        """What keys are held, with which value before, from which record on; before the buffer is written.
+    def _note(self, work: Work, outcome: Outcome) -> Written[PriorValues]:
+        """What keys are held, with which prior value, from which record on; before the buffer is written.
 
         A record that is sent on still finds its key held.
         """
-        at, update, _ = done.plan.emissions
-        count, rows, number = len(at), np.arange(len(work.batch)), np.arange(len(at))
-        keys = concat([work.keys.data, done.gone.keys]).dictionary_encode()
-        key_of = keys.indices.to_numpy().astype(np.int64)
-        update_key = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
-        codes = key_of[np.concatenate([work.codes, update_key[update]])]
-        distinct = Keys(keys.dictionary)
-        source = np.zeros(len(distinct), np.int64)
-        source[key_of] = np.arange(len(key_of))
-        was_held = np.concatenate([work.chunk.held != NOT_HELD, np.ones(len(done.gone.times), np.bool_)])[source]
-        prior = concat([work.held.prior, done.before.prior]).take(pa.array(source))
-        before = Values(prior, np.where(was_held, HELD, FREE))
-        depth = len(work.batch.order)
-        columns = [column[np.concatenate([rows, at])] for column in order_columns(work.batch.order, len(rows), depth)]
-        columns += [np.concatenate([np.zeros(len(rows), np.int64), number])]
-        columns += [np.concatenate([np.zeros(len(rows), np.int64), np.full(count, _BEHIND)])]
+        gone, rows, batch = outcome.gone, len(work.codes), work.batch
+        number, is_row = np.arange(len(gone.at)), np.arange(rows + len(gone.at)) < rows
+        at = np.concatenate([np.arange(rows), gone.at])
+        columns = [column[at] for column in order_columns(batch.order, rows, len(batch.order))]
+        columns += [np.append(np.zeros(rows, np.int64), number), np.where(is_row, 0, _BEHIND)]
         in_order = np.lexsort(columns[::-1])
-        prior = concat([done.updates.prior, nulls(count)])
-        is_held = np.where(np.arange(len(rows) + count) < len(rows), HELD, FREE)
-        values = Values(prior.take(pa.array(in_order)), is_held[in_order])
-        return Written(distinct, before, codes[in_order], values, tuple(column[in_order] for column in columns))
+        prior = concat([outcome.updates.prior, nulls(len(number))])
+        writes = PriorValues(prior, is_row).take(in_order)
+        before = PriorValues(
+            concat([work.held.prior, outcome.before.updates.prior]),
+            np.append(work.held_times != NONE, outcome.before.key == NONE),
+        )
+        codes = np.append(work.codes, gone.key)[in_order]
+        return Written(Keys(outcome.keys), before, codes, writes, tuple(column[in_order] for column in columns))
 
-    def _emit(self, work: _Work, done: _Done) -> Changes | None:
-        at, update, time = done.plan.emissions
-        batch = work.batch
-        every = done.updates.join(done.before)
-        if self._until_close and update.size:
-            exists = every.new.take(pa.array(update)).is_valid().to_numpy(zero_copy_only=False)
-            at, update, time = at[exists], update[exists], time[exists]
+    def _emit(self, work: Work, outcome: Outcome) -> Changes | None:
+        batch, gone, before = work.batch, outcome.gone, outcome.before
+        every = outcome.updates.join(before.updates)
+        if self._until_close and gone.update.size:
+            exists = every.new.take(pa.array(gone.update)).is_valid().to_numpy(zero_copy_only=False)
+            gone = gone.take(np.flatnonzero(exists))
+        at, update = gone.at, gone.update
         if not update.size:
             return None
-        number = np.concatenate([work.codes, len(work.keys) + np.arange(len(done.gone.times))])
-        keys = concat([work.keys.data, done.gone.keys]).take(pa.array(number[update]))
         sent = every.take(update)
-        in_time = time <= work.chunk.expiry[at]
-        self._count(len(update), time[in_time], sent.seen[in_time])
-        stamps = np.concatenate([batch.timestamp, done.gone.values.timestamps])[update]
+        in_time = gone.time <= work.expiry[at]
+        self._count(len(update), gone.time[in_time], sent.seen[in_time])
+        stamps = np.concatenate([batch.timestamp, before.entries.values.timestamps])[update]
         serde = batch.value.serde
         order = (*take_order(batch.order, at), np.arange(len(at)))
         old = BytesColumn(sent.old, serde) if self._sends_old else None
-        key, value = BytesColumn(keys, batch.key.serde), BytesColumn(sent.new, serde)
+        key, value = BytesColumn(outcome.keys.take(pa.array(gone.key)), batch.key.serde), BytesColumn(sent.new, serde)
         parts = (key, value, stamps, order, sent.headers, batch.placed, old)
         return Changes(*parts, topic_bytes=sent.topic_bytes)
-
-
-class _Work(NamedTuple):
-    """A chunk of updates, and what was held for its keys before."""
-
-    batch: Changes
-    keys: Keys
-    codes: IntArray
-    chunk: Chunk
-    new: Binary
-    old: Binary
-    sizes: IntArray
-    """Of each update, without what was before its episode."""
-    seen: IntArray
-    """The stream time at each update."""
-    topic_bytes: IntArray
-    held: Updates
-    """For each key; of size 0 where nothing was held."""
-
-    def updates(self, plan: Plan) -> Updates:
-        """The updates as they are held, each with the value before its episode."""
-        prior = nulls(len(self.codes))
-        sizes = self.sizes
-        if self.old.null_count < len(self.old) or self.held.prior.null_count < len(self.held.prior):
-            source = np.where(plan.begin == NOT_HELD, len(self.codes) + self.codes, plan.begin)
-            prior = concat([self.old, self.held.prior]).take(pa.array(source))
-            same = pc.equal(prior, self.old).fill_null(False).to_numpy(zero_copy_only=False)
-            sizes = sizes + np.where(same, 0, _lengths(prior))
-        return Updates(self.new, self.old, prior, self.batch.headers, sizes, self.seen, self.topic_bytes)
-
-    def all_sizes(self, others: IntArray) -> Sizes:
-        """The sizes of all updates, and of other entries from before."""
-        values = concat([self.old, self.held.prior]).dictionary_encode()
-        number = values.indices.fill_null(-1).to_numpy().astype(np.int64)
-        old, prior = number[: len(self.codes)], number[len(self.codes) :]
-        lengths = np.append(spans(values.dictionary).length, 0)
-        return Sizes(self.sizes, old, prior, lengths, self.held.sizes, others)
-
-
-class _Done(NamedTuple):
-    """What was decided."""
-
-    plan: Plan
-    ledger: Ledger
-    updates: Updates
-    gone: Entries
-    """Entries from before of which the plan speaks."""
-    before: Updates
-    """The same, unpacked."""
-
-
-def held_before(buffer: TimeOrderedBuffer, keys: Keys, times: IntArray) -> Values:
-    """For each key the value before the update that began its entry; ``HELD``, or ``FREE``, as timestamp.
-
-    Args:
-        times: the time of each key, where times follow from keys.
-    """
-    at, values = buffer.held(keys, times)
-    is_held = at >= 0
-    prior = unpack(values.data.drop_null()).prior if is_held.any() else nulls(0)
-    return Values(prior.take(pa.array(np.cumsum(is_held) - 1, mask=~is_held)), np.where(is_held, HELD, FREE))
 
 
 def _unpack_present(packed: Binary) -> Updates:

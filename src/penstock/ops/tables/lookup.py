@@ -10,7 +10,6 @@ from enum import Enum
 from typing import NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_missing
 from penstock.batch import Batch
@@ -18,7 +17,7 @@ from penstock.columns import BytesColumn, Column
 from penstock.metrics import BEYOND_HISTORY
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
-from penstock.ops.core.written import ranks, take_values
+from penstock.ops.core.written import ranks
 from penstock.ops.tables.table import TableFilter, TableMapValues
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys, Values
@@ -104,7 +103,7 @@ class SentLookup(Lookup):
         if sent is not None and self._is_in_turn:
             values = sent.as_of(current, keys, codes, batch.order)
         else:
-            values = take_values(current, codes)
+            values = current.take(codes)
         return Found(batch, BytesColumn(values.data, self._value), times_of(values))
 
 
@@ -165,7 +164,7 @@ def values_as_of(context: Context, store: str, current: Values, keys: Keys, code
     written = context.chunk.written.get(store)
     if written is not None and len(written.codes):
         return written.as_of(current, keys, codes, batch.order)
-    return Values(current.data.take(pa.array(codes)), current.timestamps[codes])
+    return current.take(codes)
 
 
 class FilterLookup(Lookup):

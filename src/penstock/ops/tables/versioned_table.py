@@ -68,7 +68,7 @@ class VersionedTableStore:
         return None
 
 
-def written_by(puts: VersionedPuts, batch: Batch) -> Written:
+def written_by(puts: VersionedPuts, batch: Batch) -> Written[Values]:
     """The latest values as puts leave them, for those who look them up; ``batch`` has a record for each put."""
     rows = np.flatnonzero(puts.is_latest & puts.accepted)
     values = Values(puts.data.take(pa.array(rows)), puts.times[rows])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, HashArray, IntArray, hash64, hash64_pairs, is_missing
+from penstock.arrays import Binary, BoolArray, HashArray, IntArray, concat, hash64, hash64_pairs, is_missing
 from penstock.state.columns.arena import Arena
 from penstock.state.columns.index import HashIndex
 
@@ -65,6 +65,14 @@ class Values(NamedTuple):
 
     data: Binary
     timestamps: IntArray
+
+    def take(self, rows: IntArray) -> Values:
+        return Values(self.data.take(pa.array(rows)), self.timestamps[rows])
+
+    def join(self, *others: Values) -> Values:
+        """These, then the others."""
+        every = (self, *others)
+        return Values(concat([one.data for one in every]), np.concatenate([one.timestamps for one in every]))
 
 
 class RowTable:

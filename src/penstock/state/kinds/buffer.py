@@ -44,9 +44,7 @@ class Entries(NamedTuple):
     values: Values
 
     def take(self, rows: IntArray) -> Entries:
-        chosen = pa.array(rows)
-        values = Values(self.values.data.take(chosen), self.values.timestamps[rows])
-        return Entries(self.keys.take(chosen), self.times[rows], values)
+        return Entries(self.keys.take(pa.array(rows)), self.times[rows], self.values.take(rows))
 
 
 class Room(NamedTuple):
@@ -356,11 +354,10 @@ def join_entries(parts: list[Entries]) -> Entries:
     parts = [entries for entries in parts if len(entries.times)]
     if not parts:
         return Entries(nulls(0), np.zeros(0, np.int64), Values(nulls(0), np.zeros(0, np.int64)))
-    stamps = np.concatenate([entries.values.timestamps for entries in parts])
     return Entries(
         concat([entries.keys for entries in parts]),
         np.concatenate([entries.times for entries in parts]),
-        Values(concat([entries.values.data for entries in parts]), stamps),
+        parts[0].values.join(*(entries.values for entries in parts[1:])),
     )
 
 

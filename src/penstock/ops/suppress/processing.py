@@ -1,0 +1,202 @@
+"""A chunk's updates on their way through the rules of a suppression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, BoolArray, IntArray, concat, spans
+from penstock.batch import Changes
+from penstock.ops.core.compiled import table
+from penstock.ops.suppress.rules import (
+    BUFFER_KEY,
+    COUNTS,
+    ENTRY,
+    EVICTION,
+    NONE,
+    RECORDING,
+    UPDATE,
+    Buffer,
+    Limits,
+    process,
+)
+from penstock.state.columns.rows import Keys
+from penstock.state.kinds.buffer import Entries
+from penstock.state.kinds.held import Updates
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A chunk of updates, and what is held for their keys."""
+
+    batch: Changes
+    keys: Keys
+    codes: IntArray
+    """The number of the key of each update."""
+    times: IntArray
+    """Of the entry that each update makes, if its key is not held."""
+    expiry: IntArray
+    """Stream time at each update, less the time to wait: entries up to then are due."""
+    new: Binary
+    old: Binary
+    sizes: IntArray
+    """How many bytes each update counts as, without its prior value."""
+    seen: IntArray
+    """The stream time at each update."""
+    topic_bytes: IntArray
+    held_times: IntArray
+    """The time of each key's entry; -1 where none is held."""
+    held: Updates
+    """For each key; of size 0 where nothing is held."""
+
+
+class Before(NamedTuple):
+    """Entries that are held before a chunk, in any order."""
+
+    entries: Entries
+    updates: Updates
+    """What they hold, unpacked."""
+    key: IntArray
+    """Which of the chunk's keys each of them has, ``NONE`` for none."""
+    known_until: int
+    """There are no others up to this time."""
+
+
+class Gone(NamedTuple):
+    """What was let go of, in order."""
+
+    at: IntArray
+    """The update at which it happened."""
+    key: IntArray
+    """A number: the chunk's keys come first, behind them those of the entries from before."""
+    update: IntArray
+    """What is sent on: an update of the chunk, or, numbered on from these, what an entry from before held."""
+    time: IntArray
+    """That of the entry."""
+    is_stored: BoolArray
+    """Whether the entry was there before the chunk, updated or not."""
+
+    def take(self, rows: IntArray) -> Gone:
+        return Gone(self.at[rows], self.key[rows], self.update[rows], self.time[rows], self.is_stored[rows])
+
+
+class Recorded(NamedTuple):
+    """How much was held, whenever Kafka Streams records it: at every update, and again where entries were let go of, by
+    time and by limits each. The last is how much there is now."""
+
+    records: IntArray
+    nbytes: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a chunk, and of entries from before."""
+
+    done: int
+    """How many updates were processed before there was too much, or too little was known."""
+    updates: Updates
+    """All updates, as they would be held."""
+    keys: Binary
+    """By the numbers in ``Gone``."""
+    gone: Gone
+    kept: IntArray
+    """The chunk's keys for which it has written what is held now."""
+    row: IntArray
+    """The update that stays, for each of these."""
+    time: IntArray
+    """The time of each of these entries."""
+    recorded: Recorded
+    before: Before
+
+
+def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) -> Outcome:
+    """Process the updates of a chunk.
+
+    Args:
+        before: at least the entries that are due.
+        held: how much is held in all.
+    """
+    count = len(work.codes)
+    values = concat([work.old, work.held.prior]).dictionary_encode()
+    number = values.indices.fill_null(NONE).to_numpy().astype(np.int64)
+    lengths = np.append(spans(values.dictionary).length, 0)
+    updates = _updates_of(work, number[:count], lengths)
+    keys = concat([work.keys.data, before.entries.keys])
+    buffer = _buffer_of(work, before, number[count:], lengths, keys, held)
+    evictions = table(int(buffer.counts["known"][0]) + count, EVICTION)
+    recordings = table(3 * count, RECORDING)
+    done, gone, recorded = process(limits, updates, buffer, evictions, recordings)
+    prior = values.dictionary.take(_numbers(_column(updates, "prior")))
+    sizes = _column(updates, "nbytes")
+    entries = buffer.entries[: len(work.keys)]
+    kept = np.flatnonzero((entries["is_held"] != 0) & (entries["update"] >= 0))
+    return Outcome(
+        done,
+        Updates(work.new, work.old, prior, work.batch.headers, sizes, work.seen, work.topic_bytes),
+        keys,
+        _gone(evictions[:gone], work, before),
+        kept,
+        _column(entries, "update")[kept],
+        _column(entries, "time")[kept],
+        Recorded(_column(recordings, "records")[:recorded], _column(recordings, "nbytes")[:recorded]),
+        before,
+    )
+
+
+def _updates_of(work: Work, old: IntArray, lengths: IntArray) -> Any:
+    updates = table(len(work.codes), UPDATE)
+    updates["key"], updates["time"], updates["expiry"] = work.codes, work.times, work.expiry
+    updates["nbytes"], updates["old"], updates["old_bytes"] = work.sizes, old, lengths[old]
+    return updates
+
+
+def _buffer_of(work: Work, before: Before, prior: IntArray, lengths: IntArray, keys: Binary, held: Recorded) -> Buffer:
+    """Room for an entry of each key; those that are held are in line."""
+    entries, count = table(len(keys), ENTRY), len(work.keys)
+    chosen = _may_go(work, before)
+    entries["rank"][chosen[pc.array_sort_indices(keys.take(pa.array(chosen))).to_numpy()]] = np.arange(len(chosen))
+    entries["update"] = NONE
+    known, others = entries[:count], entries[count:]
+    known["time"], known["nbytes"], known["is_held"] = work.held_times, work.held.sizes, work.held_times != NONE
+    known["prior"], known["prior_bytes"] = prior, lengths[prior]
+    others["time"], others["nbytes"], others["is_held"] = before.entries.times, before.updates.sizes, before.key == NONE
+    entries["is_stored"] = entries["is_held"]
+    is_held = np.flatnonzero(entries["is_held"])
+    in_line = is_held[np.lexsort((entries["rank"][is_held], entries["time"][is_held]))]
+    line, counts = table(len(keys), BUFFER_KEY), table(1, COUNTS)
+    first = line[: len(in_line)]
+    first["time"], first["rank"], first["key"] = entries["time"][in_line], entries["rank"][in_line], in_line
+    counts["records"], counts["nbytes"] = held.records[-1], held.nbytes[-1]
+    counts["known"], counts["known_until"] = len(is_held), before.known_until
+    return Buffer(entries, line, counts)
+
+
+def _may_go(work: Work, before: Before) -> IntArray:
+    """The keys of which entries may go; it does not matter in which order the others stand."""
+    may_go = np.ones(len(work.keys) + len(before.key), np.bool_)
+    may_go[: len(work.keys)] = (work.held_times >= 0) & (work.held_times <= before.known_until)
+    may_go[work.codes[work.times <= before.known_until]] = True
+    return np.flatnonzero(may_go)
+
+
+def _gone(evictions: Any, work: Work, before: Before) -> Gone:
+    at, key, update, time = (_column(evictions, name) for name in ("at", "key", "update", "time"))
+    count = len(work.keys)
+    place = np.append(np.full(count, NONE), np.arange(len(before.key)))
+    met = np.flatnonzero(before.key >= 0)
+    place[before.key[met]] = met
+    update = np.where(update == NONE, len(work.codes) + place[key], update)
+    return Gone(at, key, update, time, evictions["is_stored"] != 0)
+
+
+def _column(rows: Any, name: str) -> IntArray:
+    return np.ascontiguousarray(rows[name], np.int64)
+
+
+def _numbers(numbers: IntArray) -> pa.Array:
+    """Places to take, null for ``NONE``."""
+    return pa.array(numbers, mask=numbers == NONE)
