@@ -34,8 +34,9 @@ _LOCK = threading.Lock()
 
 if numba is None:
     warnings.warn(
-        "Numba cannot be imported, so sliding windows, sessions and suppressions are worked out by plain Python: the results "
-        "are the same, but it takes many times as long. pip install numba, with a version of Python that it supports.",
+        "Numba cannot be imported, so sliding windows, sessions and suppressions are worked out by plain Python: the "
+        "results are the same, but it takes many times as long. pip install numba, with a version of Python that it "
+        "supports.",
         RuntimeWarning,
         stacklevel=1,
     )

@@ -79,8 +79,8 @@ COUNTS = np.dtype([(name, "i8") for name in ("records", "nbytes", "known", "know
 """How much is held, and how much of that is known.
 
 known: how many entries.
-known_until: all with at most this time, which is not before what is due, and those of the updates' keys; others there may
-    be.
+known_until: all with at most this time, which is not before what is due, and those of the updates' keys; there may be
+    others.
 """
 
 

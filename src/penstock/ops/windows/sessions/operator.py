@@ -1,8 +1,4 @@
-"""``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94).
-
-The sessions of all keys of a chunk are looked up at once; then the records are processed one by one, by compiled
-rules, and what they put is written at once again.
-"""
+"""``count``, ``reduce`` and ``aggregate`` in sessions: find, merge, aggregate, remove, put (KIP-94)."""
 
 from __future__ import annotations
 
@@ -15,40 +11,31 @@ from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes
 from penstock.columns import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
-from penstock.ops.core.failures import blamed
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
-from penstock.ops.core.operator import Operator
-from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
+from penstock.ops.windows.packed_aggregate import PackedAggregate
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sessions.processing import Bounds, Outcome, process_records
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SessionWindows
-from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.session import SessionStore
 
 
-class SessionAggregate(Operator):
+class SessionAggregate(PackedAggregate):
     """One aggregate for each key and session; a record joins, extends and merges the sessions within the gap.
 
     Sessions that a record merges are removed first, with their old values, in the order of their ends.
     """
 
+    _finds_by_start = False
+
     def __init__(self, table: WindowedTable, windows: SessionWindows, store: SessionStore, fold: SessionFold):
-        self._node = table.node
-        self._context = table.context
-        self._fold = fold
+        super().__init__(table, store, fold)
         self._store = store
-        self._sends_old = table.sends_old
-        self._tells_stored = table.tells_stored
-        self._cache = table.cache(store)
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
-        self._serde = table.serde
-        self._time = table.time
-        self._closing = table.closing
 
     def step(self, batch: Batch) -> Changes | None:
         batch = self._context.encoded(self._node, batch, "key", "value")
@@ -63,19 +50,15 @@ class SessionAggregate(Operator):
         loaded = self._store.load(keys, earliest, unseen_from)
         outcome = self._outcome(batch, codes, loaded, bounds)
         time_before = self._store.observed_stream_time
-        removed = np.zeros(len(loaded.entries), np.bool_)
-        removed[outcome.removed] = True
-        self._store.write(loaded, removed, outcome.entries, unseen_from)
-        self._store.advance(int(bounds.timestamps.max()))
+        self._write(loaded, outcome.removed, outcome.entries, unseen_from, int(bounds.timestamps.max()))
         changes = self._changes(batch, outcome)
-        if changes is not None and self._store.name in self._context.facts.looked_up:
-            self._note(loaded, changes, bounds, batch, time_before)
+        if changes is not None and self._is_looked_up:
+            now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
+            start, end = loaded.entries.second, loaded.entries.first
+            self._note(loaded, start, end, end, changes, np.append(time_before, now))
         if self._closing is None:
             return self._emit(changes)
         return self._close(self._closing, batch, bounds.closed_at, outcome)
-
-    def flush(self) -> Changes | None:
-        return None if self._cache is None else self._cache.flush()
 
     def _bounds(self, batch: Batch) -> Bounds:
         times = self._time.observe(batch)
@@ -95,8 +78,7 @@ class SessionAggregate(Operator):
         keys, entries = len(loaded.keys), loaded.entries
         told = self._cache is not None
         outcome = process_records(self._fold, self._gap, batch, codes, keys, bounds, entries, told)
-        for row, error in outcome.failed:
-            self._context.failed(self._node, int(batch.position[row]), error, blamed(error, self._fold.function))
+        self._tell_failures(batch, outcome.failed)
         if len(outcome.late):
             self._context.drop(self._node, batch.position[outcome.late], CLOSED_WINDOW)
         if len(outcome.not_stored):
@@ -140,22 +122,3 @@ class SessionAggregate(Operator):
         wide = batch.take(rows)
         wide = replace(wide.with_key(self._windowed(wide.key, start, end)), order=(*wide.order, number))
         return wide.as_changes(outcome.new.take(order), end, outcome.old.take(order))
-
-    def _emit(self, changes: Changes | None) -> Changes | None:
-        if changes is None:
-            return None
-        if self._cache is not None:
-            if self._tells_stored:
-                return self._cache.at_once(changes)
-            self._cache.add(changes)
-            return None
-        return changes if self._sends_old else replace(changes, old=None)
-
-    def _note(self, loaded: Loaded, changes: Changes, bounds: Bounds, batch: Batch, time_before: int) -> None:
-        """Note the writes, and what there was before, for those who look things up in the store."""
-        old = loaded.entries
-        there = self._serde.encode_windows(loaded.keys.data.take(pa.array(old.row)), old.second, old.first)
-        now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
-        times = np.maximum(np.concatenate([[time_before], now]), time_before)
-        written = written_windows(there, Values(old.data, old.first), changes, times, by_start=False)
-        self._context.chunk.written[self._store.name] = written

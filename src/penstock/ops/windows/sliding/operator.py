@@ -1,8 +1,7 @@
 """``count``, ``reduce`` and ``aggregate`` in sliding windows.
 
 Each record ends one window (its left one), and begins another one right behind it as soon as a later record falls into
-that (its right one); it is added to every window that covers it. The windows around all records of a chunk are looked
-up at once; then the records are processed one by one, by compiled rules, and what they put is written at once again.
+that (its right one); it is added to every window that covers it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes, join
@@ -19,17 +17,14 @@ from penstock.columns import NumberColumn, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
-from penstock.ops.core.operator import Operator
-from penstock.ops.core.written import written_windows
 from penstock.ops.windows.on_window_close import Closing
+from penstock.ops.windows.packed_aggregate import PackedAggregate
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sliding.processing import Outcome, process_records, records_of
 from penstock.ops.windows.sliding.rules import Rules
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SlidingWindows
 from penstock.serdes import INT
-from penstock.state.columns.rows import Values
-from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 
 _MOST_PUTS = 1 << 19
@@ -37,22 +32,16 @@ _MOST_PUTS = 1 << 19
 NO_LIMIT = 1 << 62
 
 
-class SlidingAggregate(Operator):
+class SlidingAggregate(PackedAggregate):
     """One aggregate for each key and sliding window, as Kafka Streams makes and updates them."""
 
+    _finds_by_start = True
+
     def __init__(self, table: WindowedTable, windows: SlidingWindows, store: SlidingStore, fold: SessionFold):
-        self._node = table.node
-        self._context = table.context
-        self._fold = fold
+        super().__init__(table, store, fold)
         self._store = store
-        self._sends_old = table.sends_old
-        self._tells_stored = table.tells_stored
-        self._cache = table.cache(store)
         self._windows = windows
         self._difference: int = windows.time_difference_ms
-        self._serde = table.serde
-        self._time = table.time
-        self._closing = table.closing
         self._rules = Rules(self._difference, store.retention, table.closing is not None)
 
     def step(self, batch: Batch) -> Changes | None:
@@ -71,10 +60,6 @@ class SlidingAggregate(Operator):
             yield changes
             rest = np.arange(done, len(batch))
             batch, closed_at = batch.take(rest), closed_at[rest]
-
-    @property
-    def _is_looked_up(self) -> bool:
-        return self._store.name in self._context.facts.looked_up
 
     def _process(self, batch: Batch, closed_at: IntArray, most: int) -> tuple[int, Changes | None]:
         """Process records until there are so many updates: how many, and what they change."""
@@ -96,24 +81,19 @@ class SlidingAggregate(Operator):
             batch, closed_at, in_time = batch.take(np.arange(done)), closed_at[:done], in_time[:done]
             rows = rows[: outcome.records]
         self._count(batch, rows, np.flatnonzero(~in_time), outcome)
-        for i, error in failed:
-            self._context.failed(self._node, int(batch.position[rows[i]]), error, self._fold.function)
-        removed = np.zeros(len(loaded.entries), np.bool_)
-        removed[outcome.removed] = True
+        self._tell_failures(batch, ((int(rows[i]), error) for i, error in failed))
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
-        self._store.write(loaded, removed, outcome.entries, unseen_from)
-        self._store.advance(outcome.stream_time)
+        self._write(loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
         changes = None
         if self._closing is None or self._is_looked_up:
             changes = self._changes(batch, rows, outcome)
             if changes is not None and self._is_looked_up:
-                self._note(loaded, changes, time_before)
+                start, timestamp = loaded.entries.first, loaded.entries.second
+                times = np.append(time_before, outcome.start)
+                self._note(loaded, start, start + self._difference, timestamp, changes, times)
         if self._closing is None:
             return done, self._emit(changes)
         return done, self._close(self._closing, batch, closed_at, rows)
-
-    def flush(self) -> Changes | None:
-        return None if self._cache is None else self._cache.flush()
 
     def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
         """Count the drops: of records too late for all of their windows, for some, and for the store."""
@@ -141,24 +121,6 @@ class SlidingAggregate(Operator):
         if self._cache is not None:  # it tells what the store had, and not what a window began with
             old = old.where(outcome.is_there)
         return wide.as_changes(outcome.new, outcome.timestamp, old)
-
-    def _emit(self, changes: Changes | None) -> Changes | None:
-        if changes is None or self._cache is None:
-            return changes if changes is None or self._sends_old else replace(changes, old=None)
-        if self._tells_stored:
-            return self._cache.at_once(changes)
-        self._cache.add(changes)
-        return None
-
-    def _note(self, loaded: Loaded, changes: Changes, time_before: int) -> None:
-        """Note the writes, and what there was before, for those who look things up in the store."""
-        old = loaded.entries
-        assert isinstance(changes.key, WindowedColumn)
-        times = np.maximum.accumulate(np.concatenate([[time_before], changes.key.start]))
-        owners = loaded.keys.data.take(pa.array(old.row))
-        there = self._serde.encode_windows(owners, old.first, old.first + self._difference)
-        written = written_windows(there, Values(old.data, old.second), changes, times, by_start=True)
-        self._context.chunk.written[self._store.name] = written
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
         """The results of the windows that the records close; those cannot change any more, so the store has them.
