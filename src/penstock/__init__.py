@@ -18,6 +18,7 @@ from penstock.dsl.kstream import BranchedKStream, KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.printed import Printed
+from penstock.dsl.store_builder import StoreBuilder
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
@@ -68,7 +69,7 @@ from penstock.processor import (
     ValueTransformerWithKey,
 )
 from penstock.progress import Progress
-from penstock.record import Record, SessionKey, Windowed
+from penstock.record import Record, SessionKey, ValueAndTimestamp, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 from penstock.state.buffered import BufferedTransaction
 from penstock.state.interface import (
@@ -146,6 +147,7 @@ __all__ = [
     "SparkLostError",
     "StateStore",
     "StateStoreContext",
+    "StoreBuilder",
     "StoreError",
     "Stores",
     "StreamJoined",
@@ -166,6 +168,7 @@ __all__ = [
     "TransactionalKeyValueStore",
     "TransactionalSegment",
     "UnlimitedWindows",
+    "ValueAndTimestamp",
     "ValueTransformerWithKey",
     "VersionedKeyValueStore",
     "VersionedRecord",

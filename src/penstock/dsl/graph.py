@@ -55,6 +55,7 @@ class Graph:
             caching=given.caching,
             history_retention=given.history_retention_ms,
             segment_interval=given.segment_interval_ms,
+            shape=given.shape,
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )

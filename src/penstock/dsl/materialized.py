@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.dsl.stores import Stores, VersionedStoreSupplier
+from penstock.dsl.store_builder import KeyValueStoreSupplier, SessionStoreSupplier, Supplier, WindowStoreSupplier
+from penstock.dsl.stores import Stores
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import check_type
@@ -35,6 +36,8 @@ class Materialized(Options):
     caching: bool = True
     history_retention_ms: int | None = field(default=None, repr=False)
     segment_interval_ms: int | None = field(default=None, repr=False)
+    shape: str | None = field(default=None, repr=False)
+    """What kind of store was described, which has to be the table's; None when just its name was given."""
 
     def __post_init__(self) -> None:
         if self.store is not None:
@@ -50,16 +53,30 @@ class Materialized(Options):
             )
 
     @option
-    def as_(self, store: str | VersionedStoreSupplier) -> Materialized:
-        """Kept in a store of this name, or in one that ``Stores`` describes."""
+    def as_(self, store: str | Supplier) -> Materialized:
+        """Kept in a store of this name, or in one that ``Stores`` describes.
+
+        Of a store that is described, what it says goes: whether it is in memory, its retention, its segments.
+
+        Raises:
+            ConfigError: it is a store that only processors can have: one that forgets entries, or keeps duplicates.
+
+        >>> from penstock import Stores
+        >>> Materialized.as_(Stores.persistent_window_store("visits", "1 day", "1 hour")).retention_ms
+        86400000
+        """
         if isinstance(store, str):
             return self._but(store=store)
-        check_type(store, VersionedStoreSupplier, "a store", "give its name, or one that Stores describes")
+        check_type(store, Supplier, "a store", "give its name, or one that Stores describes")
+        _check_for_tables(store)
+        spec = store.spec
         return self._but(
             store=store.name,
-            kind="versioned_in_memory" if store.in_memory else "versioned",
-            history_retention_ms=store.history_retention_ms,
-            segment_interval_ms=store.segment_interval_ms or self.segment_interval_ms,
+            kind=spec["kind"],
+            shape=_SHAPES.get(type(store)),
+            retention_ms=spec.get("retention", self.retention_ms),
+            history_retention_ms=spec.get("history_retention"),
+            segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,
         )
 
     @option
@@ -136,6 +153,26 @@ class Materialized(Options):
     @property
     def _is_in_memory(self) -> bool:
         return self.kind in ("in_memory", "versioned_in_memory")
+
+
+_SHAPES: dict[type, str] = {
+    KeyValueStoreSupplier: "timestamped_key_value",
+    WindowStoreSupplier: "timestamped_window",
+    SessionStoreSupplier: "session",
+}
+
+
+def _check_for_tables(store: Supplier) -> None:
+    if isinstance(store, KeyValueStoreSupplier) and store.max_entries is not None:
+        raise ConfigError(
+            f"the store {store.name!r} forgets entries (lru_map), and a table keeps all of its rows; keep the table in "
+            "Stores.in_memory_key_value_store(name), or read and write the map in a processor"
+        )
+    if isinstance(store, WindowStoreSupplier) and store.retain_duplicates:
+        raise ConfigError(
+            f"the store {store.name!r} keeps duplicates, and a windowed table has one row for a key and window; "
+            "describe it without retain_duplicates"
+        )
 
 
 def materialized_of(given: Materialized | None, store: str | None) -> Materialized | None:

@@ -1,26 +1,77 @@
-"""Stores to keep tables in, for ``Materialized.as_``."""
+"""Stores by Kafka Streams' names: for tables, by ``Materialized.as_``, and for processors, as store builders."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
+from penstock.dsl.store_builder import (
+    KeyValueStoreSupplier,
+    SessionStoreSupplier,
+    StoreBuilder,
+    StoreSupplier,
+    Supplier,
+    VersionedStoreSupplier,
+    WindowStoreSupplier,
+)
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
+from penstock.messages import show
 from penstock.plan.names import check_name
-
-
-@dataclass(frozen=True)
-class VersionedStoreSupplier:
-    """A versioned store to be: its name, how long its history reaches back, and how much time a segment covers."""
-
-    name: str
-    history_retention_ms: int
-    segment_interval_ms: int | None = None
-    in_memory: bool = False
+from penstock.serdes import of
 
 
 class Stores:
-    """Stores by Kafka Streams' names."""
+    """Stores by Kafka Streams' names.
+
+    A supplier says what a store is; ``Materialized.as_`` takes it for a table. With types of keys and values it becomes
+    a builder, for ``StreamsBuilder.add_state_store``:
+
+    >>> supplier = Stores.persistent_window_store("visits", "1 day", "1 hour")
+    >>> Stores.window_store_builder(supplier, str, int).name
+    'visits'
+
+    A supplier may be one's own, too: anything with a ``name`` and a ``get`` that gives a new ``StateStore``.
+    """
+
+    # --- suppliers -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def persistent_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """A store of the latest value of every key, on disk, hot rows in memory.
+
+        >>> Stores.persistent_key_value_store("counts")
+        KeyValueStoreSupplier(name='counts', in_memory=False, max_entries=None)
+        """
+        return KeyValueStoreSupplier(check_name(name))
+
+    @staticmethod
+    def persistent_timestamped_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """The same for values with timestamps, in Kafka Streams another format on disk; here there is one."""
+        return KeyValueStoreSupplier(check_name(name))
+
+    @staticmethod
+    def in_memory_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """A key-value store with all rows in memory, restored at a start like one on disk."""
+        return KeyValueStoreSupplier(check_name(name), in_memory=True)
+
+    @staticmethod
+    def lru_map(name: str, max_cache_size: int) -> KeyValueStoreSupplier:
+        """A key-value store that has at most so many entries and forgets the one that was not used for longest.
+
+        It is in memory, and restored at a start with the order in which its entries were used.
+
+        Raises:
+            ConfigError: the size is no int, or negative.
+
+        >>> Stores.lru_map("recent", 1000).max_entries
+        1000
+        """
+        check_name(name)
+        if type(max_cache_size) is not int or max_cache_size < 0:
+            raise ConfigError(
+                f"max_cache_size of store {name!r} must be a number of entries, 0 or more; got {show(max_cache_size)}"
+            )
+        return KeyValueStoreSupplier(name, in_memory=True, max_entries=max_cache_size)
 
     @staticmethod
     def persistent_versioned_key_value_store(
@@ -50,12 +101,188 @@ class Stores:
         """A versioned store, as the persistent one, with all versions in memory and the same changelog."""
         return _versioned(name, history_retention, segment_interval, in_memory=True)
 
+    @staticmethod
+    def persistent_window_store(
+        name: str,
+        retention_period: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+    ) -> WindowStoreSupplier:
+        """A store of values by key and window, told by its start (KIP-328).
+
+        Args:
+            name: the store's name.
+            retention_period: for how long windows can be read, counted from their start to the store's stream time,
+                which is the latest start that was put.
+            window_size: how much time a window covers; it says where the windows end that iterators tell.
+            retain_duplicates: keep all values that are put for a key and window, in the order in which they were put,
+                and not just the last one. A put of None then does nothing.
+            segment_interval: windows expire by whole segments, and one covers this long; by default half the retention
+                period, and at least a minute.
+
+        Raises:
+            ConfigError: a duration is negative or cannot be understood, the segment interval is 0, or the retention
+                period is shorter than a window.
+
+        >>> Stores.persistent_window_store("visits", "1 day", "1 hour").window_size_ms
+        3600000
+        """
+        return _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
+
+    @staticmethod
+    def persistent_timestamped_window_store(
+        name: str,
+        retention_period: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+    ) -> WindowStoreSupplier:
+        """The same for values with timestamps, in Kafka Streams another format on disk; here there is one."""
+        return _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowStoreSupplier:
+        """A window store, as the persistent one, with all windows in memory; it iterates by time instead of by key."""
+        return _window(name, retention_period, window_size, retain_duplicates, None, in_memory=True)
+
+    @staticmethod
+    def persistent_session_store(
+        name: str, retention_period: Duration, segment_interval: Duration | None = None
+    ) -> SessionStoreSupplier:
+        """A store of values by key and session, told by its first and its last time (KIP-94).
+
+        Args:
+            name: the store's name.
+            retention_period: for how long sessions can be read, counted from their end to the store's stream time.
+            segment_interval: sessions expire by whole segments, and one covers this long; by default half the
+                retention period, and at least a minute.
+
+        Raises:
+            ConfigError: a duration is negative or cannot be understood, or the segment interval is 0.
+
+        >>> Stores.persistent_session_store("visits", "1 day").retention_ms
+        86400000
+        """
+        return _session(name, retention_period, segment_interval, in_memory=False)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_period: Duration) -> SessionStoreSupplier:
+        """A session store, as the persistent one, with all sessions in memory."""
+        return _session(name, retention_period, None, in_memory=True)
+
+    # --- builders ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def key_value_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A key-value store for processors.
+
+        Args:
+            supplier: what ``Stores`` gives for a key-value store, or a supplier of one's own.
+            key: the type of keys, such as ``str``, or a serde.
+            value: the type of values.
+
+        Raises:
+            ConfigError: the supplier is one of another kind of store, or a type cannot be written.
+
+        >>> Stores.key_value_store_builder(Stores.lru_map("recent", 100), str, dict).with_logging_disabled().logging
+        False
+        """
+        return _builder(supplier, "key_value", key, value)
+
+    @staticmethod
+    def timestamped_key_value_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A key-value store for processors whose values are ``ValueAndTimestamp``, as those of tables are."""
+        return _builder(supplier, "timestamped_key_value", key, value)
+
+    @staticmethod
+    def versioned_key_value_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A versioned store for processors."""
+        return _builder(supplier, "versioned", key, value)
+
+    @staticmethod
+    def window_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A window store for processors."""
+        return _builder(supplier, "window", key, value)
+
+    @staticmethod
+    def timestamped_window_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A window store for processors whose values are ``ValueAndTimestamp``, as those of windowed tables are."""
+        return _builder(supplier, "timestamped_window", key, value)
+
+    @staticmethod
+    def session_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A session store for processors."""
+        return _builder(supplier, "session", key, value)
+
+
+_SUPPLIERS: dict[str, tuple[type, str]] = {
+    "key_value": (KeyValueStoreSupplier, "Stores.persistent_key_value_store(name)"),
+    "timestamped_key_value": (KeyValueStoreSupplier, "Stores.persistent_timestamped_key_value_store(name)"),
+    "versioned": (VersionedStoreSupplier, "Stores.persistent_versioned_key_value_store(name, history_retention)"),
+    "window": (WindowStoreSupplier, "Stores.persistent_window_store(name, retention_period, window_size)"),
+    "timestamped_window": (
+        WindowStoreSupplier,
+        "Stores.persistent_timestamped_window_store(name, retention_period, window_size)",
+    ),
+    "session": (SessionStoreSupplier, "Stores.persistent_session_store(name, retention_period)"),
+}
+"""By shapes of stores: which suppliers they take, and where such a supplier comes from."""
+
+
+def _builder(supplier: Any, shape: str, key: Any, value: Any) -> StoreBuilder:
+    wanted, example = _SUPPLIERS[shape]
+    is_own = not isinstance(supplier, Supplier) and isinstance(supplier, StoreSupplier) and callable(supplier.get)
+    if not isinstance(supplier, wanted) and not is_own:
+        raise ConfigError(
+            f"{shape}_store_builder takes a supplier, such as {example}, or one of your own, with a name and a get(); "
+            f"got {show(supplier)} of type {type(supplier).__name__}"
+        )
+    if is_own:
+        check_name(supplier.name)
+    return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"))
+
 
 def _versioned(
     name: str, history_retention: Duration, segment_interval: Duration | None, in_memory: bool
 ) -> VersionedStoreSupplier:
     check_name(name)
+    interval = _interval(name, segment_interval)
+    return VersionedStoreSupplier(name, to_ms(history_retention, "the history retention"), interval, in_memory)
+
+
+def _window(
+    name: str,
+    retention_period: Duration,
+    window_size: Duration,
+    retain_duplicates: bool,
+    segment_interval: Duration | None,
+    in_memory: bool,
+) -> WindowStoreSupplier:
+    check_name(name)
+    retention, size = to_ms(retention_period, "the retention period"), to_ms(window_size, "the window size")
+    if size > retention:
+        raise ConfigError(
+            f"the retention period of the window store {name!r} must be no smaller than its window size; "
+            f"got a size of {size} ms and a retention period of {retention} ms"
+        )
+    return WindowStoreSupplier(
+        name, retention, size, bool(retain_duplicates), _interval(name, segment_interval), in_memory
+    )
+
+
+def _session(
+    name: str, retention_period: Duration, segment_interval: Duration | None, in_memory: bool
+) -> SessionStoreSupplier:
+    check_name(name)
+    interval = _interval(name, segment_interval)
+    return SessionStoreSupplier(name, to_ms(retention_period, "the retention period"), interval, in_memory)
+
+
+def _interval(name: str, segment_interval: Duration | None) -> int | None:
     interval = None if segment_interval is None else to_ms(segment_interval, "the segment interval")
     if interval == 0:
         raise ConfigError(f"the segment interval of store {name!r} must be positive, got {segment_interval!r}")
-    return VersionedStoreSupplier(name, to_ms(history_retention, "the history retention"), interval, in_memory)
+    return interval

@@ -41,9 +41,17 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
 
 
 def store_of(spec: StoreSpec) -> StateStore:
-    """A store that was added for processors, empty."""
-    if spec.history_retention is not None:
-        return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
+    """The store that somebody added, empty."""
+    match spec.shape:
+        case "window" | "timestamped_window":
+            assert spec.retention is not None
+            return WindowStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
+        case "session":
+            assert spec.retention is not None
+            return SessionStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
+        case "versioned":
+            assert spec.history_retention is not None
+            return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
     return KeyValueStore(spec.name, spec.in_memory)
 
 

@@ -7,7 +7,7 @@ nodes (where a table must have a store, who sends old values, what is a sub-topo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.serdes import Serde
 
@@ -25,6 +25,21 @@ class StoreSpec:
     value: Serde | None = None
     history_retention: int | None = None
     segment_interval: int | None = None
+    shape: str | None = None
+    """``key_value``, ``timestamped_key_value``, ``window``, ``timestamped_window``, ``session`` or ``versioned``; None
+    of stores that a step made by itself, which decides."""
+    max_entries: int | None = None
+    """How many entries it may have before it forgets those that were not used for longest; None for any number."""
+    window_size: int | None = None
+    retain_duplicates: bool = False
+    logging: bool = True
+    supplier: Any = None
+    """What makes stores of a user's own; None for Penstock's."""
+
+    @property
+    def is_timestamped(self) -> bool:
+        """Whether processors see its values with timestamps, as they do those of tables."""
+        return self.shape is None or self.shape.startswith("timestamped")
 
     @property
     def types(self) -> tuple[Serde, Serde]:

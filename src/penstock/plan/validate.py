@@ -22,6 +22,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     _unique_names(subs)
     _unique_stores(facts)
     _known_stores(declared, facts)
+    _shapes_of_stores(facts)
     _short_names(declared, facts)
     _topics_read_once(subs)
     _topic_names(subs)
@@ -221,6 +222,26 @@ def _suppressed_versions(node: Node) -> None:
         "is materialized as versioned, or materialize it anew in an unversioned store: filter or map_values with "
         "store=<name>"
     )
+
+
+def _shapes_of_stores(facts: TableFacts) -> None:
+    """A store that was described is of the kind that its table needs."""
+    for node, spec in facts.stores.items():
+        needed = "a key-value store"
+        if isinstance(node, nodes.WindowedAggregate):
+            needed = "a session store" if isinstance(node.windows, SessionWindows) else "a window store"
+        if spec.shape is not None and _DESCRIBED[spec.shape] != needed:
+            raise TopologyError(
+                f"the store {spec.name!r} at {node.where} is {_DESCRIBED[spec.shape]}, but what is kept there needs "
+                f"{needed}: take one that Stores describes as such, or just give the store's name"
+            )
+
+
+_DESCRIBED = {
+    "timestamped_key_value": "a key-value store",
+    "timestamped_window": "a window store",
+    "session": "a session store",
+}
 
 
 def _no_versions(node: nodes.WindowedAggregate) -> None:

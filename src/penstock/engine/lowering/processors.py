@@ -65,7 +65,7 @@ def _view(at: Lowering, name: str) -> RecordView:
     """The record view of a store: one for all processors of the task."""
     if name not in at.views:
         spec = at.facts.named()[name]
-        at.views[name] = record_view(at.state.stores[name], *spec.types)
+        at.views[name] = record_view(at.state.stores[name], *spec.types, timestamped=spec.is_timestamped)
     return at.views[name]
 
 

@@ -1,0 +1,192 @@
+"""Stores to be: what ``Stores`` describes, for ``Materialized.as_`` and, with types, for processors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+from penstock.plan.node import StoreSpec
+from penstock.serdes import Serde
+
+
+@runtime_checkable
+class StoreSupplier(Protocol):
+    """What makes stores of one's own: their name, and a new store for each task.
+
+    >>> class Notes:
+    ...     name = "notes"
+    ...     def get(self):
+    ...         return MyStore()
+    >>> isinstance(Notes(), StoreSupplier)
+    True
+    """
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+
+    def get(self) -> Any:
+        """A new ``StateStore``, which nobody else uses."""
+
+
+class Supplier(ABC):
+    """What ``Stores`` describes: a store to be."""
+
+    name: str
+    in_memory: bool
+
+    @property
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What a ``StoreSpec`` has of it."""
+
+
+@dataclass(frozen=True)
+class KeyValueStoreSupplier(Supplier):
+    """A key-value store to be; with ``max_entries`` one that forgets what was not used for longest."""
+
+    name: str
+    in_memory: bool = False
+    max_entries: int | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a ``StoreSpec`` has of it."""
+        return {"kind": _kind(self.in_memory), "max_entries": self.max_entries}
+
+
+@dataclass(frozen=True)
+class VersionedStoreSupplier(Supplier):
+    """A versioned store to be: its name, how long its history reaches back, and how much time a segment covers."""
+
+    name: str
+    history_retention_ms: int
+    segment_interval_ms: int | None = None
+    in_memory: bool = False
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a ``StoreSpec`` has of it."""
+        return {
+            "kind": "versioned_in_memory" if self.in_memory else "versioned",
+            "history_retention": self.history_retention_ms,
+            "segment_interval": self.segment_interval_ms,
+        }
+
+
+@dataclass(frozen=True)
+class WindowStoreSupplier(Supplier):
+    """A window store to be: for how long it keeps windows, by their start, and how much time one of them covers."""
+
+    name: str
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool = False
+    segment_interval_ms: int | None = None
+    in_memory: bool = False
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a ``StoreSpec`` has of it."""
+        return {
+            "kind": _kind(self.in_memory),
+            "retention": self.retention_ms,
+            "window_size": self.window_size_ms,
+            "retain_duplicates": self.retain_duplicates,
+            "segment_interval": self.segment_interval_ms,
+        }
+
+
+@dataclass(frozen=True)
+class SessionStoreSupplier(Supplier):
+    """A session store to be: for how long it keeps sessions, by their end, and how much time a segment covers."""
+
+    name: str
+    retention_ms: int
+    segment_interval_ms: int | None = None
+    in_memory: bool = False
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a ``StoreSpec`` has of it."""
+        return {
+            "kind": _kind(self.in_memory),
+            "retention": self.retention_ms,
+            "segment_interval": self.segment_interval_ms,
+        }
+
+
+@dataclass(frozen=True)
+class StoreBuilder:
+    """A store for processors: what ``StreamsBuilder.add_state_store`` and a processor supplier's ``stores`` take.
+
+    ``Stores`` makes them. It is a value: its methods give another one.
+
+    >>> from penstock import Stores
+    >>> counts = Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), str, int)
+    >>> counts.with_caching_enabled().name
+    'counts'
+    """
+
+    supplier: Supplier | StoreSupplier
+    shape: str
+    """What kind of store it is, as ``StoreSpec`` has it."""
+    key: Serde
+    value: Serde
+    caching: bool = False
+    logging: bool = True
+    log_config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.supplier.name
+
+    def with_caching_enabled(self) -> StoreBuilder:
+        """Gather writes before they go to the store.
+
+        Penstock gathers those of a chunk either way, and a processor's store sends nothing on, so this changes nothing
+        that is seen.
+        """
+        return replace(self, caching=True)
+
+    def with_caching_disabled(self) -> StoreBuilder:
+        """The default."""
+        return replace(self, caching=False)
+
+    def with_logging_enabled(self, config: dict[str, str] | None = None) -> StoreBuilder:
+        """Keep the store's changes with each commit, so that it can be restored (the default).
+
+        Args:
+            config: settings of a changelog topic. Penstock has delta files in its place and does not need them.
+        """
+        return replace(self, logging=True, log_config=dict(config or {}))
+
+    def with_logging_disabled(self) -> StoreBuilder:
+        """Do without a changelog, as far as possible.
+
+        In Kafka Streams what is in such a store may get lost. Penstock keeps its changes with the commit all the same,
+        as there is no exactly-once without them: nothing is lost, and nothing else changes.
+        """
+        return replace(self, logging=False, log_config={})
+
+    @cached_property
+    def spec(self) -> StoreSpec:
+        """What the topology knows of the store."""
+        return StoreSpec(
+            name=self.name,
+            named_by_user=True,
+            caching=self.caching,
+            logging=self.logging,
+            key=self.key,
+            value=self.value,
+            shape=self.shape,
+            supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
+            **(self.supplier.spec if isinstance(self.supplier, Supplier) else {}),
+        )
+
+
+def _kind(in_memory: bool) -> str:
+    return "in_memory" if in_memory else "persistent"
