@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import arrays
-from penstock.arrays import fixed_binary, hash64, hash64_pairs, last_numbers, murmur2, partitions, spans
+from penstock.arrays import (
+    fixed_binary,
+    hash64,
+    hash64_one,
+    hash64_pair_one,
+    hash64_pairs,
+    last_numbers,
+    murmur2,
+    partitions,
+    spans,
+)
 
 Values = list[bytes | None]
 
@@ -189,3 +199,11 @@ def test_a_key_in_different_windows_has_different_hashes():
     starts = np.arange(-5_000, 5_000) * 3_600_000
     assert len(set(hash64_pairs(hashes, starts).tolist())) == 10_000
     assert hash64_pairs(hashes[:1], starts[:1]).tolist() == hash64_pairs(hashes[5:6], starts[:1]).tolist()
+
+
+@given(keys=st.lists(st.binary(max_size=20), max_size=5), number=st.integers(-(2**63), 2**63 - 1))
+def test_one_key_has_the_hash_that_it_has_among_many(keys, number):
+    hashes = hash64(pa.array(keys, pa.binary()))
+    assert [hash64_one(key) for key in keys] == hashes.tolist()
+    pairs = hash64_pairs(hashes, np.full(len(keys), number))
+    assert [hash64_pair_one(hash64_one(key), number) for key in keys] == pairs.tolist()

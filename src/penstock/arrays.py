@@ -343,6 +343,8 @@ _K1 = np.uint64(0xFF51AFD7ED558CCD)
 _K2 = np.uint64(0xC4CEB9FE1A85EC53)
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+_GOLD_INT, _K1_INT, _K2_INT = int(_GOLD), int(_K1), int(_K2)
+_ALL_BITS = 2**64 - 1
 
 
 def hash64(keys: Binary) -> HashArray:
@@ -364,6 +366,30 @@ def hash64(keys: Binary) -> HashArray:
 def hash64_pairs(hashes: HashArray, numbers: IntArray) -> HashArray:
     """The hash of each key together with a number, such as a window's start."""
     return _finish(_mix(hashes, numbers.view(np.uint64)))
+
+
+def hash64_one(key: bytes) -> int:
+    """What ``hash64`` gives for one key, without an array.
+
+    >>> hash64(pa.array([b"Frankfurt"], pa.binary())).tolist() == [hash64_one(b"Frankfurt")]
+    True
+    """
+    h = len(key) * _GOLD_INT & _ALL_BITS
+    for i in range(0, len(key), 8):
+        h = (h ^ int.from_bytes(key[i : i + 8], "little")) * _K1_INT & _ALL_BITS
+        h ^= h >> 32
+    return _finish_one(h)
+
+
+def hash64_pair_one(hash_: int, number: int) -> int:
+    """What ``hash64_pairs`` gives for one hash and number."""
+    h = (hash_ ^ (number & _ALL_BITS)) * _K1_INT & _ALL_BITS
+    return _finish_one(h ^ h >> 32)
+
+
+def _finish_one(h: int) -> int:
+    h = h * _K2_INT & _ALL_BITS
+    return h ^ h >> 32
 
 
 def _mix(h: HashArray, word: NDArray[Any]) -> HashArray:

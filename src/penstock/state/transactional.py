@@ -43,6 +43,8 @@ class Base(Protocol):
 
     is_empty: bool
 
+    def get(self, key: bytes) -> bytes | None: ...
+
     def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]: ...
@@ -149,6 +151,17 @@ class TransactionalKeyValueStore:
         timestamps = np.full(len(rows), -1, np.int64)
         timestamps[known] = found.timestamps
         return Values(found.data.take(pa.array(np.cumsum(known) - 1, mask=~known)), timestamps)
+
+    def get_one(self, key: bytes, time: int | None = None) -> tuple[bytes, int] | None:
+        """The value and timestamp of one key, None when it has none; no row is made for it."""
+        row = self._table.find_one(key, time)
+        if row >= 0:
+            self._touched[row] = True
+            return self._table.value(row)
+        if self.base is None or self.is_all_here:
+            return None
+        found = self.base.get(key if time is None else key + time.to_bytes(8, "big", signed=True))
+        return None if found is None else unpack(found)
 
     def put(self, rows: IntArray, values: Values) -> None:
         """Write the values of rows, each row once; a null value deletes."""

@@ -69,6 +69,10 @@ class Arena:
         """The values with these numbers, in their order."""
         return self._view().take(pa.array(entries)).cast(pa.binary())
 
+    def item(self, entry: int) -> bytes:
+        """One value."""
+        return self._data[self._offsets.item(entry) : self._offsets.item(entry + 1)].tobytes()
+
     def lengths(self, entries: IntArray) -> IntArray:
         """How many bytes each of these entries has."""
         return self._offsets[entries + 1] - self._offsets[entries]

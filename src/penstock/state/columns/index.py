@@ -6,6 +6,8 @@ over the shrinking rest whose first place was taken by another key.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,6 +59,14 @@ class HashIndex:
             rows[todo[settled]] = row[settled]
             todo, wanted = todo[~settled], wanted[~settled]
         return rows, at
+
+    def find_one(self, hash_: int) -> Iterator[int]:
+        """The rows with a hash, one after the other."""
+        at = hash_ & self._mask
+        while (row := self._rows.item(at)) >= 0:
+            if self._hashes.item(row) == hash_:
+                yield row
+            at = (at + 1) & self._mask
 
     def after(self, places: IntArray) -> IntArray:
         """The probe positions behind these."""

@@ -12,7 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, HashArray, IntArray, concat, hash64, hash64_pairs, is_missing
+from penstock.arrays import (
+    Binary,
+    BoolArray,
+    HashArray,
+    IntArray,
+    concat,
+    hash64,
+    hash64_one,
+    hash64_pair_one,
+    hash64_pairs,
+    is_missing,
+)
 from penstock.state.columns.arena import Arena
 from penstock.state.columns.index import HashIndex
 
@@ -130,6 +141,19 @@ class RowTable:
             rows[wrong], at[wrong] = self._index.find(hashes[wrong], self._index.after(at[wrong]))
             ask = wrong[rows[wrong] >= 0]
         return rows
+
+    def find_one(self, key: bytes, time: int | None = None) -> int:
+        """The row of one key, -1 where there is none; for many keys ``find`` is faster."""
+        hash_ = hash64_one(key)
+        for row in self._index.find_one(hash_ if time is None else hash64_pair_one(hash_, time)):
+            if self._keys.item(row) == key and (time is None or self._times.item(row) == time):
+                return row
+        return -1
+
+    def value(self, row: int) -> tuple[bytes, int] | None:
+        """The value and timestamp of one row, None when it has no value."""
+        entry = self._entries.item(row)
+        return None if entry < 0 else (self._values.item(entry), self._timestamps.item(row))
 
     def may_have(self, hashes: HashArray) -> BoolArray:
         """Which hashes some key here has."""

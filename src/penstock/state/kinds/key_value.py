@@ -61,6 +61,10 @@ class KeyValueStore(StateStore):
         """The values of distinct keys, or those that they had when the running transaction began."""
         return self._piece.look_up(keys, committed)
 
+    def get_one(self, key: bytes) -> tuple[bytes, int] | None:
+        """The value and timestamp of one key, None when it has none."""
+        return self._piece.get_one(key)
+
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high``, in order of the keys' bytes."""
         return self._piece.scan(low, high, reverse)

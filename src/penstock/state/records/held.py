@@ -69,8 +69,8 @@ class HeldValues(Protocol):
     def show(self, held: Any) -> Any:
         """What the user gets of it."""
 
-    def read(self, data: bytes, timestamp: int) -> Any:
-        """What the user gets of a row of the store."""
+    def load_one(self, data: bytes, timestamp: int) -> Any:
+        """A row of the store."""
 
     def load(self, values: Values) -> list[Any]:
         """What was read of a store."""
@@ -92,7 +92,7 @@ class PlainValues:
     def show(self, held: Any) -> Any:
         return held
 
-    def read(self, data: bytes, timestamp: int) -> Any:
+    def load_one(self, data: bytes, timestamp: int) -> Any:
         return self.serde.decode(data)
 
     def load(self, values: Values) -> list[Any]:
@@ -116,8 +116,8 @@ class EncodedValues:
     def show(self, held: Any) -> Any:
         return None if held is None else self._decode(held)
 
-    def read(self, data: bytes, timestamp: int) -> Any:
-        return self._decode(data)
+    def load_one(self, data: bytes, timestamp: int) -> Any:
+        return data
 
     def load(self, values: Values) -> list[Any]:
         return values.data.to_pylist()  # type: ignore[no-any-return]
@@ -134,6 +134,8 @@ class TimestampedValues:
     def __init__(self, values: PlainValues | EncodedValues):
         self._values = values
         self._shows_as_is = isinstance(values, PlainValues)
+        self.inner_plain = values.plain
+        """The type of values that lie in the pairs as they are."""
 
     def hold(self, value: Any) -> Any:
         if value is None:
@@ -155,8 +157,8 @@ class TimestampedValues:
             return held
         return ValueAndTimestamp(self._values.show(held.value), held.timestamp)
 
-    def read(self, data: bytes, timestamp: int) -> Any:
-        return ValueAndTimestamp(self._values.read(data, timestamp), timestamp)
+    def load_one(self, data: bytes, timestamp: int) -> Any:
+        return ValueAndTimestamp(self._values.load_one(data, timestamp), timestamp)
 
     def load(self, values: Values) -> list[Any]:
         rows = zip(self._values.load(values), values.timestamps.tolist(), strict=True)

@@ -7,24 +7,26 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.arrays import binary
 from penstock.columns import Column
+from penstock.record import ValueAndTimestamp
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
-from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.records.held import HeldValues
+from penstock.state.kinds import key_value as engine
+from penstock.state.records.held import HeldValues, TimestampedValues
 from penstock.state.records.view import KeyValueIterator, RecordView
+from penstock.state.shapes import KeyValueStore
 from penstock.state.transactional import Row, after_prefix
 
 _MISSING: Any = object()
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
-class KeyValueRecords(RecordView[KeyValueStore]):
+class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any]):
     """The latest value of every key.
 
     >>> from penstock.serdes import INT, STR
     >>> from penstock.state.records import record_view
+    >>> from penstock.state.kinds.key_value import KeyValueStore
     >>> counts = record_view(KeyValueStore("counts"), STR, INT, timestamped=False)
     >>> counts.begin()
     >>> counts.put("JFK", 1), counts.put("LAX", 7), counts.get("JFK")
@@ -34,7 +36,7 @@ class KeyValueRecords(RecordView[KeyValueStore]):
     >>> counts.end()
     """
 
-    def __init__(self, store: KeyValueStore, key: Serde, values: HeldValues):
+    def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
         self._rows: dict[Any, Any] = {}
         """What is known of keys, None of those without a value."""
@@ -46,16 +48,16 @@ class KeyValueRecords(RecordView[KeyValueStore]):
         """The value of a key, None when it has none."""
         return self._held.show(self._find(key))
 
-    def range(self, from_key: Any = None, to_key: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
-        """Key and value of the rows with ``from_key <= key <= to_key``, in order of the keys' bytes; None for no bound.
+    def range(self, low: Any = None, high: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
+        """Key and value of the rows with ``low <= key <= high``, in order of the keys' bytes; None for no bound.
 
         They are as they were when ``range`` was called, whatever is written meanwhile.
         """
-        return self._range(from_key, to_key, reverse=False)
+        return self._range(low, high, reverse=False)
 
-    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
-        """The same backwards, from ``to_key`` down to ``from_key``."""
-        return self._range(from_key, to_key, reverse=True)
+    def reverse_range(self, low: Any = None, high: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
+        """The same backwards, from ``high`` down to ``low``."""
+        return self._range(low, high, reverse=True)
 
     def all(self) -> KeyValueIterator[tuple[Any, Any]]:
         """Key and value of all rows, in order of the keys' bytes."""
@@ -126,8 +128,8 @@ class KeyValueRecords(RecordView[KeyValueStore]):
 
     def _load(self, at: Any) -> Any:
         """What the store has for a key by itself."""
-        found = self._store.get(Keys(binary([self._keys.bytes_of(at)])))
-        self._rows[at] = held = self._held.load(found)[0]
+        found = self._store.get_one(self._keys.bytes_of(at))
+        self._rows[at] = held = None if found is None else self._held.load_one(*found)
         return held
 
     def _load_keys(self, keys: Column) -> None:
@@ -136,10 +138,10 @@ class KeyValueRecords(RecordView[KeyValueStore]):
             found = self._store.get(Keys(distinct))
             self._rows.update(zip(self._keys.load(distinct), self._held.load(found), strict=True))
 
-    def _range(self, from_key: Any, to_key: Any, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
+    def _range(self, lowest: Any, highest: Any, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
         encode = self._keys.serde.encode_to_bytes
-        low = None if from_key is None else encode(from_key)
-        high = None if to_key is None else encode(to_key) + b"\x00"
+        low = None if lowest is None else encode(lowest)
+        high = None if highest is None else encode(highest) + b"\x00"
         return self._scanned(low, high, reverse)
 
     def _scanned(self, low: bytes | None, high: bytes | None, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
@@ -150,9 +152,9 @@ class KeyValueRecords(RecordView[KeyValueStore]):
         return self._scan(self._shown(self._store.range(low, high, reverse)))
 
     def _shown(self, rows: Iterator[Row]) -> Iterator[tuple[Any, Any]]:
-        decode, read = self._keys.serde.decode, self._held.read
+        decode, held = self._keys.serde.decode, self._held
         for key, value, timestamp in rows:
-            yield decode(key), read(value, timestamp)
+            yield decode(key), held.show(held.load_one(value, timestamp))
 
     def _write(self) -> None:
         if self._changed:
@@ -169,11 +171,14 @@ class KeyValueRecords(RecordView[KeyValueStore]):
 class PlainKeyValueRecords(KeyValueRecords):
     """The same where keys and values lie in the dictionary as they are, so that most calls are little more than its."""
 
-    def __init__(self, store: KeyValueStore, key: Serde, values: HeldValues):
+    def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
         self._key_type = self._keys.plain
-        self._value_type: Any = values.plain
-        self._is_int, self._is_text = values.plain is int, values.plain is str
+        self._set_value_type(values.plain)
+
+    def _set_value_type(self, kind: Any) -> None:
+        self._value_type = kind
+        self._is_int, self._is_text = kind is int, kind is str
 
     def get(self, key: Any) -> Any:
         """The value of a key, None when it has none."""
@@ -193,3 +198,26 @@ class PlainKeyValueRecords(KeyValueRecords):
             self._changed[key] = True
         else:
             super().put(key, value)
+
+
+class PlainTimestampedRecords(PlainKeyValueRecords):
+    """The same of values with timestamps."""
+
+    def __init__(self, store: engine.KeyValueStore, key: Serde, values: TimestampedValues):
+        super().__init__(store, key, values)
+        self._set_value_type(values.inner_plain)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Give a key a value with its timestamp; None deletes it."""
+        if type(value) is ValueAndTimestamp and type(key) is self._key_type and key in self._rows:
+            plain, timestamp = value
+            if (
+                type(plain) is self._value_type
+                and type(timestamp) is int
+                and -1 <= timestamp <= _HIGHEST
+                and (_LOWEST <= plain <= _HIGHEST if self._is_int else not self._is_text or plain.isascii())
+            ):
+                self._rows[key] = value
+                self._changed[key] = True
+                return
+        KeyValueRecords.put(self, key, value)

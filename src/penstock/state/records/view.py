@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.columns import Column
 from penstock.errors import StoreError
 from penstock.serdes import Serde
+from penstock.state import store
+from penstock.state.interface import ChangelogOffsets, StateStore, StateStoreContext
 from penstock.state.records.held import HeldKeys, HeldValues
-from penstock.state.store import StateStore
 
-S = TypeVar("S", bound=StateStore)
+S = TypeVar("S", bound=store.StateStore)
 T = TypeVar("T")
 
 
-class RecordView(ABC, Generic[S]):
+class RecordView(StateStore, Generic[S]):
     """A store as a processor sees it, one record at a time.
 
     It is open from ``begin`` to ``end``, which is a chunk. In between it answers from what it loaded, and from the
@@ -37,7 +38,7 @@ class RecordView(ABC, Generic[S]):
         self._chunk = 0
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The store's name."""
         return self._store.name
 
@@ -50,6 +51,23 @@ class RecordView(ABC, Generic[S]):
     def is_open(self) -> bool:
         """Whether it can be read and written."""
         return self._is_open
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Nothing: the engine has opened the store."""
+
+    def close(self) -> None:
+        """Nothing: the engine closes the store with its task."""
+
+    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
+        """Not by a processor: the engine commits all stores of a task together.
+
+        Raises:
+            StoreError: always; it says what to call.
+        """
+        raise StoreError(
+            f"the store {self.name!r} is committed together with its task, outputs and offsets; ask for an early "
+            "commit by context.commit(). Nothing is lost"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of store {self.name!r}{'' if self._is_open else ', closed'}>"

@@ -7,8 +7,8 @@ from typing import Any
 from penstock.errors import StoreError
 from penstock.serdes import Serde
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.records.held import held_values, plain_type
-from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords
+from penstock.state.records.held import TimestampedValues, held_values, plain_type
+from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.store import StateStore
 
@@ -24,6 +24,9 @@ def record_view(store: StateStore, key: Serde, value: Serde, timestamped: bool =
     """
     values = held_values(value, timestamped)
     if isinstance(store, KeyValueStore):
-        is_plain = values.plain is not None and plain_type(key) in (str, int, bytes)
-        return (PlainKeyValueRecords if is_plain else KeyValueRecords)(store, key, values)
+        if plain_type(key) in (str, int, bytes) and plain_type(value) is not None:
+            if isinstance(values, TimestampedValues):
+                return PlainTimestampedRecords(store, key, values)
+            return PlainKeyValueRecords(store, key, values)
+        return KeyValueRecords(store, key, values)
     raise StoreError(f"the store {store.name!r} cannot be read and written by processors")
