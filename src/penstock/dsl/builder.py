@@ -17,6 +17,7 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.fields import field_function
 from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, of
 from penstock.settings import OFFSET_RESETS
@@ -327,6 +328,60 @@ class StreamsBuilder:
             TopologyError: it is no such builder, or another store has its name.
         """
         add_store(self._graph, builder)
+        return self
+
+    def add_global_store(
+        self, builder: Any, topic: str, supplier: Any, key: Any = None, value: Any = None, name: str | None = None
+    ) -> StreamsBuilder:
+        """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
+
+        All processors read it without being connected to it; only this one writes it. A global table does that by
+        itself where the store has just what the topic has.
+
+        Args:
+            builder: the builder of the store.
+            topic: the topic, which all tasks read as a whole.
+            supplier: the processor's class or supplier; it gets the topic's records and puts into the store.
+            key: the type of the topic's keys; ``str`` by default.
+            value: the type of its values; anything JSON can say by default.
+            name: the processor's name.
+
+        >>> from penstock import Stores
+        >>> from penstock.testing import TopologyTestDriver
+        >>> def by_city(record, context):
+        ...     context.get_state_store("airports").put(record.value["city"], record.key)
+        >>> def airport_of(record, context):
+        ...     context.forward(record.with_value(context.get_state_store("airports").get(record.value)))
+        >>> builder = StreamsBuilder()
+        >>> airports = Stores.key_value_store_builder(Stores.in_memory_key_value_store("airports"), str, str)
+        >>> _ = builder.add_global_store(airports, "airports", by_city)
+        >>> builder.stream("trips", value=str).process(airport_of).to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("airports", "BGO", {"city": "Bergen"})
+        >>> driver.pipe_input("trips", "ann", "Bergen")
+        >>> [record.value for record in driver.read_output("out")]
+        ['BGO']
+
+        Raises:
+            TopologyError: it is no builder, the supplier is none, or another store has its name.
+        """
+        graph = self._graph
+        check_type(topic, str, "the topic of add_global_store")
+        spec = checked_builder(builder, graph.builders, "add_global_store")
+        function = processor_function(supplier, "add_global_store")
+        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        graph.add(
+            nodes.GlobalStore(
+                name=graph.names.node(names.TABLE_SOURCE, name),
+                where=caller(),
+                topic=topic,
+                source_name=source,
+                key=DEFAULT_KEY if key is None else of(key, "key"),
+                value=DEFAULT_VALUE if value is None else of(value, "value"),
+                store=replace(spec, named_by_user=True, caching=False),
+                supplier=function,
+            )
+        )
         return self
 
     def build(self) -> Topology:

@@ -121,7 +121,12 @@ def _subscription_store(node: Node, spec: StoreSpec) -> StateStore:
     return SubscriptionStore(spec.name, spec.in_memory)
 
 
+def _added_store(node: Node, spec: StoreSpec) -> StateStore:
+    return store_of(spec)
+
+
 _STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
+    nodes.GlobalStore: _added_store,
     nodes.WindowAggregate: _window_store,
     nodes.StreamTableJoin: _grace_buffer,
     nodes.Deduplicate: _deduplication_store,

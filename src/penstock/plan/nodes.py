@@ -45,6 +45,13 @@ class GlobalTable(TableSource):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class GlobalStore(GlobalTable):
+    """A store that every task has as a whole, kept by a processor of the user's."""
+
+    supplier: ProcessorFunction
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Filter(Node):
     predicate: UserFunction
     negate: bool = False

@@ -62,6 +62,7 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.JoinWindow: stateless.pass_through,
     nodes.StreamJoin: joins.stream_join,
     nodes.GlobalTable: tables.table_source,
+    nodes.GlobalStore: processors.global_store,
     nodes.StreamTableJoin: joins.stream_table_join,
     nodes.GlobalTableJoin: joins.global_table_join,
     nodes.SubscriptionSend: foreign_key.subscription_send,

@@ -27,6 +27,14 @@ def process(node: nodes.Process, at: Lowering) -> Process:
     return made
 
 
+def global_store(node: nodes.GlobalStore, at: Lowering) -> Process:
+    views = Views({node.store.name: _view(at, node.store.name)}, {})
+    types = node.key, node.value
+    made = Process(at.name, at.context, node.supplier, types, views, _contexts(at, views), number=at.number)
+    at.hosted.append(made)
+    return made
+
+
 def transform_values(node: nodes.TableTransformValues, at: Lowering) -> TransformValues:
     return transformer(node, at, at.sends_old, at.table_store())
 

@@ -46,6 +46,8 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
         return uses, BOTH
     if isinstance(node, nodes.Split | nodes.CogroupInput):
         return BOTH, BOTH
+    if isinstance(node, nodes.GlobalStore):
+        return BOTH, NEITHER
     if isinstance(node, nodes.Process):
         return BOTH, NEITHER if node.changes_key else KEY
     if isinstance(node, nodes.StreamAggregate | nodes.WindowedAggregate | nodes.TableAggregate):

@@ -1,0 +1,154 @@
+"""Topologies built by hand: sources, processors and sinks by name (KS-04)."""
+
+import pytest
+
+from penstock import Processor, ProcessorSupplier, Stores, StreamsBuilder, Topology, TopologyError
+from penstock.testing import TopologyTestDriver
+
+pytestmark = pytest.mark.kip("KS-04")
+
+
+def shout(record, context):
+    context.forward(record.with_value(record.value.upper()))
+
+
+def counted(record, context):
+    store = context.get_state_store("counts")
+    count = (store.get(record.key) or 0) + 1
+    store.put(record.key, count)
+    context.forward(record.with_value(f"{record.value} {count}"))
+
+
+def counts():
+    return Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), str, int)
+
+
+def ran(topology, *rows, topic="words"):
+    with TopologyTestDriver(topology) as driver:
+        for row in rows:
+            driver.pipe_input(topic, *row)
+        return [(topic, *record[:2]) for topic, record in driver.read_all_output()]
+
+
+def test_sources_processors_and_sinks_are_put_together_by_name():
+    topology = Topology()
+    topology.add_source("in", "words", value=str)
+    topology.add_processor("shout", shout, "in")
+    topology.add_sink("out", "shouts", "shout")
+    topology.add_sink("copy", "words-copy", "in")
+    assert ran(topology, ("a", "x"), ("b", "y")) == [
+        ("shouts", "a", "X"),
+        ("words-copy", "a", "x"),
+        ("shouts", "b", "Y"),
+        ("words-copy", "b", "y"),
+    ]
+
+
+def test_a_store_is_connected_when_it_is_added_or_later():
+    added = Topology().add_source("in", "words", value=str).add_processor("count", counted, "in")
+    added = added.add_sink("out", "counted", "count").add_state_store(counts(), "count")
+    connected = Topology().add_source("in", "words", value=str).add_processor("count", counted, "in")
+    connected = connected.add_sink("out", "counted", "count").add_state_store(counts())
+    connected.connect_processor_and_state_stores("count", "counts")
+    for topology in (added, connected):
+        assert ran(topology, ("a", "x"), ("a", "y")) == [("counted", "a", "x 1"), ("counted", "a", "y 2")]
+
+
+def test_a_supplier_brings_its_stores():
+    class Supplier(ProcessorSupplier):
+        def get(self):
+            class Counted(Processor):
+                def init(self, context):
+                    self.context = context
+
+                def process(self, record):
+                    counted(record, self.context)
+
+            return Counted()
+
+        def stores(self):
+            return [counts()]
+
+    topology = Topology().add_source("in", "words", value=str).add_processor("count", Supplier(), "in")
+    assert ran(topology.add_sink("out", "counted", "count"), ("a", "x")) == [("counted", "a", "x 1")]
+
+
+def test_a_sink_and_a_processor_can_have_several_parents():
+    topology = Topology().add_source("one", "words", value=str).add_source("two", "more", value=str)
+    topology.add_processor("shout", shout, "one", "two")
+    topology.add_sink("out", "shouts", "shout", "two")
+    with TopologyTestDriver(topology) as driver:
+        driver.pipe_input("words", "a", "x")
+        driver.pipe_input("more", "b", "y")
+        assert [record[:2] for record in driver.read_output("shouts")] == [("a", "X"), ("b", "Y"), ("b", "y")]
+
+
+def test_steps_are_added_behind_those_of_the_dsl():
+    builder = StreamsBuilder()
+    builder.stream("words", value=str, name="words-in").filter(lambda key, value: key != "b", name="no-b")
+    topology = builder.build()
+    topology.add_processor("shout", shout, "no-b").add_sink("out", "shouts", "shout")
+    assert ran(topology, ("a", "x"), ("b", "y")) == [("shouts", "a", "X")]
+
+
+def test_a_hand_made_processor_reads_the_store_of_a_table():
+    def with_limit(record, context):
+        limit = context.get_state_store("limits").get(record.key)
+        context.forward(record.with_value(f"{record.value} of {limit.value if limit else None}"))
+
+    builder = StreamsBuilder()
+    builder.table("limits", value=int, store="limits")
+    topology = builder.build().add_source("in", "words", value=str).add_processor("limit", with_limit, "in")
+    topology.connect_processor_and_state_stores("limit", "limits")
+    topology.add_sink("out", "limited", "limit")
+    with TopologyTestDriver(topology) as driver:
+        driver.pipe_input("limits", "a", 5)
+        driver.pipe_input("words", "a", "x")
+        assert [record.value for record in driver.read_output("limited")] == ["x of 5"]
+
+
+def test_it_can_be_described_and_grows_afterwards():
+    topology = Topology().add_source("in", "words", value=str)
+    assert "shout" not in topology.describe()
+    assert "shout" in topology.add_processor("shout", shout, "in").describe()
+
+
+def test_a_timestamp_is_taken_from_where_the_source_says():
+    topology = Topology().add_source("in", "words", timestamp=lambda value: value["at"])
+    with TopologyTestDriver(topology.add_sink("out", "copy", "in")) as driver:
+        driver.pipe_input("words", "a", {"at": 77}, 5)
+        assert driver.read_output("copy")[0].timestamp == 77
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda t: t.add_source("in", "other"), "add_source at .*: a step 'in' is there already"),
+        (lambda t: t.add_source("more"), "the source 'more' must have at least one topic"),
+        (lambda t: t.add_processor("p", shout, "inn"), "there is no step 'inn' that 'p' could be behind; .*'in'"),
+        (lambda t: t.add_processor("p", shout), "'p' needs the name of the step it is behind"),
+        (lambda t: t.add_sink("out", "o", "in").add_sink("on", "p", "out"), "there is no step 'out'"),
+        (lambda t: t.add_state_store(counts(), "in"), "there is no processor 'in'; the processors are none"),
+        (lambda t: t.add_state_store("counts"), "takes the builder of a store"),
+        (
+            lambda t: t.add_processor("p", shout, "in").connect_processor_and_state_stores("p"),
+            "needs the name of a store",
+        ),
+        (lambda t: t.add_processor("p", 5, "in"), "add_processor at .* takes a Processor class"),
+    ],
+)
+def test_a_wrong_step_is_refused_at_once(wrong, message):
+    with pytest.raises(TopologyError, match=message):
+        wrong(Topology().add_source("in", "words", value=str))
+
+
+def test_what_only_shows_in_the_whole_is_refused_when_it_is_used():
+    topology = Topology().add_source("in", "words").add_processor("p", shout, "in")
+    topology.connect_processor_and_state_stores("p", "counts")
+    with pytest.raises(TopologyError, match="connected to a store 'counts', which is not added yet"):
+        topology.describe()
+
+
+def test_an_empty_topology_is_refused_when_it_is_used():
+    with pytest.raises(TopologyError, match="the topology is empty"):
+        TopologyTestDriver(Topology())
