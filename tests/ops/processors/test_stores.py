@@ -222,7 +222,7 @@ def test_a_store_with_the_name_of_a_tables_is_refused():
 
 def test_what_is_no_builder_is_refused():
     builder, _ = source()
-    with pytest.raises(TopologyError, match="takes the builder of a store, such as Stores.key_value_store_builder"):
+    with pytest.raises(TopologyError, match="takes the builder of a store, such as Stores"):
         builder.add_state_store("counts")
 
 
