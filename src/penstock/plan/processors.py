@@ -131,15 +131,15 @@ def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec
     Raises:
         TopologyError: it is no builder of a store, or another one has its name.
     """
-    if not callable(getattr(builder, "spec", None)):
+    spec = getattr(builder, "spec", None)
+    if not isinstance(spec, StoreSpec):
         raise TopologyError(
             f"{what} at {caller()} takes the builder of a store, such as Stores.key_value_store_builder("
             f"Stores.persistent_key_value_store('counts'), str, int); got {builder!r} of type {type(builder).__name__}"
         )
-    if known.setdefault(builder.name, builder) is not builder:
+    if known.setdefault(spec.name, builder) != builder:
         raise TopologyError(
-            f"{what} at {caller()}: a store {builder.name!r} was added already, by another builder; give each store a "
+            f"{what} at {caller()}: a store {spec.name!r} was added already, by another builder; give each store a "
             "name of its own, or add the same builder again"
         )
-    spec: StoreSpec = builder.spec()
     return spec

@@ -227,6 +227,8 @@ def _suppressed_versions(node: Node) -> None:
 def _shapes_of_stores(facts: TableFacts) -> None:
     """A store that was described is of the kind that its table needs."""
     for node, spec in facts.stores.items():
+        if isinstance(node, nodes.GlobalStore):
+            continue  # its processor knows what it puts there
         needed = "a key-value store"
         if isinstance(node, nodes.WindowedAggregate):
             needed = "a session store" if isinstance(node.windows, SessionWindows) else "a window store"

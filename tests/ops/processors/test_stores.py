@@ -209,7 +209,7 @@ def test_two_stores_of_one_name_are_refused():
     builder, _ = source()
     builder.add_state_store(counts())
     with pytest.raises(TopologyError, match="a store 'counts' was added already, by another builder"):
-        builder.add_state_store(counts())
+        builder.add_state_store(counts().with_logging_disabled())
 
 
 def test_a_store_with_the_name_of_a_tables_is_refused():
