@@ -179,18 +179,14 @@ class KStream(StreamJoins[K, V]):
         return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
 
     def foreach(self, action: Callable[[K, V], Any], name: str | None = None) -> None:
-        """Call a function of (key, value) with each record; the stream ends here.
-
-        A batch that is repeated after a crash calls the function again: effects outside of Penstock happen at least
-        once, not exactly once.
+        """Call a function of (key, value) with each record; the stream ends here. A batch that is repeated after a crash
+        calls it again: effects outside of Penstock happen at least once, not exactly once.
         """
         function = user_function(action, "foreach", KEY_VALUE)
         self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
 
     def print(self, printed: Printed | None = None) -> None:
-        """Print each record as ``[label]: key, value``, to see what comes by; the stream ends here.
-
-        A batch that is repeated after a crash prints its records again.
+        """Print each record as ``[label]: key, value``, to see what comes by; a batch repeated after a crash again.
 
         Args:
             printed: where to, and how; without it to standard output, with the name of the step above.
@@ -248,7 +244,6 @@ class KStream(StreamJoins[K, V]):
             supplier: as for ``process``; records are forwarded under the key they came with, and none in punctuations.
             stores: the names of the stores it is connected to.
             value: the type of the values that it forwards; by default that of this stream.
-            name: the step's name.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.process_values(lambda record, context: context.forward(
