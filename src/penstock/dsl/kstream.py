@@ -179,8 +179,9 @@ class KStream(StreamJoins[K, V]):
         return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
 
     def foreach(self, action: Callable[[K, V], Any], name: str | None = None) -> None:
-        """Call a function of (key, value) with each record; the stream ends here. A batch that is repeated after a crash
-        calls it again: effects outside of Penstock happen at least once, not exactly once.
+        """Call a function of (key, value) with each record; the stream ends here.
+
+        A batch that is repeated after a crash calls it again: effects outside of Penstock happen at least once.
         """
         function = user_function(action, "foreach", KEY_VALUE)
         self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))

@@ -46,9 +46,7 @@ def test_a_processor_reads_what_it_wrote(run: Run):
     builder, stream = source(value=int)
     builder.add_state_store(counts())
     stream.process(counter(), "counts").to("out")
-    ran = run(builder, ROWS)
-    assert ran.output() == [("a", 1, 10), ("b", 1, 11), ("a", 2, 12), ("a", 3, 13), ("b", 2, 14)]
-    assert [row[:2] for row in ran.store("counts")] == [("a", 3), ("b", 2)]
+    assert run(builder, ROWS).output() == [("a", 1, 10), ("b", 1, 11), ("a", 2, 12), ("a", 3, 13), ("b", 2, 14)]
 
 
 def test_a_supplier_brings_its_own_store(run: Run):
