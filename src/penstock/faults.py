@@ -32,6 +32,9 @@ POINTS = (
 AT_LEAST_ONCE_POINTS = ("before-offsets",)
 """Those of a commit that only ``processing_guarantee="at_least_once"`` has: between its two manifests."""
 
+STORE_POINTS = ("before-store-commit", "after-store-commit")
+"""Those of a local commit, and of a restore, that only stores that users bring have."""
+
 START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 """Those of a start, in its order."""
 
@@ -52,7 +55,7 @@ LOG_POINTS = (
 )
 """Those of the file log while it keeps topics small, which it does beside the commits."""
 
-ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + START_POINTS + LOG_POINTS)
+ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + START_POINTS + LOG_POINTS)
 
 _SIGNALS = {"PENSTOCK_CRASH_AT": signal.SIGKILL, "PENSTOCK_STOP_AT": signal.SIGSTOP}
 

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.faults import ALL_POINTS, AT_LEAST_ONCE_POINTS, LOG_POINTS, POINTS, START_POINTS, crash_point
+from penstock.faults import (
+    ALL_POINTS,
+    AT_LEAST_ONCE_POINTS,
+    LOG_POINTS,
+    POINTS,
+    START_POINTS,
+    STORE_POINTS,
+    crash_point,
+)
 
 
 def points_in_the_code() -> Iterator[str]:
@@ -35,7 +43,7 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 
 
 def test_no_point_is_listed_twice():
-    every = POINTS + AT_LEAST_ONCE_POINTS + START_POINTS + LOG_POINTS
+    every = POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + START_POINTS + LOG_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

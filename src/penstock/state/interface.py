@@ -251,6 +251,12 @@ class Transaction(StateStore):
 _warned: WeakSet[type] = WeakSet()
 
 
+def warn_if_old(kind: type[StateStore]) -> None:
+    """Warn of a class that has ``flush`` and no ``commit``."""
+    if kind.flush is not StateStore.flush and kind.commit is StateStore.commit:
+        _warn_of_flush(kind)
+
+
 def _warn_of_flush(kind: type[StateStore]) -> None:
     """Warn once for each class, at the place where it is written."""
     if kind not in _warned:

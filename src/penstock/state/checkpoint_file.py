@@ -1,0 +1,77 @@
+"""The file ``.checkpoint``: how far changelogs are in stores that do not keep that themselves, in Kafka's format.
+
+The first line is the version, the second how many offsets follow; each other line has a topic, a partition and an
+offset. A file that is damaged has no offsets: what it stood for is compared with the changelog row by row.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from penstock.state.interface import TopicPartition
+from penstock.storage import replace_file
+
+NAME = ".checkpoint"
+_VERSION = "0"
+_log = logging.getLogger(__name__)
+
+
+class OffsetCheckpoint:
+    """The offsets of one folder.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> offsets = OffsetCheckpoint(Path(folder.name))
+    >>> offsets.put(TopicPartition("app-counts-changelog", 0), 7)
+    >>> offsets.path.read_text()
+    '0\\n1\\napp-counts-changelog 0 7\\n'
+    >>> offsets.get(TopicPartition("app-counts-changelog", 0)), offsets.get(TopicPartition("app-counts-changelog", 1))
+    (7, None)
+    """
+
+    def __init__(self, folder: Path):
+        self.path = folder / NAME
+
+    def get(self, changelog: TopicPartition) -> int | None:
+        """The offset of a changelog, None when there is none."""
+        return self._read().get(changelog)
+
+    def put(self, changelog: TopicPartition, offset: int) -> None:
+        """Write down an offset; those of other changelogs stay."""
+        self._write({**self._read(), changelog: offset})
+
+    def remove(self, changelog: TopicPartition) -> None:
+        """Take an offset away, and the file with the last one."""
+        offsets = self._read()
+        if offsets.pop(changelog, None) is not None:
+            if offsets:
+                self._write(offsets)
+            else:
+                self.path.unlink()
+
+    def _read(self) -> dict[TopicPartition, int]:
+        try:
+            return _parsed(self.path.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            _log.warning(
+                "%s is damaged (%s); the stores it was for are compared with their changelogs", self.path, error
+            )
+            return {}
+
+    def _write(self, offsets: dict[TopicPartition, int]) -> None:
+        rows = [f"{changelog.topic} {changelog.partition} {offset}" for changelog, offset in offsets.items()]
+        replace_file(self.path, "".join(f"{line}\n" for line in (_VERSION, len(rows), *rows)).encode())
+
+
+def _parsed(text: str) -> dict[TopicPartition, int]:
+    version, count, *rows = text.splitlines() or [""] * 2
+    if version != _VERSION or int(count) != len(rows):
+        raise ValueError(f"version {_VERSION} and as many offsets as it says were expected")
+    found = {}
+    for row in rows:
+        topic, partition, offset = row.split()
+        found[TopicPartition(topic, int(partition))] = int(offset)
+    return found

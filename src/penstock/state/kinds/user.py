@@ -1,0 +1,256 @@
+"""A key-value store that a user brings (KIP-892).
+
+The engine keeps the running transaction in columns as for its own stores, with the user's store below them: it is asked
+for what is not in memory, and given what the transaction wrote once that is committed. One that knows transactions gets
+it before the commit, in a transaction, so what can fail fails before anything counts. The task's database has a copy of
+all rows; it is the changelog from which a store that is new, lost or behind is brought up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import ConfigError, StoreError
+from penstock.faults import crash_point
+from penstock.state import interface
+from penstock.state.checkpoint_file import OffsetCheckpoint
+from penstock.state.columns.rows import Values
+from penstock.state.interface import ChangelogOffsets, StateStoreContext, TopicPartition
+from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.shapes import KeyValueStore as KeyValueInterface
+from penstock.state.shapes import TimestampedBytesStore
+from penstock.state.store import NO_OFFSETS, Located
+from penstock.state.task_context import TaskContext
+from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore, pack_all
+from penstock.state.user_rows import AT_ONCE, UserRows, told
+from penstock.state.wrappers import TransactionalKeyValueStore as InTransactions
+
+
+class UserStore(KeyValueStore):
+    """A key-value store whose rows lie in an object of a user's class.
+
+    Args:
+        name: the store's name.
+        supplier: gives a new object with each ``get()``.
+        timestamped: whether values have timestamps, as those of tables do.
+        is_logged: whether its changes go into delta files; otherwise it begins with what it has by itself.
+    """
+
+    needs_folder = True
+
+    def __init__(self, name: str, supplier: Any, timestamped: bool = True, is_logged: bool = True):
+        super().__init__(name)
+        made = supplied(supplier, name)
+        self._own = InTransactions[bytes, bytes](made)
+        self._is_logged = is_logged
+        self._keeps_timestamps = timestamped and (isinstance(made, TimestampedBytesStore) or not made.persistent)
+        self._rows: UserRows | None = None
+        self._restored: list[ChangeSet] = []
+        self._is_prepared = False
+        self._at = -1
+        """The commit that the user's store is at."""
+
+    # --- opening -------------------------------------------------------------------------------------------------
+
+    def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
+        assert isinstance(context, TaskContext)
+        if context.reads_only:  # the copy is all they need
+            super().init(context, root)
+            return
+        self._context = context
+        context.state_dir.mkdir(parents=True, exist_ok=True)
+        with told(self._own, "init"):
+            self._own.init(context, self._own)
+        self._rows = UserRows(self._own, self._keeps_timestamps)
+        self._bring_up(context)
+        self._rows = UserRows(self._own, self._keeps_timestamps)
+        self._piece = TransactionalKeyValueStore(self._rows)
+        if self.shows_committed:
+            self.show_committed()
+
+    def _bring_up(self, context: TaskContext) -> None:
+        """Find out where the user's store is, and copy into it what delta files no longer have."""
+        assert self._rows is not None
+        at, changelog = self._position(context), context.changelog(self.name)
+        self._check(at, context)
+        if self._is_logged and (at is None or (at < context.snapshot and at < context.at)):
+            self._rows.become(_NOTHING if context.database is None else context.database.family(self.name))
+            at = context.at
+            if at >= 0:
+                self._commit_rows({changelog: at})
+        self._at = context.at if at is None else at
+        self.restored_to = min(self._at, context.at)
+
+    def _check(self, at: int | None, context: TaskContext) -> None:
+        """Raise ``StoreError`` when what the user's store has cannot be of this application."""
+        assert self._rows is not None
+        if at is not None and at > context.newest:
+            raise StoreError(
+                f"the store {self.name!r} is at commit {at} of {context.changelog(self.name).topic}, but the newest "
+                f"manifest is of commit {context.newest}: manifests are missing. Restore the checkpoint folder from a "
+                "backup; nothing was changed"
+            )
+        if at is None and context.newest < 0 and self._is_logged and not self._rows.is_empty:
+            raise StoreError(
+                f"the store {self.name!r} of task {context.task_id} has rows, and the application has not written any "
+                "yet: they would be lost, since a store holds what its changelog does. Have it begin empty, or bring "
+                "the rows in through a topic. Nothing was changed"
+            )
+
+    def _position(self, context: TaskContext) -> int | None:
+        """The commit that the user's store says it is at; None when nobody knows."""
+        assert self._rows is not None
+        own, changelog, file = self._own, context.changelog(self.name), OffsetCheckpoint(context.state_dir)
+        if not own.persistent:
+            return None
+        if not own.manages_offsets():
+            return file.get(changelog)
+        with told(own, "get_committed_offset"):
+            found = own.get_committed_offset(changelog)
+        if found is None and (found := file.get(changelog)) is not None:
+            self._rows.commit({changelog: found})
+        file.remove(changelog)  # what it says has moved, or was overtaken
+        return found
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def put(self, located: Located, values: Values) -> None:
+        if not self._keeps_timestamps:
+            values = Values(values.data, np.full(len(values.timestamps), -1, np.int64))
+        super().put(located, values)
+
+    def changes(self) -> ChangeSet | None:
+        return super().changes() if self._is_logged else None
+
+    def apply(self, changes: ChangeSet) -> None:
+        super().apply(changes)
+        self._restored.append(changes)
+
+    def applied(self, changelog_offsets: ChangelogOffsets) -> None:
+        restored, self._restored = self._restored, []
+        [commit] = changelog_offsets.values()
+        if self._rows is not None and self._is_logged and commit > self._at:
+            self._rows.write(chain.from_iterable(map(_pairs, restored)))
+            self._commit_rows(changelog_offsets)
+
+    def prepare(self) -> None:
+        if self._own.transaction is not self._own.wrapped:
+            self._write()
+            self._is_prepared = True
+
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        if changelog_offsets and self._rows is not None:
+            if not self._is_prepared:
+                self._write()
+            self._is_prepared = False
+            self._commit_rows(changelog_offsets)
+        super().commit(changelog_offsets)
+
+    def rollback(self) -> None:
+        super().rollback()
+        if self._is_prepared and self._rows is not None:
+            self._is_prepared = False
+            self._rows.rollback()
+
+    def _write(self) -> None:
+        assert self._rows is not None
+        self._rows.write(_pairs(self._piece.changes()))
+
+    def _commit_rows(self, changelog_offsets: ChangelogOffsets) -> None:
+        """Have the user's store commit, and write down its offsets where it does not do that itself."""
+        assert self._rows is not None
+        assert self._context is not None
+        crash_point("before-store-commit")
+        self._rows.commit(changelog_offsets)
+        crash_point("after-store-commit")
+        for changelog, commit in changelog_offsets.items():
+            self._at = commit
+            if self._own.persistent and not self._own.manages_offsets():
+                OffsetCheckpoint(self._context.state_dir).put(changelog, commit)
+
+    def close(self) -> None:
+        super().close()
+        if self._rows is not None:
+            self._rows = None
+            with told(self._own, "close"):
+                self._own.close()
+
+    def families(self) -> dict[str, TransactionalKeyValueStore]:
+        return super().families() if self._is_logged else {}
+
+    # --- what the user's store says of itself --------------------------------------------------------------------
+
+    @property
+    def persistent(self) -> bool:
+        return self._own.persistent
+
+    def manages_offsets(self) -> bool:
+        return self._own.manages_offsets()
+
+    def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
+        return self._own.get_committed_offset(topic_partition) if self._rows is not None else None
+
+
+class _Nothing:
+    """What lies below without a disk: no rows."""
+
+    is_empty = True
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return [None] * len(keys)
+
+    def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        return iter(())
+
+    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
+        return [None] * len(ranges)
+
+    def approximate_count(self) -> int:
+        return 0
+
+
+_NOTHING = _Nothing()
+
+
+def _pairs(changes: ChangeSet) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and rows, which are Python objects for a moment only."""
+    keys, values = changes.keys.data, changes.values
+    for first in range(0, len(keys), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        part = Values(values.data[some], values.timestamps[some])
+        yield from zip(keys[some].to_pylist(), pack_all(part).to_pylist(), strict=True)
+
+
+def supplied(supplier: Any, name: str) -> KeyValueInterface[bytes, bytes]:
+    """A new object of a user's class.
+
+    Raises:
+        ConfigError: it is not a key-value store, has another name, or says as a method what is a property.
+    """
+    made = supplier.get()
+    kind, where = f"{type(made).__module__}.{type(made).__qualname__}", f"the store {name!r}"
+    if not isinstance(made, KeyValueInterface):
+        raise ConfigError(
+            f"{where}: get() of its supplier gave {made!r}. It has to be of a class that extends "
+            "penstock.KeyValueStore, which says what it is asked; nothing was started"
+        )
+    if getattr(made, "name", None) != name:
+        raise ConfigError(
+            f"{where}: get() of its supplier gave a {kind} whose name is {getattr(made, 'name', None)!r}. Store and "
+            "supplier have one name; nothing was started"
+        )
+    for fact in ("persistent", "is_open"):
+        if callable(getattr(made, fact, None)):
+            raise ConfigError(
+                f"{where}: {fact} of {kind} is a method, and a method counts as true whatever it would say. Write "
+                f"@property above it, or an attribute {fact} = True or False; nothing was started"
+            )
+    interface.warn_if_old(type(made))
+    return made
