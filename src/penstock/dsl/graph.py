@@ -56,6 +56,7 @@ class Graph:
             history_retention=given.history_retention_ms,
             segment_interval=given.segment_interval_ms,
             shape=given.shape,
+            supplier=given.supplier,
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.dsl.store_builder import KeyValueStoreSupplier, SessionStoreSupplier, Supplier, WindowStoreSupplier
+from penstock.dsl.store_builder import (
+    KeyValueStoreSupplier,
+    SessionStoreSupplier,
+    StoreSupplier,
+    Supplier,
+    WindowStoreSupplier,
+    is_own,
+)
 from penstock.dsl.stores import Stores
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
@@ -38,6 +45,8 @@ class Materialized(Options):
     segment_interval_ms: int | None = field(default=None, repr=False)
     shape: str | None = field(default=None, repr=False)
     """What kind of store was described, which has to be the table's; None when just its name was given."""
+    supplier: StoreSupplier | None = field(default=None, repr=False)
+    """What makes stores of a user's own."""
 
     def __post_init__(self) -> None:
         if self.store is not None:
@@ -51,10 +60,19 @@ class Materialized(Options):
                 f"the store {self.store!r}: a history retention belongs to versioned stores and to no others; "
                 "use Materialized.as_versioned(name, history_retention=...)"
             )
+        if self.supplier is not None and self.kind != "persistent":
+            raise ConfigError(
+                f"the store {self.store!r} is one of your own, and cannot be {self.kind.replace('_', ' ')} besides: "
+                "what it is follows from its class"
+            )
 
     @option
-    def as_(self, store: str | Supplier) -> Materialized:
-        """Kept in a store of this name, or in one that ``Stores`` describes.
+    def as_(self, store: str | Supplier | StoreSupplier) -> Materialized:
+        """Kept in a store of this name, in one that ``Stores`` describes, or in one of your own.
+
+        A store of your own (docs/stores.md) is told by its supplier: an object with a ``name``, and a method ``get()``
+        that gives a new object of a class that extends ``penstock.KeyValueStore[bytes, bytes]``, one for each task
+        (KIP-892). It keeps tables without windows.
 
         Of a store that is described, what it says goes: whether it is in memory, its retention, its segments.
 
@@ -66,14 +84,18 @@ class Materialized(Options):
         86400000
         """
         if isinstance(store, str):
-            return self._but(store=store)
-        check_type(store, Supplier, "a store", "give its name, or one that Stores describes")
+            return self._but(store=store, supplier=None)
+        if is_own(store):
+            return self._but(store=store.name, supplier=store, shape=_SHAPES[KeyValueStoreSupplier])
+        check_type(store, Supplier, "a store", "give its name, one that Stores describes, or a supplier of your own")
+        assert isinstance(store, Supplier)
         _check_for_tables(store)
         spec = store.spec
         return self._but(
             store=store.name,
             kind=spec["kind"],
             shape=_SHAPES.get(type(store)),
+            supplier=None,
             retention_ms=spec.get("retention", self.retention_ms),
             history_retention_ms=spec.get("history_retention"),
             segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
 from penstock.serdes import Serde
 
@@ -186,6 +187,14 @@ class StoreBuilder:
             supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
             **(self.supplier.spec if isinstance(self.supplier, Supplier) else {}),
         )
+
+
+def is_own(supplier: Any) -> bool:
+    """Whether it makes stores of a user's own; raises ``ConfigError`` when these cannot have its name."""
+    if isinstance(supplier, Supplier) or not isinstance(supplier, StoreSupplier) or not callable(supplier.get):
+        return False
+    check_name(supplier.name)
+    return True
 
 
 def _kind(in_memory: bool) -> str:

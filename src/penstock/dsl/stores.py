@@ -8,10 +8,9 @@ from penstock.dsl.store_builder import (
     KeyValueStoreSupplier,
     SessionStoreSupplier,
     StoreBuilder,
-    StoreSupplier,
-    Supplier,
     VersionedStoreSupplier,
     WindowStoreSupplier,
+    is_own,
 )
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
@@ -234,14 +233,11 @@ _SUPPLIERS: dict[str, tuple[type, str]] = {
 
 def _builder(supplier: Any, shape: str, key: Any, value: Any) -> StoreBuilder:
     wanted, example = _SUPPLIERS[shape]
-    is_own = not isinstance(supplier, Supplier) and isinstance(supplier, StoreSupplier) and callable(supplier.get)
-    if not isinstance(supplier, wanted) and not is_own:
+    if not isinstance(supplier, wanted) and not is_own(supplier):
         raise ConfigError(
             f"{shape}_store_builder takes a supplier, such as {example}, or one of your own, with a name and a get(); "
             f"got {show(supplier)} of type {type(supplier).__name__}"
         )
-    if is_own:
-        check_name(supplier.name)
     return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"))
 
 

@@ -23,6 +23,7 @@ from penstock.state.store import StateStore
 
 _ROWS = {
     "KeyValueStore": "values by key",
+    "UserStore": "values by key",
     "WindowStore": "windows",
     "SessionStore": "sessions",
     "SlidingStore": "sliding windows",

@@ -17,6 +17,7 @@ from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
+from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -42,6 +43,8 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
 
 def store_of(spec: StoreSpec) -> StateStore:
     """The store that somebody added, empty."""
+    if spec.supplier is not None:
+        return UserStore(spec.name, spec.supplier, spec.is_timestamped)
     match spec.shape:
         case "window" | "timestamped_window":
             assert spec.retention is not None
@@ -56,6 +59,8 @@ def store_of(spec: StoreSpec) -> StateStore:
 
 
 def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
+    if spec.supplier is not None:
+        return UserStore(spec.name, spec.supplier)
     if spec.history_retention is not None:
         return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
     return KeyValueStore(spec.name, spec.in_memory)

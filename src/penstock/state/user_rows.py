@@ -32,6 +32,9 @@ class UserRows:
         self._keeps_timestamps = keeps_timestamps
         self.is_empty = next(self.scan(None, None), None) is None
 
+    def get(self, key: bytes) -> bytes | None:
+        return self.get_many([key])[0]
+
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         with told(self._store, "get"):
             get = self._store.transaction.get
@@ -81,10 +84,11 @@ class UserRows:
         with told(self._store, "close of a transaction"):
             self._store.rollback()
 
-    def become(self, wanted: Base) -> None:
-        """Write what it takes to have the rows of a column family, and commit it piece by piece."""
+    def become(self, wanted: Base | None) -> None:
+        """Write what it takes to have the rows of a column family, or none, and commit it piece by piece."""
         strangers = [key for keys, _ in self.blocks(None, None, AT_ONCE) for key in _missing(wanted, keys)]
-        different = (row for keys, rows in wanted.blocks(None, None, AT_ONCE) for row in self._different(keys, rows))
+        blocks = iter(()) if wanted is None else wanted.blocks(None, None, AT_ONCE)
+        different = (row for keys, rows in blocks for row in self._different(keys, rows))
         every = chain(((key, None) for key in strangers), different)
         while some := list(islice(every, AT_ONCE)):
             self.write(some)
@@ -103,7 +107,9 @@ class UserRows:
         return bytes(value) if self._keeps_timestamps else _NO_TIMESTAMP + bytes(value)
 
 
-def _missing(family: Base, keys: list[bytes]) -> list[bytes]:
+def _missing(family: Base | None, keys: list[bytes]) -> list[bytes]:
+    if family is None:
+        return keys
     return [key for key, row in zip(keys, family.get_many(keys), strict=True) if row is None]
 
 

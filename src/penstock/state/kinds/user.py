@@ -37,16 +37,14 @@ class UserStore(KeyValueStore):
         name: the store's name.
         supplier: gives a new object with each ``get()``.
         timestamped: whether values have timestamps, as those of tables do.
-        is_logged: whether its changes go into delta files; otherwise it begins with what it has by itself.
     """
 
     needs_folder = True
 
-    def __init__(self, name: str, supplier: Any, timestamped: bool = True, is_logged: bool = True):
+    def __init__(self, name: str, supplier: Any, timestamped: bool = True):
         super().__init__(name)
         made = supplied(supplier, name)
         self._own = InTransactions[bytes, bytes](made)
-        self._is_logged = is_logged
         self._keeps_timestamps = timestamped and (isinstance(made, TimestampedBytesStore) or not made.persistent)
         self._rows: UserRows | None = None
         self._restored: list[ChangeSet] = []
@@ -77,12 +75,12 @@ class UserStore(KeyValueStore):
         assert self._rows is not None
         at, changelog = self._position(context), context.changelog(self.name)
         self._check(at, context)
-        if self._is_logged and (at is None or (at < context.snapshot and at < context.at)):
-            self._rows.become(_NOTHING if context.database is None else context.database.family(self.name))
+        if at is None or (at < context.snapshot and at < context.at):
+            self._rows.become(None if context.database is None else context.database.family(self.name))
             at = context.at
             if at >= 0:
                 self._commit_rows({changelog: at})
-        self._at = context.at if at is None else at
+        self._at = at
         self.restored_to = min(self._at, context.at)
 
     def _check(self, at: int | None, context: TaskContext) -> None:
@@ -94,7 +92,7 @@ class UserStore(KeyValueStore):
                 f"manifest is of commit {context.newest}: manifests are missing. Restore the checkpoint folder from a "
                 "backup; nothing was changed"
             )
-        if at is None and context.newest < 0 and self._is_logged and not self._rows.is_empty:
+        if at is None and context.newest < 0 and not self._rows.is_empty:
             raise StoreError(
                 f"the store {self.name!r} of task {context.task_id} has rows, and the application has not written any "
                 "yet: they would be lost, since a store holds what its changelog does. Have it begin empty, or bring "
@@ -123,9 +121,6 @@ class UserStore(KeyValueStore):
             values = Values(values.data, np.full(len(values.timestamps), -1, np.int64))
         super().put(located, values)
 
-    def changes(self) -> ChangeSet | None:
-        return super().changes() if self._is_logged else None
-
     def apply(self, changes: ChangeSet) -> None:
         super().apply(changes)
         self._restored.append(changes)
@@ -133,7 +128,7 @@ class UserStore(KeyValueStore):
     def applied(self, changelog_offsets: ChangelogOffsets) -> None:
         restored, self._restored = self._restored, []
         [commit] = changelog_offsets.values()
-        if self._rows is not None and self._is_logged and commit > self._at:
+        if self._rows is not None and commit > self._at:
             self._rows.write(chain.from_iterable(map(_pairs, restored)))
             self._commit_rows(changelog_offsets)
 
@@ -179,9 +174,6 @@ class UserStore(KeyValueStore):
             with told(self._own, "close"):
                 self._own.close()
 
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
-        return super().families() if self._is_logged else {}
-
     # --- what the user's store says of itself --------------------------------------------------------------------
 
     @property
@@ -193,30 +185,6 @@ class UserStore(KeyValueStore):
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
         return self._own.get_committed_offset(topic_partition) if self._rows is not None else None
-
-
-class _Nothing:
-    """What lies below without a disk: no rows."""
-
-    is_empty = True
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        return [None] * len(keys)
-
-    def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return iter(())
-
-    def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        return iter(())
-
-    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
-        return [None] * len(ranges)
-
-    def approximate_count(self) -> int:
-        return 0
-
-
-_NOTHING = _Nothing()
 
 
 def _pairs(changes: ChangeSet) -> Iterator[tuple[bytes, bytes | None]]:
