@@ -31,15 +31,10 @@ class _Ways:
 
     def _changes_twice(self, table: Node) -> bool:
         """Whether one record may change a row of a table more than once, in several turns of its task."""
-        if isinstance(table, nodes.Repartition) or self._feeds_itself(table):
+        if isinstance(table, nodes.Repartition) or any(map(self._writers, _topics(table))):
             return True
         sides = _sides(table)
         return any(map(self._changes_twice, sides)) or (len(sides) == 2 and self._meet_again(*sides))
-
-    def _feeds_itself(self, table: Node) -> bool:
-        """Whether what comes out of a source comes back to it."""
-        writers = [writer for topic in _topics(table) for writer in self._writers(topic)]
-        return any(table in self._above(writer) for writer in writers)
 
     def _meet_again(self, one: Node, other: Node) -> bool:
         """Whether one record may change both of two tables, and not both in the same turn."""

@@ -37,6 +37,12 @@ def length(value: Any) -> int:
     return len(text(value).encode("utf-16-le", "surrogatepass")) // 2
 
 
+def _prefix(value: Any, size: int) -> str:
+    """The first characters as Java has them; half a character is a question mark when it is written as bytes."""
+    units = text(value).encode("utf-16-le", "surrogatepass")[: 2 * size]
+    return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
+
+
 def number(value: Any) -> int:
     if isinstance(value, int):
         return value
@@ -113,8 +119,8 @@ def mapper(spec: Spec, key: Serde, value: Serde) -> Function:
         "suffix": _unless_null(lambda v: text(v) + spec["text"]),
         "with_key": lambda k, v: None if v is None else f"{text(k)}:{text(v)}",
         "key_and_value": lambda k, v: f"{text(k)}:{text(v)}",
-        "prefix_of_value": _unless_null(lambda v: text(v)[: spec["n"]]),
-        "prefix_of_key": lambda k, v: None if k is None else text(k)[: spec["n"]],
+        "prefix_of_value": _unless_null(lambda v: _prefix(v, spec["n"])),
+        "prefix_of_key": lambda k, v: None if k is None else _prefix(k, spec["n"]),
         "part_of_value": lambda k, v: _part(v, sep, spec["index"]),
         "foreign_key_before": _unless_null(lambda v: text(v).split(sep)[0] if sep in text(v) else None),
     }
