@@ -116,6 +116,11 @@ class SegmentedStore(StateStore):
                 count += len(places)
         return Values(concat(found).take(pa.array(entries, mask=entries < 0)), timestamps)
 
+    def look_up_one(self, key: bytes, time: int) -> tuple[bytes, int] | None:
+        """The value and timestamp of one pair of key and time, no matter whether it can still be seen."""
+        segment = self._segments.get(time // self.segment_interval)
+        return None if segment is None else segment.get_one(key, time)
+
     def put(self, located: Located, values: Values) -> None:
         located.put(values)
 
@@ -228,3 +233,8 @@ def segment_interval_of(retention: int, segments: int = 3) -> int:
     (300000, 60000)
     """
     return max(retention // (segments - 1), MIN_SEGMENT_INTERVAL)
+
+
+def is_between(key: bytes, low: bytes | None, high: bytes | None) -> bool:
+    """Whether ``low <= key <= high``; None is no bound."""
+    return (low is None or key >= low) and (high is None or key <= high)

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.arrays import Binary, nulls
-from penstock.state.columns.packed import unpack, unpack_one
+from penstock.arrays import Binary, fixed_binary, is_present, nulls
+from penstock.durations import MAX_MS
+from penstock.state.columns.packed import Entries, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import PackedStore
+from penstock.state.kinds.segments import is_between
 from penstock.state.kinds.window import WindowRow
 from penstock.state.transactional import physical_keys
 
@@ -29,6 +32,35 @@ class SlidingStore(PackedStore):
         first = max(earliest, self.earliest_visible)
         found = [row for row in rows if first <= row[0] <= latest]
         return reversed(found) if reverse else iter(found)
+
+    def look_up_one(self, key: bytes, time: int) -> tuple[bytes, int] | None:
+        """The value and timestamp of one window, None when it has none."""
+        found = next(self.fetch(key, time, time), None)
+        return None if found is None else found[1:]
+
+    def put_windows(self, keys: Keys, values: Values) -> None:
+        """Write windows by distinct pairs of key and start; null deletes."""
+        assert keys.times is not None
+        self.advance(int(keys.times.max()))
+        rows = keys.data.dictionary_encode()
+        row, names = rows.indices.to_numpy().astype(np.int64), rows.dictionary
+        earliest, latest = np.full(len(names), MAX_MS), np.zeros(len(names), np.int64)
+        np.minimum.at(earliest, row, keys.times)
+        np.maximum.at(latest, row, keys.times)
+        loaded = self.load_range(Keys(names), earliest, latest)
+        there = fixed_binary(np.stack([loaded.entries.row, loaded.entries.first], axis=1))
+        written = fixed_binary(np.stack([row, keys.times], axis=1))
+        new = np.flatnonzero(is_present(values.data) & self.visible(keys.times))
+        new = new[np.lexsort((keys.times[new], row[new]))]
+        entries = Entries(row[new], keys.times[new], values.timestamps[new], values.data.take(pa.array(new)))
+        self.write(loaded, pc.is_in(there, written).to_numpy(zero_copy_only=False), entries)
+
+    def scan_windows(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
+    ) -> Iterator[WindowRow]:
+        """The windows of ``low <= key <= high`` that begin in a range of time, ends included, as they are now."""
+        rows = list(self.rows(reverse))
+        return (row for row in rows if earliest <= row[1] <= latest and is_between(row[0], low, high))
 
     def look_up(self, keys: Keys) -> Values:
         """The values of distinct pairs of key and start, no matter whether they can still be seen."""

@@ -84,9 +84,15 @@ class PlainValues:
 
     def __init__(self, serde: Serde):
         self.serde = serde
-        self.plain = plain_type(serde)
+        self.plain: Any = plain_type(serde)
 
     def hold(self, value: Any) -> Any:
+        if type(value) is self.plain:
+            if self.plain is int:
+                if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+                    return value
+            elif self.plain is not str or value.isascii():
+                return value
         return None if value is None else self.serde.decode(self.serde.encode(value))
 
     def show(self, held: Any) -> Any:

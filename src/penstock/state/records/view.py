@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.columns import Column
+from penstock.durations import MAX_MS
 from penstock.errors import StoreError
+from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.state import store
 from penstock.state.interface import ChangelogOffsets, StateStore, StateStoreContext
@@ -80,6 +82,7 @@ class RecordView(StateStore, Generic[S]):
         """
         self._is_open = True
         self._chunk += 1
+        self._begin()
         if keys is not None and len(keys) and keys.serde == self._keys.serde:
             self._load_keys(keys)
 
@@ -92,6 +95,9 @@ class RecordView(StateStore, Generic[S]):
         """Close it, and forget what was changed since ``begin`` unless it is in the columns already."""
         self._is_open = False
         self._forget()
+
+    def _begin(self) -> None:
+        """Take up what the store is at."""
 
     @abstractmethod
     def _load_keys(self, keys: Column) -> None:
@@ -110,6 +116,20 @@ class RecordView(StateStore, Generic[S]):
         self._check_open()
         if key is None:
             raise StoreError(f"the {what} must not be None: store {self.name!r} has no rows without a key")
+
+    def _check_time(self, time: Any, what: str) -> None:
+        """Refuse what is no time that a row can have."""
+        if type(time) is not int or not 0 <= time <= MAX_MS:
+            raise StoreError(
+                f"the {what} in store {self.name!r} must be an int of milliseconds from 1970 on; got {show(time)} of "
+                f"type {type(time).__name__}. Nothing was put"
+            )
+
+    def _bounds(self, low: Any, high: Any) -> tuple[bytes | None, bytes | None]:
+        """The bytes of a range of keys, both ends included; None is no bound."""
+        self._check_open()
+        encode = self._keys.serde.encode_to_bytes
+        return None if low is None else encode(low), None if high is None else encode(high)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -7,13 +7,18 @@ from typing import Any
 from penstock.errors import StoreError
 from penstock.serdes import Serde
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.window import WindowStore
 from penstock.state.records.held import TimestampedValues, held_values, plain_type
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
 from penstock.state.records.view import RecordView
+from penstock.state.records.window import WindowRecords
 from penstock.state.store import StateStore
 
 
-def record_view(store: StateStore, key: Serde, value: Serde, timestamped: bool = True) -> RecordView[Any]:
+def record_view(
+    store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int = 0
+) -> RecordView[Any]:
     """A store as processors read and write it, closed until its first chunk begins.
 
     Args:
@@ -21,6 +26,7 @@ def record_view(store: StateStore, key: Serde, value: Serde, timestamped: bool =
         key: of keys.
         value: of values.
         timestamped: whether values come with timestamps, as those of tables do.
+        window_size: of a window store, milliseconds that a window covers.
     """
     values = held_values(value, timestamped)
     if isinstance(store, KeyValueStore):
@@ -29,4 +35,6 @@ def record_view(store: StateStore, key: Serde, value: Serde, timestamped: bool =
                 return PlainTimestampedRecords(store, key, values)
             return PlainKeyValueRecords(store, key, values)
         return KeyValueRecords(store, key, values)
+    if isinstance(store, WindowStore | SlidingStore):
+        return WindowRecords(store, key, values, window_size)
     raise StoreError(f"the store {store.name!r} cannot be read and written by processors")

@@ -1,0 +1,171 @@
+"""A window store record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.columns import Column
+from penstock.durations import MAX_MS
+from penstock.record import Windowed
+from penstock.serdes import Serde
+from penstock.state.columns.rows import Keys
+from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.window import WindowStore as EngineStore
+from penstock.state.records.held import HeldValues
+from penstock.state.records.view import KeyValueIterator, RecordView
+from penstock.state.shapes import WindowStore
+from penstock.times import Time, bound
+
+_MISSES = 16
+"""How many keys of a window are looked up by themselves before all that the chunk may ask for are loaded."""
+
+
+class WindowRecords(RecordView[EngineStore | SlidingStore], WindowStore[Any, Any]):
+    """Values by key and window, told by its start.
+
+    Windows can be read and written while the store keeps them: those that begin later than its stream time minus its
+    retention. Its stream time is the latest start that was put.
+
+    >>> from penstock.serdes import INT, STR
+    >>> from penstock.state.records import record_view
+    >>> visits = record_view(EngineStore("visits", retention=60_000), STR, INT, timestamped=False, window_size=1000)
+    >>> visits.begin()
+    >>> visits.put("ann", 1, 0), visits.put("ann", 2, 5000), visits.get("ann", 5000)
+    (None, None, 2)
+    >>> list(visits.fetch("ann", 0, 9000)), list(visits.all())[0]
+    ([(0, 1), (5000, 2)], (Windowed(key='ann', start=0, end=1000), 1))
+    >>> visits.end()
+
+    Args:
+        window_size: milliseconds that a window covers.
+    """
+
+    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
+        super().__init__(store, key, values)
+        self._size = window_size
+        self._key_type = self._keys.plain
+        self._now = self._expired = -1
+        self._windows: dict[int, dict[Any, Any]] = {}
+        """By start, what is known of keys; None of those without a value."""
+        self._changed: dict[int, dict[Any, bool]] = {}
+        self._misses: dict[int, int] = {}
+        self._asked: Keys | None = None
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any, window_start: int) -> Any:
+        """The value of one window of a key, None when it has none."""
+        rows = self._windows.get(window_start)
+        if rows is not None and type(key) is self._key_type and key in rows and window_start > self._expired:
+            return self._held.show(rows[key])
+        return self._held.show(self._find(key, window_start))
+
+    def fetch(self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS) -> KeyValueIterator[tuple[int, Any]]:
+        """Start and value of a key's windows that begin in a range of time, in order of time."""
+        return self._fetch(key, time_from, time_to, reverse=False)
+
+    def backward_fetch(
+        self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS
+    ) -> KeyValueIterator[tuple[int, Any]]:
+        """What ``fetch`` gives, backwards."""
+        return self._fetch(key, time_from, time_to, reverse=True)
+
+    def fetch_range(
+        self, low: Any = None, high: Any = None, time_from: Time = 0, time_to: Time = MAX_MS
+    ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
+        """The same for all keys with ``low <= key <= high``; None is no bound.
+
+        A store on disk gives them by segments, and in a segment by key; one in memory by time and then by key.
+        """
+        return self._fetch_range(low, high, time_from, time_to, reverse=False)
+
+    def backward_fetch_range(
+        self, low: Any = None, high: Any = None, time_from: Time = 0, time_to: Time = MAX_MS
+    ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
+        """What ``fetch_range`` gives, backwards."""
+        return self._fetch_range(low, high, time_from, time_to, reverse=True)
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
+        rows = self._windows.get(window_start)
+        if rows is None or type(key) is not self._key_type or key not in rows or window_start > self._now:
+            self._check(key)
+            key = self._keys.hold(key)
+            self._check_time(window_start, "start of a window")
+            rows = self._windows.setdefault(window_start, {})
+        held = self._held.hold(value)
+        if window_start > self._now:
+            self._now, self._expired = window_start, window_start - self._store.retention
+        if window_start > self._expired:
+            rows[key] = held
+            self._changed.setdefault(window_start, {})[key] = True
+
+    # --- the columns below ---------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._now = self._store.observed_stream_time
+        self._expired = self._store.earliest_visible - 1
+
+    def _load_keys(self, keys: Column) -> None:
+        self._asked = Keys(pc.unique(keys.encoded()).drop_null())
+
+    def _find(self, key: Any, window_start: int) -> Any:
+        self._check(key)
+        at = self._keys.hold(key)
+        if window_start <= self._expired or window_start < 0:
+            return None
+        rows = self._windows.setdefault(window_start, {})
+        if at not in rows:
+            self._load(at, window_start, rows)
+        return rows[at]
+
+    def _load(self, at: Any, start: int, rows: dict[Any, Any]) -> None:
+        self._misses[start] = misses = self._misses.get(start, 0) + 1
+        if misses == _MISSES and self._asked is not None and len(self._asked):
+            count = len(self._asked)
+            found = self._store.look_up(self._asked.at(np.arange(count), np.full(count, start)))
+            loaded = dict(zip(self._keys.load(self._asked.data), self._held.load(found), strict=True))
+            rows.update(loaded | rows)
+        if at not in rows:
+            one = self._store.look_up_one(self._keys.bytes_of(at), start)
+            rows[at] = None if one is None else self._held.load_one(*one)
+
+    def _fetch(self, key: Any, time_from: Time, time_to: Time, reverse: bool) -> KeyValueIterator[tuple[int, Any]]:
+        self._check(key)
+        data = self._keys.serde.encode_to_bytes(key)
+        self._write()
+        found = list(self._store.fetch(data, bound(time_from), bound(time_to), reverse))
+        held = self._held
+        return self._scan((start, held.show(held.load_one(value, time))) for start, value, time in found)
+
+    def _fetch_range(
+        self, low: Any, high: Any, time_from: Time, time_to: Time, reverse: bool
+    ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
+        first, last = self._bounds(low, high)
+        self._write()
+        rows = self._store.scan_windows(first, last, bound(time_from), bound(time_to), reverse)
+        return self._scan(self._shown(rows))
+
+    def _shown(self, rows: Iterator[tuple[bytes, int, bytes, int]]) -> Iterator[tuple[Windowed[Any], Any]]:
+        decode, held, size = self._keys.serde.decode, self._held, self._size
+        for key, start, value, timestamp in rows:
+            windowed = Windowed(decode(key), start, min(start, MAX_MS - size) + size)
+            yield windowed, held.show(held.load_one(value, timestamp))
+
+    def _write(self) -> None:
+        if self._changed:
+            changed = [(start, at) for start, keys in self._changed.items() for at in keys]
+            self._changed.clear()
+            times = np.array([start for start, _ in changed], np.int64)
+            keys = Keys(self._keys.column([at for _, at in changed]), times)
+            self._store.put_windows(keys, self._held.columns([self._windows[start][at] for start, at in changed]))
+
+    def _forget(self) -> None:
+        self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
+        self._expired = MAX_MS
