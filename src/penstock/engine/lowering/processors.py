@@ -11,7 +11,7 @@ from penstock.ops.processors.transform_values import TransformValues
 from penstock.ops.processors.views import RecordView, Views
 from penstock.ops.tables.table import TableWriter
 from penstock.plan import nodes
-from penstock.plan.node import Node
+from penstock.plan.node import Node, StoreSpec
 from penstock.state.records import record_view
 from penstock.state.task_state import TASK_TIME
 
@@ -73,8 +73,17 @@ def _view(at: Lowering, name: str) -> RecordView:
     """The record view of a store: one for all processors of the task."""
     if name not in at.views:
         spec = at.facts.named()[name]
-        at.views[name] = record_view(at.state.stores[name], *spec.types, timestamped=spec.is_timestamped)
+        store, size = at.state.stores[name], _window_size(at, spec)
+        at.views[name] = record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=size)
     return at.views[name]
+
+
+def _window_size(at: Lowering, spec: StoreSpec) -> int:
+    """How much time a window of a store covers: as it was described, or as the step says that fills it."""
+    if spec.window_size is not None:
+        return spec.window_size
+    windows = [getattr(node, "windows", None) for node, other in at.facts.stores.items() if other is spec]
+    return max((getattr(some, "size_ms", 0) for some in windows), default=0)
 
 
 def _global_stores(at: Lowering) -> list[str]:
