@@ -143,7 +143,7 @@ class Attempt:
         for work in works:  # in this order, whichever finished first
             done = by_task[work.task]
             if done.error:
-                error = _error(done)
+                error = error_of(done)
                 if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
                     raise LostWorkError(str(error))
                 raise error
@@ -216,6 +216,7 @@ def is_left_by(file: str, application: str, commit: int) -> bool:
     return file.startswith(prefix) and number.isdecimal() and int(number) <= commit
 
 
-def _error(done: TaskDone) -> PenstockError:
+def error_of(done: TaskDone) -> PenstockError:
+    """The error that a task told."""
     kind = getattr(errors, done.error_type, ProcessingError)
     return kind(f"task {done.task}: {done.error}")

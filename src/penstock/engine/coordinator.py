@@ -39,6 +39,7 @@ from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.program import ProgramFile
+from penstock.engine.settling import Settling
 from penstock.engine.starts import Start, Starts, start_of
 from penstock.engine.topics import Topics, create_sink_topics
 from penstock.errors import (
@@ -106,6 +107,7 @@ class Coordinator:
         self.application = self._identified(newest)
         self._check_outputs(newest)
         self.manifest = self._fitted(begun)
+        self._settling = Settling(self)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -283,6 +285,7 @@ class Coordinator:
             self.topics.check(self.manifest)  # then this is what is to be told
             raise
         if attempt is None:
+            self._settling.settle()
             return None
         self.topics.check(self.manifest)  # what was read and written belongs to the topics that the manifest names
         before = self.manifest

@@ -98,7 +98,8 @@ class TaskHost:
             if is_new:
                 gc.collect()  # what still refers to the damaged database holds its lock
             try:
-                return self._task(work, stage.application).run(work, stage.commit, stage.attempt)
+                task = self._task(work, stage.application)
+                return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
             except pa.ArrowException as error:
                 if not is_too_large(error):
                     raise

@@ -41,6 +41,13 @@ def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
     return list(made.values())
 
 
+def has_own_stores(sub: SubTopology, facts: TableFacts) -> bool:
+    """Whether its tasks have stores that a user brings."""
+    added = {name for part in sub.parts for name in nodes.connected_stores(part.node)}
+    specs = [*map(facts.added.get, added), *(facts.stores.get(part.node) for part in sub.working_parts)]
+    return any(spec is not None and spec.supplier is not None for spec in specs)
+
+
 def store_of(spec: StoreSpec) -> StateStore:
     """The store that somebody added, empty."""
     if spec.supplier is not None:

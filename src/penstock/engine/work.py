@@ -33,13 +33,15 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether something that was read before this ends is still on its way from other tasks."""
 
 
-class StageWork(msgspec.Struct, frozen=True):
+class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a stage is to do in one attempt at a commit."""
 
     application: str
     commit: int
     attempt: str
     tasks: list[TaskWork]
+    only_settles: bool = False
+    """Whether tasks just take up what is committed."""
 
 
 class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,202 @@
+"""Stores that users bring, in whole programs: killed at every step, their outputs and rows are the undisturbed ones."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import Materialized, Processor, Record, Stores, StreamsBuilder, Topology, faults
+from penstock.errors import StoreError
+from penstock.faults import POINTS, STORE_POINTS
+from penstock.log.produce import produce
+from penstock.testing import TopologyTestDriver
+from support.own_stores import DictStore, OldStore, SqliteStore, Supplier, TransactionalDictStore
+from support.world import World
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+WORDS = [(f"k{n * n % 11}", "x", n) for n in range(300)]
+
+
+class InMemory(DictStore):
+    def commit(self, changelog_offsets: Any) -> None: ...
+
+
+KINDS = [OldStore, TransactionalDictStore, SqliteStore, InMemory]
+"""Of before KIP-892, with transactions, with offsets too, and in memory alone."""
+
+
+class Killed(BaseException):
+    """What a test has happen at a crash point."""
+
+
+def counts_in(supplier: Supplier) -> Topology:
+    builder = StreamsBuilder()
+    kept = Materialized.as_(supplier).with_caching_disabled()
+    builder.stream("in", value=str).group_by_key().count(materialized=kept).to_stream().to("out")
+    return builder.build()
+
+
+def world_in(folder: Path, supplier: Supplier) -> World:
+    """Some hundred commits to make."""
+    world = World(folder, counts_in(supplier), chunk_records=3, statestore_uncommitted_max_records=3)
+    produce(WORDS, "in", value=str, log=world.log, partitions=1)
+    return world
+
+
+@pytest.fixture(autouse=True)
+def _not_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    faults.listener = None
+
+
+def killed_at(world: World, point: str, count: int = 2) -> bool:
+    """Start a program and kill it when it comes to a point for the so-many-th time; False when it gets to its end."""
+    hits = iter(range(count - 1))
+
+    def listen(name: str) -> None:
+        if name == point and next(hits, None) is None:
+            faults.listener = None
+            raise Killed
+
+    application, faults.listener = None, listen
+    try:
+        application = world.start()
+        application.run_until()
+    except BaseException as error:
+        if faults.listener is not None:
+            raise error
+    for task in application.host.tasks() if application else ():
+        task.state.abandon()
+    return faults.listener is None
+
+
+def rows_of(supplier: Supplier) -> dict[bytes, bytes]:
+    return dict(supplier.made[-1].all())
+
+
+@pytest.mark.kip("892-08")
+@pytest.mark.kip("892-13")
+@pytest.mark.parametrize("kind", KINDS)
+def test_programs_killed_at_every_step_leave_the_outputs_and_rows_of_an_undisturbed_one(kind, tmp_path):
+    quiet, disturbed = Supplier(kind), Supplier(kind)
+    undisturbed = world_in(tmp_path / "undisturbed", quiet)
+    program = undisturbed.start()
+    program.run_until()
+    world = world_in(tmp_path / "disturbed", disturbed)
+    for point in (*POINTS, *STORE_POINTS):
+        assert killed_at(world, point), f"the program got to its end without coming to {point} twice"
+    application = world.start()
+    application.run_until()
+    assert world.output() == undisturbed.output()
+    assert rows_of(disturbed) == rows_of(quiet) != {}
+    assert world.counts("own") == undisturbed.counts("own") == sorted(dict(undisturbed.output()).items())
+    application.close()
+    program.close()
+
+
+@pytest.mark.kip("892-12")
+def test_a_users_store_has_the_newest_commit_as_soon_as_nothing_more_is_to_be_done(tmp_path):
+    supplier = Supplier(SqliteStore)
+    world = World(tmp_path, counts_in(supplier))
+    world.produce("a", "b", "a")
+    application = world.start()
+    application.run_until()
+    assert {key: value[8:] for key, value in rows_of(supplier).items()} == {
+        b"a": bytes(7) + b"\2",
+        b"b": bytes(7) + b"\1",
+    }
+    application.close()
+    application = world.start()  # without any work, a start brings it up
+    for path in tmp_path.rglob("own.db"):
+        path.unlink()
+    application.run_until()
+    assert len(rows_of(supplier)) == 2
+    application.close()
+
+
+@pytest.mark.kip("892-08")
+def test_a_commit_that_a_users_store_fails_in_stops_the_program_and_is_made_up_for(tmp_path):
+    class Moody(InMemory):
+        fails = True
+
+        def commit(self, changelog_offsets: Any) -> None:
+            if self.fails:
+                raise OSError("no room")
+
+    supplier = Supplier(Moody)
+    world = World(tmp_path, counts_in(supplier))
+    world.produce("a", "a")
+    application = world.start()
+    with pytest.raises(
+        StoreError, match=r"'own' .*Moody\) failed in commit at .*OSError: no room. What was committed is"
+    ):
+        application.run_until()
+    application.close()
+    Moody.fails = False
+    world.produce("a")
+    application = world.start()
+    application.run_until()
+    assert world.output() == [("a", 1), ("a", 2), ("a", 3)]
+    application.close()
+
+
+@pytest.mark.kip("892-06")
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_the_context_of_a_store_says_where_it_is_and_how_its_transactions_are_isolated(tmp_path, guarantee):
+    contexts = []
+
+    class Told(InMemory):
+        def init(self, context: Any, root: Any) -> None:
+            super().init(context, root)
+            contexts.append((context.application_id, context.task_id, context.partition, context.isolation_level.value))
+            assert context.state_dir.is_dir()
+            assert context.app_configs["flush_commits"] == 2
+            assert "checkpoint" not in context.app_configs  # whose URL may hold keys
+
+    world = World(tmp_path, counts_in(Supplier(Told)), processing_guarantee=guarantee)
+    world.run("a", "b")
+    level = "read_committed" if guarantee == "exactly_once" else "read_uncommitted"
+    assert contexts == [("app", "0_0", 0, level)]
+
+
+@pytest.mark.kip("892-01")
+def test_a_topology_with_an_old_store_warns_when_it_is_made_to_run():
+    class Old(OldStore):
+        def flush(self) -> None:
+            super().flush()
+
+    with pytest.warns(DeprecationWarning, match=r"Old\.flush\(\) is deprecated") as found:
+        TopologyTestDriver(counts_in(Supplier(Old))).close()
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TopologyTestDriver(counts_in(Supplier(Old))).close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_processors_read_and_write_a_users_store(kind):
+    class Counter(Processor):
+        def init(self, context):
+            self.context, self.store = context, context.get_state_store("own")
+
+        def process(self, record):
+            self.store.put(record.key, (self.store.get(record.key) or 0) + 1)
+            self.context.forward(record.with_value(self.store.get(record.key)))
+
+    supplier = Supplier(kind)
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store_builder(supplier, str, int))
+    builder.stream("in", value=str).process(Counter, "own").to("out", value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        for time, key in enumerate("aba"):
+            driver.pipe_input("in", key, "x", time)
+        found = [Record("a", 1, 0), Record("b", 1, 1), Record("a", 2, 2)]
+        assert driver.read_output("out") == found
+        assert rows_of(supplier) == {b"a": bytes(7) + b"\2", b"b": bytes(7) + b"\1"}
