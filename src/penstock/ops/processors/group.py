@@ -1,0 +1,333 @@
+"""Processors that share stores: records go through all of them depth first, one after the other.
+
+Each of them is a step with results of its own; the records that come to it from outside wait until all members have
+theirs. Then they go through in processing order, and what a member forwards to another is processed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.batch import NO_RECORD, Batch, order_columns
+from penstock.columns import ValuesColumn
+from penstock.errors import ProcessingError
+from penstock.messages import show
+from penstock.ops.core.context import Context
+from penstock.ops.processors.arrivals import NO_ARRIVALS, Arrivals
+from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.forwarded import Forwarded
+from penstock.ops.processors.operator import BEHIND, Process, records_of
+from penstock.ops.processors.punctuations import Punctuation
+from penstock.ops.processors.views import Views
+from penstock.plan.functions import UserFunction
+from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
+from penstock.record import Record
+
+
+class MemberContext(TaskProcessorContext):
+    """The context of a processor in a group: what it forwards goes to the other members at once."""
+
+    member: Member
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        if record.__class__ is not Record:
+            raise self._refused(record)
+        self.member.send(record, None if child is None else self._number_of(child))
+
+    def position(self) -> int | None:
+        return self.member.group.position
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        group = self.member.group
+        if group.position is not None:
+            return group.arrivals.time_at(group.position)
+        return self._task_time.now if group.stream_time is None else group.stream_time
+
+
+class Member(Process):
+    """A processor of a group."""
+
+    group: Group
+
+    def joins(self, group: Group, inner: dict[int, Member]) -> None:
+        """Become a member of a group.
+
+        Args:
+            inner: of the steps behind it those that are members too, by their numbers.
+        """
+        self.group = group
+        self._inner = inner
+        self._outer = [number for number in range(self._own.children) if number not in inner]
+        self._waiting: Batch | None = None
+        self.clear()
+
+    def new_context(self) -> TaskProcessorContext:
+        own = super().new_context()
+        assert isinstance(own, MemberContext)
+        own.member = self
+        return own
+
+    def clear(self) -> None:
+        """Forget what was forwarded."""
+        self._sent = _Sent([], {}, [], [], [])
+        self._key: object = None
+
+    # --- what the flow does --------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch) -> None:
+        self._waiting = self._context.decoded(self.node, batch, "key", "value")
+
+    def end_of_chunk(self) -> None:
+        self.group.is_chunk = True
+
+    def punctuate(self) -> None:
+        self.group.is_wall_clock = True
+
+    def take_waiting(self) -> Batch | None:
+        waiting, self._waiting = self._waiting, None
+        return waiting if waiting is not None and len(waiting) else None
+
+    # --- what its processor does ---------------------------------------------------------------------------------
+
+    def receive(self, record: Record) -> None:
+        """Process a record."""
+        assert self._processor is not None
+        before, self._key = self._key, record.key
+        try:
+            self._processor.process(record)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.group.failed(self, error, self._supplier.function)
+        finally:
+            self._key = before
+
+    def call(self, punctuation: Punctuation, now: int) -> None:
+        """Call a punctuation."""
+        try:
+            punctuation.callback(now)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            where = self._supplier.function.where
+            self.group.failed(self, error, UserFunction(punctuation.callback, 1, False, where))
+
+    def send(self, record: Record, child: int | None) -> None:
+        """Send a record on: to members behind this one at once, child by child, to others when the chunk ends."""
+        if type(record.timestamp) is not int or record.timestamp < 0:
+            raise next(error for _, error in Forwarded([record], {}, ()).wrong_times())
+        if self._keeps_keys and (self.group.position is None or record.key != self._key):
+            raise ProcessingError(
+                "a processor of process_values forwards records under the key they came with, and none in "
+                f"punctuations; got the key {show(record.key)}. Use record.with_value(...), or process(...)"
+            )
+        if child is None and not self._inner:
+            self._put(record, None)
+            return
+        for number in range(self._own.children) if child is None else (child,):
+            if number in self._inner:
+                self._inner[number].receive(record)
+            else:
+                self._put(record, number)
+
+    def _put(self, record: Record, to: int | None) -> None:
+        sent = self._sent
+        if to is not None:
+            sent.addressed[len(sent.records)] = to
+        sent.records.append(record)
+        sent.turns.append(self.group.turn)
+        sent.numbers.append(self.group.next_number())
+        sent.keys.append(self._key)
+
+    def result(self, turns: list[IntArray]) -> Batch | None:
+        """What it has forwarded.
+
+        Args:
+            turns: for each turn of the group its place in the processing order.
+        """
+        sent = self._sent
+        self.clear()
+        if not sent.records:
+            return None
+        rows = np.array(sent.turns)
+        order = (*(column[rows] for column in turns), np.array(sent.numbers))
+        given = ValuesColumn(sent.keys, self._types[0]) if self._keeps_keys else None
+        return Forwarded(sent.records, sent.addressed, order, given).batch(*self._types)
+
+
+class _Sent(NamedTuple):
+    """What a member has forwarded to steps outside of the group."""
+
+    records: list[Record]
+    addressed: dict[int, int]
+    turns: list[int]
+    numbers: list[int]
+    keys: list[object]
+
+
+class _Entries(NamedTuple):
+    """The records that came from outside, in processing order."""
+
+    members: list[Member]
+    records: list[Record]
+    positions: IntArray
+    order: list[IntArray]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+class Group:
+    """The processors of a task that share stores."""
+
+    def __init__(self, context: Context, members: list[Member], views: Views):
+        self._context = context
+        self.members = members
+        self._views = views
+        self.is_chunk = self.is_wall_clock = False
+        self.turn = 0
+        self.position: int | None = None
+        """That of the record that is being processed; None in a punctuation."""
+        self.stream_time: int | None = None
+        """In a punctuation by stream time."""
+        self.arrivals: Arrivals = NO_ARRIVALS
+        self._number = 0
+        self._failure: BaseException | None = None
+        self._punctuated: list[tuple[int, int, int, int]] = []
+
+    def next_number(self) -> int:
+        """For what is forwarded, in order."""
+        self._number += 1
+        return self._number
+
+    def finish(self) -> list[Batch | None]:
+        """Have all members process what came to them, and call what is due; for each what it forwards."""
+        for member in self.members:
+            member.start()
+        entries = _entries([(member, batch) for member in self.members if (batch := member.take_waiting())])
+        self._punctuated, self._number = [], 0
+        is_chunk, is_wall_clock = self.is_chunk, self.is_wall_clock
+        self.is_chunk = self.is_wall_clock = False
+        arrivals = self._context.chunk.arrivals
+        self.arrivals = NO_ARRIVALS if arrivals is None else arrivals
+        with self._open(entries):
+            done, reached = 0, -1
+            while done < len(entries) or is_chunk:
+                at = self._next_at(STREAM_TIME)
+                due = None if at is None else self.arrivals.first_at(max(at, 0))
+                due = None if due is None else max(due, reached)
+                stop = len(entries) if due is None else int(np.searchsorted(entries.positions, due, "right"))
+                done = self._process(entries, done, stop)
+                reached = int(entries.positions[done - 1]) if done else -1
+                if done == stop and due is not None:
+                    self._call_due(STREAM_TIME, due, self.arrivals.time_at(due), len(entries))
+                elif done == len(entries):
+                    break
+            if is_wall_clock:
+                self._call_due(WALL_CLOCK_TIME, NO_RECORD, self._context.facts.wall_clock_ms(), len(entries))
+        turns = self._turns(entries)
+        return [member.result(turns) for member in self.members]
+
+    def failed(self, member: Member, error: BaseException, function: UserFunction) -> None:
+        """A member failed on a record or in a punctuation; others that wait for it to come back go on."""
+        if error is self._failure:
+            raise error
+        position = NO_RECORD if self.position is None else self.position
+        try:
+            self._context.failed(member.node, position, error, function)
+        except ProcessingError as failure:
+            self._failure = failure
+            raise
+
+    @contextmanager
+    def _open(self, entries: _Entries) -> Iterator[None]:
+        keys = entries.members[0].key_column(entries.records) if len(entries) else None
+        try:
+            with self._views.open(keys):
+                yield
+        except BaseException:
+            for member in self.members:
+                member.clear()
+            raise
+        finally:
+            self._failure = None
+            self.position = self.stream_time = None
+
+    def _process(self, entries: _Entries, first: int, stop: int) -> int:
+        """Process records until one schedules a punctuation; the number of the next."""
+        self._has_scheduled()
+        for number in range(first, stop):
+            self.turn, self.position = number, int(entries.positions[number])
+            entries.members[number].receive(entries.records[number])
+            if self._failure is not None:  # a processor caught what must stop the program
+                raise self._failure
+            if self._has_scheduled():
+                return number + 1
+        return stop
+
+    def _has_scheduled(self) -> bool:
+        scheduled = False
+        for member in self.members:
+            scheduled |= member.own.has_scheduled
+            member.own.has_scheduled = False
+        return scheduled
+
+    def _next_at(self, type_: PunctuationType) -> int | None:
+        times = [at for member in self.members if (at := member.own.queues[type_].next_at()) is not None]
+        return min(times, default=None)
+
+    def _call_due(self, type_: PunctuationType, position: int, now: int, entries: int) -> None:
+        """Call all punctuations whose time has come, the earliest first."""
+        self.position = None
+        while (at := self._next_at(type_)) is not None and at <= now:
+            member = next(one for one in self.members if one.own.queues[type_].next_at() == at)
+            queue = member.own.queues[type_]
+            punctuation = queue.take(now)
+            assert punctuation is not None
+            self.turn = entries + len(self._punctuated)
+            self._punctuated.append((position, BEHIND, at, member.number))
+            self.stream_time = now if type_ is STREAM_TIME else None
+            member.call(punctuation, now)
+            if self._failure is not None:
+                raise self._failure
+            if not punctuation.is_cancelled:
+                punctuation.called(now)
+                queue.add(punctuation)
+        self.stream_time = None
+        self._has_scheduled()
+
+    def _turns(self, entries: _Entries) -> list[IntArray]:
+        """For each record and each punctuation its place in the processing order."""
+        depth = max(len(entries.order), 4)
+        called = np.array(self._punctuated, np.int64).reshape(-1, 4)
+        none = np.zeros(len(entries), np.int64), np.zeros(len(called), np.int64)
+        return [
+            np.concatenate(
+                [entries.order[i] if i < len(entries.order) else none[0], called[:, i] if i < 4 else none[1]]
+            )
+            for i in range(depth)
+        ]
+
+
+def _entries(batches: list[tuple[Member, Batch]]) -> _Entries:
+    """Records of several members, merged."""
+    if not batches:
+        return _Entries([], [], np.zeros(0, np.int64), [np.zeros(0, np.int64)])
+    depth = max(len(batch.order) for _, batch in batches)
+    every = [order_columns(batch.order, len(batch), depth) for _, batch in batches]
+    columns = [np.concatenate([order[i] for order in every]) for i in range(depth)]
+    in_order = np.lexsort(columns[::-1])
+    members = [member for member, batch in batches for _ in range(len(batch))]
+    records = [record for _, batch in batches for record in records_of(batch)]
+    rows = in_order.tolist()
+    order = [column[in_order] for column in columns]
+    return _Entries([members[row] for row in rows], [records[row] for row in rows], order[0], order)
+
+
+Contexts = Callable[[], TaskProcessorContext]
