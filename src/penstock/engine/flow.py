@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.batch import Batch, Routed, merge
+from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
@@ -17,8 +18,9 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
 from penstock.ops.core.operator import Operator, TwoSided
 from penstock.ops.processors.arrivals import Arrivals
+from penstock.ops.processors.group import Group, Member
 from penstock.ops.processors.operator import Process
-from penstock.ops.processors.views import Hosted, RecordView
+from penstock.ops.processors.views import Hosted, RecordView, Views
 from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
@@ -48,6 +50,13 @@ class _Step(NamedTuple):
     """Whether its results may go down in pieces, since they meet nothing else on their way."""
 
 
+class _Together(NamedTuple):
+    """Processors that work as one, and the numbers of their steps."""
+
+    group: Group
+    steps: list[int]
+
+
 class Flow:
     """Runs chunks through the operators of one task, in topological order.
 
@@ -73,7 +82,8 @@ class Flow:
             looked_up_as_of=frozenset(topology.facts.looked_up_as_of),
         )
         decodes = decoded_columns(sub)
-        parts = _tables_first(sub.working_parts)
+        groups = groups_of(sub)
+        parts = _in_order(sub.working_parts, groups)
         number = {part.name: i for i, part in enumerate(parts)}
         below: list[list[int]] = [[] for _ in parts]
         self._steps: list[_Step] = []
@@ -99,6 +109,7 @@ class Flow:
                 children=children,
                 number=i,
                 views=views,
+                is_member=any(part.name in group for group in groups),
                 hosted=self._hosted,
             )
             self._steps.append(_Step(part, lower(lowering), above, branches, _goes_alone(part, parts)))
@@ -106,13 +117,28 @@ class Flow:
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
         self._sources = sum(part.kind == "source" for part in parts)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
-        self._runs = Runs(sub)
+        self._runs = Runs(sub, groups)
+        self._groups = dict(self._grouped(groups, below))
 
     def step(self, inputs: Inputs) -> Iterator[Outputs]:
         """Run a chunk through. What comes out may come in pieces."""
         singly = any(one.has_stream_time_punctuations for one in self._processors if one.node in self._runs.sharing)
         for run in self._runs.of(inputs, singly):
             yield from self._run(run, lambda step: step.operator.end_of_chunk())
+
+    def _grouped(self, names: list[frozenset[str]], below: list[list[int]]) -> Iterator[tuple[int, _Together]]:
+        """Each group by the number of its last step."""
+        for group in names:
+            steps = [number for number, step in enumerate(self._steps) if step.part.name in group]
+            members = {
+                number: operator for number in steps if isinstance(operator := self._steps[number].operator, Member)
+            }
+            views = Views.union(member.views for member in members.values())
+            made = Group(self._context, list(members.values()), views)
+            for number, member in members.items():
+                inner = {i: members[child] for i, child in enumerate(below[number]) if child in members}
+                member.joins(made, inner)
+            yield steps[-1], _Together(made, steps)
 
     # --- processors ----------------------------------------------------------------------------------------------
 
@@ -176,6 +202,9 @@ class Flow:
             pieces = self._results(step, inputs, results)
             result = _joined(next(pieces, None), own(step))
             results.append(result)
+            if (together := self._groups.get(number)) is not None:
+                for member, forwarded in zip(together.steps, together.group.finish(), strict=True):
+                    results[member] = forwarded
             if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
                 outputs.setdefault(step.part.name, []).append(result)
             if step.in_pieces:
@@ -241,16 +270,20 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     return gives and not is_seen and not theirs & others
 
 
-def _tables_first(parts: tuple[Part, ...]) -> list[Part]:
-    """The parts in topological order: sources first, and every table before the joins that look into it."""
+def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:
+    """The parts in topological order: sources first, every table before the joins that look into it, and the processors
+    of a group behind all that comes to any of them, without others in between."""
     by_name = {part.name: part for part in parts}
+    together = {name: [part for part in parts if part.name in group] for group in groups for name in group}
     ordered = {part.name: part for part in parts if part.kind == "source"}
 
     def add(part: Part) -> None:
+        members = together.get(part.name, [part])
         if part.name not in ordered:
-            for name in (*part.reads, *part.predecessors):
-                add(by_name[name])
-            ordered[part.name] = part
+            for name in (name for one in members for name in (*one.reads, *one.predecessors)):
+                if by_name[name] not in members:
+                    add(by_name[name])
+            ordered.update((one.name, one) for one in members)
 
     for part in parts:
         add(part)

@@ -1,8 +1,8 @@
 """Which processors work as one: those that share a store, and the processors between them.
 
-Records go through a group depth first, one after the other, as in Kafka Streams; so each processor finds what the others
-wrote before. Where a step of the DSL lies between two of them, the group would have to stop for it, and there is none:
-chunks are cut into runs instead (``runs.py``).
+Records go through a group depth first, one after the other, as in Kafka Streams; so each processor finds what the
+others wrote before. Where a step of the DSL lies between two of them, the group would have to stop for it, and there is
+none: chunks are cut into runs instead (``runs.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _sharing(processors: dict[str, Part]) -> list[set[str]]:
     for part in processors.values():
         for store in part.stores:
             users[store].add(part.name)
-    return [group for group in _united([names for names in users.values() if len(names) > 1])]
+    return _united([names for names in users.values() if len(names) > 1])
 
 
 def _apart(groups: list[Group]) -> list[Group]:

@@ -22,18 +22,20 @@ Inputs = dict[str, Batch]
 class Runs:
     """Cuts the chunks of a sub-topology."""
 
-    def __init__(self, sub: SubTopology):
+    def __init__(self, sub: SubTopology, groups: list[frozenset[str]]):
+        one = {name: min(group) for group in groups for name in group}
         users: defaultdict[str, set[str]] = defaultdict(set)
         for part in sub.parts:
             for store in part.stores:
-                users[store].add(part.name)
+                users[store].add(one.get(part.name, part.name))
         named = {store for part in sub.parts for store in nodes.connected_stores(part.node)}
         shared = {store for store in named if len(users[store]) > 1}
-        self.sharing = frozenset(name for store in shared for name in users[store])
+        sharing = {name for store in shared for name in users[store]}
+        self.sharing = frozenset(part.name for part in sub.parts if one.get(part.name, part.name) in sharing)
         """The parts that share a store with a processor, or are processors that share one."""
         self._touched: dict[str, dict[str, set[str]]] = {}
         for source in (part for part in sub.parts if part.kind == "source") if shared else ():
-            reached = _reached(sub, source.name)
+            reached = {one.get(name, name) for name in _reached(sub, source.name)}
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
 
     def of(self, inputs: Inputs, singly: bool = False) -> Iterator[Inputs]:

@@ -4,6 +4,7 @@ import pytest
 
 from penstock import (
     STREAM_TIME,
+    ProcessingError,
     Processor,
     ProcessorSupplier,
     Record,
@@ -71,6 +72,115 @@ def test_two_processors_share_a_store_record_by_record(run: Run):
     ran = run(builder, ROWS)
     assert ran.output() == [("a", 1, 10), ("b", 1, 11), ("a", 3, 12), ("a", 5, 13), ("b", 3, 14)]
     assert ran.output("others") == [("a", 2, 10), ("b", 2, 11), ("a", 4, 12), ("a", 6, 13), ("b", 4, 14)]
+
+
+def test_processors_behind_one_another_share_a_store_record_by_record(run: Run):
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    stream.process(counter(), "counts").process(counter(), "counts").to("out")
+    assert [row[1] for row in run(builder, ROWS).output()] == [2, 2, 4, 6, 4]
+
+
+def test_what_goes_to_several_steps_goes_down_each_of_them_to_the_end_before_the_next(run: Run):
+    # Behind the first processor are a sink, a processor that shares its store, and another sink of the same topic.
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    first = stream.process(counter(), "counts")
+    first.map_values(lambda value: 10 * value).to("out")
+    first.process(counter(), "counts").to("out")
+    first.map_values(lambda value: 100 * value).to("out")
+    assert [row[1] for row in run(builder, ROWS[:3]).output()] == [10, 2, 100, 10, 2, 100, 30, 4, 300]
+
+
+def test_a_step_of_the_dsl_between_two_processors_that_share_a_store_changes_nothing(run: Run):
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    behind = stream.process(counter(), "counts").filter(lambda key, value: value < 3)
+    behind.process(counter(), "counts").to("out")
+    assert run(builder, ROWS).output() == [("a", 2, 10), ("b", 2, 11)]
+
+
+def test_a_processor_behind_another_that_fails_leaves_the_one_in_front_going_on(run: Run):
+    def picky(record, context):
+        context.get_state_store("counts")
+        if record.value == 2:
+            raise ValueError("no two")
+        context.forward(record)
+
+    def both(record, context):
+        context.forward(record.with_value(context.get_state_store("counts").get(record.key) or 0))
+        context.get_state_store("counts").put(record.key, record.value)
+        context.forward(record.with_value(-1), child="aside")
+
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    first = stream.process(both, "counts")
+    first.process(picky, "counts", name="picky").to("out")
+    first.filter(lambda key, value: value == -1, name="aside").to("others")
+    ran = run(builder, [("a", 2, 1), ("a", 3, 2), ("a", 4, 3)], on_error="skip")
+    assert ran.output() == [("a", 0, 1), ("a", 3, 3)]
+    assert ran.output("others") == [("a", -1, 1), ("a", -1, 2), ("a", -1, 3)]
+    assert ran.counted("skipped-records-total") == {("picky", "ValueError"): 1}
+
+
+def test_a_failure_that_stops_the_program_is_not_swallowed_by_the_processor_in_front(run: Run):
+    def careless(record, context):
+        try:
+            context.forward(record)
+        except Exception:
+            pass
+
+    def failing(record, context):
+        raise ValueError("stop")
+
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    stream.process(careless, "counts").process(failing, "counts", name="failing").to("out")
+    with pytest.raises(ProcessingError, match=r"failing failed on the record .*ValueError: stop"):
+        run(builder, ROWS).output()
+
+
+def test_processors_that_share_a_store_are_called_in_the_order_in_which_their_times_come(run: Run):
+    def emptied(interval, name):
+        class Emptied(Processor):
+            def init(self, context):
+                self.context = context
+                context.schedule(interval, STREAM_TIME, self.empty)
+
+            def empty(self, now):
+                rows = list(self.context.get_state_store("counts").all())
+                self.context.forward(Record(name, len(rows), now))
+                for key, _ in rows:
+                    self.context.get_state_store("counts").delete(key)
+
+            def process(self, record):
+                self.context.get_state_store("counts").put(record.key, record.value)
+
+        return Emptied
+
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    ten = stream.process(emptied("10 ms", "ten"), "counts")
+    ten.merge(stream.process(emptied("7 ms", "seven"), "counts")).to("out")
+    rows = [("a", 1, 0), ("b", 2, 8), ("c", 3, 9), ("d", 4, 10), ("e", 5, 30)]
+    assert run(builder, rows).output() == [
+        ("ten", 1, 0),
+        ("seven", 0, 0),
+        ("seven", 1, 8),
+        ("ten", 2, 10),
+        ("seven", 1, 30),
+        ("ten", 0, 30),
+    ]
+
+
+def test_process_values_in_a_group_keeps_keys(run: Run):
+    def value_of(record, context):
+        context.forward(record.with_value(context.get_state_store("counts").get(record.key)))
+
+    builder, stream = source(value=int)
+    builder.add_state_store(counts())
+    stream.process(counter(), "counts").process_values(value_of, "counts").to("out")
+    assert [row[:2] for row in run(builder, ROWS).output()] == [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
 
 
 def test_processors_of_two_topics_that_share_a_store_are_one_sub_topology(run: Run):

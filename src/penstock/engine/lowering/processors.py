@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.group import Member, MemberContext
 from penstock.ops.processors.operator import Process
 from penstock.ops.processors.transform_values import TransformValues
 from penstock.ops.processors.views import RecordView, Views
@@ -18,10 +19,16 @@ from penstock.state.task_state import TASK_TIME
 
 def process(node: nodes.Process, at: Lowering) -> Process:
     views = _views(node, at)
-    keeps_keys = isinstance(node, nodes.ProcessValues)
-    types = node.key, node.value
-    made = Process(
-        at.name, at.context, node.supplier, types, views, _contexts(at, views), number=at.number, keeps_keys=keeps_keys
+    kind, context = (Member, MemberContext) if at.is_member else (Process, TaskProcessorContext)
+    made = kind(
+        at.name,
+        at.context,
+        node.supplier,
+        (node.key, node.value),
+        views,
+        _contexts(at, views, context),
+        number=at.number,
+        keeps_keys=isinstance(node, nodes.ProcessValues),
     )
     at.hosted.append(made)
     return made
@@ -51,13 +58,15 @@ def transformer(
     return made
 
 
-def _contexts(at: Lowering, views: Views) -> Callable[[], TaskProcessorContext]:
+def _contexts(
+    at: Lowering, views: Views, kind: type[TaskProcessorContext] = TaskProcessorContext
+) -> Callable[[], TaskProcessorContext]:
     """Makes the contexts of new processors."""
     clock = at.state.clock
     clock(TASK_TIME)  # from the first commit on: there it tells that processors were started
 
     def new_context() -> TaskProcessorContext:
-        return TaskProcessorContext(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME))
+        return kind(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME))
 
     return new_context
 

@@ -41,6 +41,8 @@ class TaskProcessorContext:
         self._context = context
         self._stores = stores
         self._children = {name: number for number, name in enumerate(children)}
+        self.children = len(children)
+        """How many steps are behind it."""
         self._clock = clock
         self._task_time = task_time
         self.queues = {type_: PunctuationQueue() for type_ in PunctuationType}

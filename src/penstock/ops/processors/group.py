@@ -6,7 +6,7 @@ theirs. Then they go through in processing order, and what a member forwards to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, order_columns
-from penstock.columns import ValuesColumn
+from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.ops.core.context import Context
@@ -63,7 +63,6 @@ class Member(Process):
         """
         self.group = group
         self._inner = inner
-        self._outer = [number for number in range(self._own.children) if number not in inner]
         self._waiting: Batch | None = None
         self.clear()
 
@@ -75,7 +74,7 @@ class Member(Process):
 
     def clear(self) -> None:
         """Forget what was forwarded."""
-        self._sent = _Sent([], {}, [], [], [])
+        self._outbox = _Sent([], {}, [], [], [])
         self._key: object = None
 
     # --- what the flow does --------------------------------------------------------------------------------------
@@ -130,14 +129,14 @@ class Member(Process):
         if child is None and not self._inner:
             self._put(record, None)
             return
-        for number in range(self._own.children) if child is None else (child,):
+        for number in range(self.own.children) if child is None else (child,):
             if number in self._inner:
                 self._inner[number].receive(record)
             else:
                 self._put(record, number)
 
     def _put(self, record: Record, to: int | None) -> None:
-        sent = self._sent
+        sent = self._outbox
         if to is not None:
             sent.addressed[len(sent.records)] = to
         sent.records.append(record)
@@ -151,7 +150,7 @@ class Member(Process):
         Args:
             turns: for each turn of the group its place in the processing order.
         """
-        sent = self._sent
+        sent = self._outbox
         self.clear()
         if not sent.records:
             return None
@@ -210,13 +209,14 @@ class Group:
         """Have all members process what came to them, and call what is due; for each what it forwards."""
         for member in self.members:
             member.start()
-        entries = _entries([(member, batch) for member in self.members if (batch := member.take_waiting())])
+        waiting = [(member, batch) for member in self.members if (batch := member.take_waiting()) is not None]
+        entries = _entries(waiting)
         self._punctuated, self._number = [], 0
         is_chunk, is_wall_clock = self.is_chunk, self.is_wall_clock
         self.is_chunk = self.is_wall_clock = False
         arrivals = self._context.chunk.arrivals
         self.arrivals = NO_ARRIVALS if arrivals is None else arrivals
-        with self._open(entries):
+        with self._open(max((batch.key for _, batch in waiting), key=len, default=None)):
             done, reached = 0, -1
             while done < len(entries) or is_chunk:
                 at = self._next_at(STREAM_TIME)
@@ -246,8 +246,7 @@ class Group:
             raise
 
     @contextmanager
-    def _open(self, entries: _Entries) -> Iterator[None]:
-        keys = entries.members[0].key_column(entries.records) if len(entries) else None
+    def _open(self, keys: Column | None) -> Iterator[None]:
         try:
             with self._views.open(keys):
                 yield
@@ -328,6 +327,3 @@ def _entries(batches: list[tuple[Member, Batch]]) -> _Entries:
     rows = in_order.tolist()
     order = [column[in_order] for column in columns]
     return _Entries([members[row] for row in rows], [records[row] for row in rows], order[0], order)
-
-
-Contexts = Callable[[], TaskProcessorContext]

@@ -28,7 +28,7 @@ from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, Processor, Punctuat
 from penstock.record import Record
 from penstock.serdes import Serde
 
-_BEHIND = 2**40
+BEHIND = 2**40
 """Stands in the second column of ``order`` where a punctuation sent a record: behind all that the record at that
 position caused."""
 
@@ -68,13 +68,13 @@ class Process(Operator):
         self.node = node
         self._context = context
         self._supplier = supplier
-        self._key, self._value = types
-        self._views = views
+        self._types = types
+        self.views = views
         self._context_of = context_of
-        self._number = number
+        self.number = number
         self._keeps_keys = keeps_keys
         self._processor: Processor[Any, Any] | None = None
-        self._own = context_of()
+        self.own = self.new_context()
         self._reached = -1
         """The position of the last record of the chunk that came here."""
 
@@ -82,7 +82,11 @@ class Process(Operator):
     def has_stream_time_punctuations(self) -> bool:
         """Whether it is called when stream time moves on."""
         self.start()
-        return self._own.queues[STREAM_TIME].next_at() is not None
+        return self.own.queues[STREAM_TIME].next_at() is not None
+
+    def new_context(self) -> TaskProcessorContext:
+        """The context of a new processor."""
+        return self._context_of()
 
     # --- its life ------------------------------------------------------------------------------------------------
 
@@ -90,18 +94,18 @@ class Process(Operator):
         """Make the processor, unless it is there."""
         if self._processor is not None:
             return
-        self._own = self._context_of()
-        with self._views.open(None):
+        self.own = self.new_context()
+        with self.views.open(None):
             processor = self._supplier.make()
-            processor.init(self._own)
-        self._own.started()
-        if self._own.take_forwarded()[0]:
+            processor.init(self.own)
+        self.own.started()
+        if self.own.take_forwarded()[0]:
             raise ProcessingError(f"{self.node}: init cannot forward records; forward in process, or in a punctuation")
         self._processor = processor
 
     def restart(self) -> None:
         """The transaction was rolled back: the processor may know what never happened, so a new one takes its place."""
-        self._views.abandon()
+        self.views.abandon()
         self.close()
 
     def close(self) -> None:
@@ -118,9 +122,9 @@ class Process(Operator):
             return None
         own = self._begin()
         own.has_scheduled = False
-        records = _records_of(batch)
+        records = records_of(batch)
         done, punctuated = 0, _Punctuated([], {}, [], [])
-        with self._views.open(batch.key):
+        with self.views.open(batch.key):
             own.begin(batch)
             while done < len(records):
                 position = self._next_punctuation()
@@ -144,7 +148,7 @@ class Process(Operator):
         if position is None:
             return None
         punctuated = _Punctuated([], {}, [], [])
-        with self._views.open(None):
+        with self.views.open(None):
             while position is not None:
                 self._punctuate(punctuated, position, own.arrivals.time_at(position), STREAM_TIME)
                 position = self._next_punctuation()
@@ -154,24 +158,24 @@ class Process(Operator):
         """The punctuations that are due by the wall clock."""
         self._begin()
         now = self._context.facts.wall_clock_ms()
-        at = self._own.queues[WALL_CLOCK_TIME].next_at()
+        at = self.own.queues[WALL_CLOCK_TIME].next_at()
         if at is None or at > now:
             return None
         punctuated = _Punctuated([], {}, [], [])
-        with self._views.open(None):
+        with self.views.open(None):
             self._punctuate(punctuated, NO_RECORD, now, WALL_CLOCK_TIME)
         return self._result(punctuated)
 
     def _begin(self) -> TaskProcessorContext:
         self.start()
         arrivals = self._context.chunk.arrivals
-        self._own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
-        return self._own
+        self.own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
+        return self.own
 
     def _process(self, records: list[Record], first: int, stop: int) -> int:
         """Process records until one schedules a punctuation; the number of the next."""
         assert self._processor is not None
-        own = self._own
+        own = self.own
         process, forwarded, ends = self._processor.process, own.forwarded, own.ends
         failing = first
         try:
@@ -195,20 +199,20 @@ class Process(Operator):
 
     def _next_punctuation(self) -> int | None:
         """The position of the record behind which the next punctuation of the chunk is due."""
-        at = self._own.queues[STREAM_TIME].next_at()
-        position = None if at is None else self._own.arrivals.first_at(max(at, 0))
+        at = self.own.queues[STREAM_TIME].next_at()
+        position = None if at is None else self.own.arrivals.first_at(max(at, 0))
         return None if position is None else max(position, self._reached)
 
     def _aside(self, punctuated: _Punctuated, position: int) -> None:
         """Call punctuations between two records of a chunk."""
-        own = self._own
+        own = self.own
         before = own.take_forwarded()
         self._punctuate(punctuated, position, own.arrivals.time_at(position), STREAM_TIME)
         own.forwarded, own.addressed = before
 
     def _punctuate(self, to: _Punctuated, position: int, now: int, type_: PunctuationType) -> None:
         """Call all punctuations whose time has come."""
-        own, queue = self._own, self._own.queues[type_]
+        own, queue = self.own, self.own.queues[type_]
         while (punctuation := queue.take(now)) is not None:
             at = punctuation.at
             with own.punctuating(now if type_ is STREAM_TIME else None):
@@ -247,7 +251,7 @@ class Process(Operator):
         records, count = punctuated.records, len(punctuated.records)
         if not records:
             return None
-        order = (np.array(punctuated.positions), _BEHIND, np.array(punctuated.times), self._number, np.arange(count))
+        order = (np.array(punctuated.positions), BEHIND, np.array(punctuated.times), self.number, np.arange(count))
         return self._batch(Forwarded(records, punctuated.addressed, order))
 
     def _batch(self, forwarded: Forwarded) -> Batch | None:
@@ -260,10 +264,10 @@ class Process(Operator):
             for row, error in wrong.items():
                 self._fail(int(positions[row]), error, self._supplier.function)
             forwarded = forwarded.take(np.setdiff1d(np.arange(len(forwarded.records)), list(wrong)))
-        return forwarded.batch(self._key, self._value) if forwarded.records else None
+        return forwarded.batch(*self._types) if forwarded.records else None
 
 
-def _records_of(batch: Batch) -> list[Record]:
+def records_of(batch: Batch) -> list[Record]:
     """The records of a batch, as users have them."""
     headers = repeat(()) if batch.headers is None else map(pairs_of, batch.headers.to_pylist())
     rows = zip(batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers, strict=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -46,6 +46,13 @@ class Views:
     def __init__(self, views: Mapping[str, RecordView], read_only: Mapping[str, RecordView]):
         self._views = [*views.values(), *read_only.values()]
         self.by_name: dict[str, Any] = {**views, **{name: ReadOnly(name, view) for name, view in read_only.items()}}
+
+    @classmethod
+    def union(cls, several: Iterable[Views]) -> Views:
+        """All views of several processors, each once."""
+        united = cls({}, {})
+        united._views = list({id(view): view for views in several for view in views._views}.values())
+        return united
 
     @contextmanager
     def open(self, keys: Column | None) -> Iterator[None]:
