@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.arrays import BoolArray, IntArray, distinct
+from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, is_present
+from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.segments import SegmentedStore
@@ -50,14 +53,25 @@ class PackedStore(SegmentedStore):
         self._slot_width = width
         self._slots_a_segment = -(-self.segment_interval // width)
 
-    def load_range(self, keys: Keys, earliest: IntArray, latest: IntArray, unseen_from: int | None = None) -> Loaded:
-        """What distinct keys have in ranges of time, each key its own; and what lies in one row with it."""
+    def load_range(
+        self, keys: Keys, earliest: IntArray, latest: IntArray, unseen_from: int | None = None, to_write: bool = True
+    ) -> Loaded:
+        """What distinct keys have in ranges of time, each key its own; and what lies in one row with it.
+
+        Args:
+            keys: the keys.
+            earliest: where the range of each key begins.
+            latest: where it ends, itself included.
+            unseen_from: the earliest first number that matters although it is not visible any more.
+            to_write: whether there will be writes, so that rows are made where there are none.
+        """
         low = self._slots(np.maximum(earliest, max(self._kept_from(unseen_from), 0)))
         high = self._slots(np.clip(latest, 0, max(self.observed_stream_time, 0)))
         counts = np.maximum(high - low + 1, 0)
         owner = np.repeat(np.arange(len(keys)), counts)
         slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
-        entries = unpack(self.locate(keys.at(owner, slot)).get().data)
+        places = keys.at(owner, slot)
+        entries = unpack((self.locate(places).get() if to_write else super().look_up(places)).data)
         return Loaded(keys, Entries(owner[entries.row], entries.first, entries.second, entries.data))
 
     def of_times(self, earliest: int, latest: int) -> Loaded | None:
@@ -95,6 +109,29 @@ class PackedStore(SegmentedStore):
         last[entries.row] = entries.first
         located = self.locate(loaded.keys.at(codes // span, codes % span + base))
         self.put(located, Values(pack(entries, len(codes)), last))
+
+    def put_entries(self, names: Binary, new: Entries, by_both: bool) -> None:
+        """Write entries by key and first number, or both numbers; null takes one away.
+
+        Args:
+            names: the keys, each with its entry.
+            new: the entries; what their rows are does not matter.
+            by_both: whether entries of one key may have equal first numbers.
+        """
+        self.advance(int(new.first.max()))
+        rows = names.dictionary_encode()
+        row = rows.indices.to_numpy().astype(np.int64)
+        earliest, latest = np.full(len(rows.dictionary), MAX_MS), np.zeros(len(rows.dictionary), np.int64)
+        np.minimum.at(earliest, row, new.first)
+        np.maximum.at(latest, row, new.first)
+        loaded = self.load_range(Keys(rows.dictionary), earliest, latest)
+        numbers = [loaded.entries.row, loaded.entries.first, loaded.entries.second]
+        written = [row, new.first, new.second]
+        there, put = (fixed_binary(np.stack(some[: 2 + by_both], axis=1)) for some in (numbers, written))
+        kept = np.flatnonzero(is_present(new.data) & self.visible(new.first))
+        kept = kept[np.lexsort((new.second[kept], new.first[kept], row[kept]))]
+        entries = Entries(row[kept], new.first[kept], new.second[kept], new.data.take(pa.array(kept)))
+        self.write(loaded, pc.is_in(there, put).to_numpy(zero_copy_only=False), entries)
 
     def _kept_from(self, unseen_from: int | None) -> int:
         return self.earliest_visible if unseen_from is None else min(self.earliest_visible, unseen_from)

@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, binary, fixed_binary, last_numbers, nulls, without_last
+from penstock.durations import MAX_MS
 from penstock.record import SessionKey
 from penstock.state.columns.packed import Entries, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded, PackedStore
-from penstock.state.transactional import physical_keys
+from penstock.state.kinds.segments import is_between
+from penstock.state.transactional import Row, physical_keys
 
 _SESSIONS_A_SLOT = 4
 
@@ -52,15 +54,28 @@ class SessionStore(PackedStore):
 
     # --- a chunk at a time ---------------------------------------------------------------------------------------
 
-    def load(self, keys: Keys, earliest_ends: IntArray, unseen_from: int | None = None) -> Loaded:
+    def load(
+        self, keys: Keys, earliest_ends: IntArray, unseen_from: int | None = None, to_write: bool = True
+    ) -> Loaded:
         """All sessions of distinct keys that end at some time or later, and what lies in one row with them.
 
         Args:
             keys: the keys.
             earliest_ends: for each key, the earliest end of interest.
             unseen_from: the earliest end of sessions that matter although they are not visible any more.
+            to_write: whether there will be writes, so that rows are made where there are none.
         """
-        return self.load_range(keys, earliest_ends, np.array([self.observed_stream_time]), unseen_from)
+        return self.load_range(keys, earliest_ends, np.array([self.observed_stream_time]), unseen_from, to_write)
+
+    def slots_since(self, earliest_end: int) -> int:
+        """How many rows a key may have for sessions that end at some time or later."""
+        first = max(earliest_end, self.earliest_visible, 0)
+        low, high = self._slots(np.array([first, max(self.observed_stream_time, first)])).tolist()
+        return high - low + 1  # type: ignore[no-any-return]
+
+    def put_sessions(self, keys: Binary, ends: IntArray, starts: IntArray, data: Binary) -> None:
+        """Write distinct sessions; null removes one."""
+        self.put_entries(keys, Entries(ends, ends, starts, data), by_both=True)
 
     def windows_between(self, earliest: int, latest: int) -> Binary:
         found = self.of_times(earliest, latest)
@@ -124,22 +139,34 @@ class SessionStore(PackedStore):
         """The value of one session, None when there is none."""
         return next((value for found, value in self.find_sessions(key, end, start) if found[1:] == (start, end)), None)
 
+    def scan_sessions(
+        self, low: bytes | None, high: bytes | None, earliest_end: int, latest_start: int, reverse: bool = False
+    ) -> Iterator[SessionRow]:
+        """The sessions of ``low <= key <= high`` with ``end >= earliest_end`` and ``start <= latest_start``, as they
+        are now; by segment, key, end and start, or in memory by end, key and start."""
+        first = max(earliest_end, self.earliest_visible)
+        ids = [id_ for id_ in sorted(self._segments, reverse=reverse) if id_ >= first // self.segment_interval]
+        scans = [self._segments[id_].scan(low) for id_ in ids]
+        rows = (row for scan in scans for row in _sessions_of(scan, first, reverse))
+        inside = (row for row in rows if row[0].start <= latest_start and is_between(row[0].key, low, high))
+        if not self.in_memory:
+            return inside
+        return iter(sorted(inside, key=lambda row: (row[0].end, row[0].key, row[0].start), reverse=reverse))
+
     def rows(self, reverse: bool = False) -> Iterator[SessionRow]:
         """All sessions: by segment, key, end and start; in memory by end, key and start."""
-        every = (self._segment_rows(id_, reverse) for id_ in sorted(self._segments, reverse=reverse))
-        rows = (row for segment in every for row in segment)
-        if not self.in_memory:
-            return rows
-        return iter(sorted(rows, key=lambda row: (row[0].end, row[0].key, row[0].start), reverse=reverse))
-
-    def _segment_rows(self, id_: int, reverse: bool) -> list[SessionRow]:
-        rows = [
-            (SessionKey(row_key[:-8], start, end), value)
-            for row_key, packed, _ in self._segments[id_].scan()
-            for end, start, value in unpack_one(packed)
-            if end >= self.earliest_visible
-        ]
-        return sorted(rows, key=lambda row: (row[0].key, row[0].end, row[0].start), reverse=reverse)
+        return self.scan_sessions(None, None, 0, MAX_MS, reverse)
 
     def _load_one(self, key: bytes, earliest_end: int) -> Loaded:
         return self.load(Keys(binary([key])), np.array([earliest_end]))
+
+
+def _sessions_of(rows: Iterator[Row], earliest_end: int, reverse: bool) -> list[SessionRow]:
+    """The sessions of a segment that end at some time or later, in order."""
+    found = [
+        (SessionKey(row_key[:-8], start, end), value)
+        for row_key, packed, _ in rows
+        for end, start, value in unpack_one(packed)
+        if end >= earliest_end
+    ]
+    return sorted(found, key=lambda row: (row[0].key, row[0].end, row[0].start), reverse=reverse)

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.arrays import Binary, fixed_binary, is_present, nulls
-from penstock.durations import MAX_MS
+from penstock.arrays import Binary, nulls
 from penstock.state.columns.packed import Entries, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import PackedStore
@@ -41,19 +39,7 @@ class SlidingStore(PackedStore):
     def put_windows(self, keys: Keys, values: Values) -> None:
         """Write windows by distinct pairs of key and start; null deletes."""
         assert keys.times is not None
-        self.advance(int(keys.times.max()))
-        rows = keys.data.dictionary_encode()
-        row, names = rows.indices.to_numpy().astype(np.int64), rows.dictionary
-        earliest, latest = np.full(len(names), MAX_MS), np.zeros(len(names), np.int64)
-        np.minimum.at(earliest, row, keys.times)
-        np.maximum.at(latest, row, keys.times)
-        loaded = self.load_range(Keys(names), earliest, latest)
-        there = fixed_binary(np.stack([loaded.entries.row, loaded.entries.first], axis=1))
-        written = fixed_binary(np.stack([row, keys.times], axis=1))
-        new = np.flatnonzero(is_present(values.data) & self.visible(keys.times))
-        new = new[np.lexsort((keys.times[new], row[new]))]
-        entries = Entries(row[new], keys.times[new], values.timestamps[new], values.data.take(pa.array(new)))
-        self.write(loaded, pc.is_in(there, written).to_numpy(zero_copy_only=False), entries)
+        self.put_entries(keys.data, Entries(keys.times, keys.times, values.timestamps, values.data), by_both=False)
 
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
