@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from functools import cache
 from multiprocessing.util import Finalize
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import spark_classes
 from support.folders import MEMORY
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -34,6 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
         tempfile.tempdir = None  # chosen anew
         Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=_LAST)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Slow tests start Spark: faster from when its classes are in an archive, which ``make test`` makes meanwhile."""
+    if item.get_closest_marker("slow") is not None and (archive := _archive()) is not None and archive.exists():
+        spark_classes.use(archive)
+
+
+_archive = cache(spark_classes.archive)
 
 
 @pytest.hookimpl(trylast=True)
