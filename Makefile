@@ -11,7 +11,7 @@ help:
 	@echo 'make demo    a year of flights, as a stream, on Spark'
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need neither Spark nor much time'
-	@echo 'make chaos   programs under random kills; KILLS=300 SEED=7'
+	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
@@ -35,10 +35,10 @@ test: $(READY)
 quick: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow' --hypothesis-profile=few
 
-KILLS := 300
+KILLS := 500
 
 chaos: $(READY)
-	@$(BIN)/python tests/faults/chaos.py --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python tests/faults/chaos.py --kills $(KILLS) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
 lint: $(READY)
 	@$(BIN)/ruff check .

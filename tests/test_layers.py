@@ -47,7 +47,9 @@ LAYERS = {
     "spark_python": "engine/spark",
     "dataframes": "engine/spark log spark_python",
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
-    "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage",
+    "testing/chaos": "engine log plan query storage",
+    "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage "
+    "testing/chaos",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 

@@ -1,13 +1,16 @@
-"""Named points at which a test can have this process killed, as by ``kill -9``, or stopped, as a machine that sleeps.
+"""Named points at which a test can have this process killed, as by ``kill -9``, stopped, as a machine that sleeps, or
+its disk full.
 
 ``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
 ``after-manifest:3:FILE`` only the first process to do so, of all that see the file; several, with commas between them,
-at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. Without the variables
-a point costs two looks into a dictionary.
+at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. From
+``PENSTOCK_FULL_AT`` on nothing of Penstock's can be written any more by this process. Without the variables a point
+costs three looks into a dictionary.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -57,13 +60,21 @@ LOG_POINTS = (
 
 ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + START_POINTS + LOG_POINTS)
 
-_SIGNALS = {"PENSTOCK_CRASH_AT": signal.SIGKILL, "PENSTOCK_STOP_AT": signal.SIGSTOP}
+_KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"
 
 _seen: dict[str, int] = {}
 
+_is_full = False
+
+
+def check_disk() -> None:
+    """Raise what a full disk raises, if it is one by now; called wherever something is about to be written."""
+    if _is_full:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
 
 def crash_point(name: str) -> None:
-    """Kill or stop this process here if it was told to.
+    """Kill or stop this process here, or fill its disk, if it was told to.
 
     Raises:
         ValueError: the point is none of ``ALL_POINTS``, so no test would come to it.
@@ -72,12 +83,20 @@ def crash_point(name: str) -> None:
         raise ValueError(f"there is no crash point {name!r}; add it to faults.py, where tests find it")
     if listener is not None:
         listener(name)
-    told = [(wanted, sent) for variable, sent in _SIGNALS.items() if (wanted := os.environ.get(variable)) is not None]
+    told = {variable: wanted for variable in (_KILL, _STOP, _FILL) if (wanted := os.environ.get(variable)) is not None}
     if told:
         _seen[name] = _seen.get(name, 0) + 1
-    for wanted, sent in told:
+    for variable, wanted in told.items():
         if any(_is_meant(one, name) for one in wanted.split(",")):
-            os.kill(os.getpid(), sent)
+            _do(variable)
+
+
+def _do(variable: str) -> None:
+    global _is_full
+    if variable == _FILL:
+        _is_full = True
+    else:
+        os.kill(os.getpid(), signal.SIGKILL if variable == _KILL else signal.SIGSTOP)
 
 
 def _is_meant(wanted: str, name: str) -> bool:

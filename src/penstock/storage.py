@@ -22,6 +22,7 @@ import pyarrow as pa
 import xxhash
 
 from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.faults import check_disk
 from penstock.masking import masked
 from penstock.untrusted import inner_path
 
@@ -289,6 +290,7 @@ def create_file(path: Path, data: bytes) -> bool:
     """Create a file durably and at once (nobody ever sees half of it) unless it is there already."""
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
+        check_disk()
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
@@ -310,6 +312,7 @@ def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
     """Write a small file, at once also where there is one; after a power loss it may be the one before or damaged."""
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
     try:
+        check_disk()
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
@@ -345,6 +348,7 @@ def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
 def writing(place: Path | str) -> Iterator[None]:
     """Errors of writing a file name that file, and not another one that is open besides."""
     try:
+        check_disk()
         yield
     except OSError as error:
         if error.filename is not None and str(error.filename) not in (str(place), str(Path(place).parent)):

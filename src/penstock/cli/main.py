@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import click
 
+from penstock.cli.chaos import chaos
 from penstock.cli.command import RootGroup
 from penstock.cli.config import config
 from penstock.cli.doctor import doctor
@@ -28,7 +29,7 @@ def main() -> None:
     """
 
 
-for command in (run, topics, topology, explain, config, doctor):
+for command in (run, topics, topology, explain, config, doctor, chaos):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ log_option = click.option(
 )
 
 
-def settings_options(function: F) -> F:
-    """The options of the settings that are given most often, and ``--set`` for all others."""
+def program_settings_options(function: F) -> F:
+    """The options of the settings that say what a program does, and ``--set`` for all others."""
     for option in (
         click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting; see `penstock config`."),
         click.option(
@@ -38,12 +38,20 @@ def settings_options(function: F) -> F:
             help="A file with settings. [default: penstock.toml, and pyproject.toml]",
         ),
         click.option("--on-error", metavar="fail|skip|dead_letter:TOPIC", help="What to do with a record that fails."),
-        click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
-        click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of the application's state."),
         log_option,
     ):
         function = option(function)
     return function
+
+
+def settings_options(function: F) -> F:
+    """The same, and those that say where its state is."""
+    for option in (
+        click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
+        click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of the application's state."),
+    ):
+        function = option(function)
+    return program_settings_options(function)
 
 
 def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: Any) -> Settings:

@@ -32,6 +32,7 @@ from rocksdict import (
 )
 
 from penstock.errors import PenstockError, StoreError
+from penstock.faults import check_disk
 from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
 from penstock.storage import FileRef, cannot_write
@@ -128,6 +129,7 @@ class Database:
             family.is_empty = False
         batch.put(_META, json.dumps(meta).encode(), self._families[OFFSETS].handle)
         with _told(self.path):
+            check_disk()
             self._db.write(batch, self._write_options)
         self._inventory.record(self._live(), meta.get("commit", -1))
 

@@ -1,0 +1,213 @@
+"""``penstock chaos``: a program over a copy of its own input, while parts of it die."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from penstock.cli import trial
+from penstock.cli.command import Command
+from penstock.cli.options import load_settings, program_settings_options
+from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
+from penstock.cli.terminal import count, say, stderr
+from penstock.errors import ConfigError
+from penstock.faults import LOG_POINTS, POINTS, START_POINTS
+from penstock.log.file.log import FileLog
+from penstock.settings import Settings
+from penstock.testing.chaos.outcome import differences
+from penstock.testing.chaos.recorded import SIZES, Recorded
+from penstock.testing.chaos.round import Round, Tally
+from penstock.testing.chaos.rounds import RoundFailedError, Teller
+from penstock.testing.chaos.rounds import chaos as rounds_of_chaos
+from penstock.testing.chaos.subject import ChaosError
+
+_RECORDS = 50_000
+_FAILED, _ABORTED = 1, 130
+_ALL_POINTS = len(POINTS + START_POINTS + LOG_POINTS)
+
+
+@click.command(cls=Command, epilog=PROGRAM_HELP)
+@program_argument
+@click.option("--kills", type=click.IntRange(min=1), default=200, show_default=True, help="How many kills.")
+@click.option("--seed", type=int, help="Decides what is done. [default: another one each time]")
+@click.option("--round", "only", type=click.IntRange(min=1), help="Only this round, as one that failed says.")
+@click.option("--local", is_flag=True, help="In one process without Spark: many more kills in the same time.")
+@click.option(
+    "--records", type=click.IntRange(min=0), default=_RECORDS, show_default=True,
+    help="How many records of its input to copy; 0 for all.",
+)  # fmt: skip
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Where to work. [default: a temporary folder]"
+)
+@program_settings_options
+@click.pass_context
+def chaos(
+    context: click.Context,
+    /,
+    program: str,
+    kills: int,
+    seed: int | None,
+    only: int | None,
+    local: bool,
+    records: int,
+    folder: Path | None,
+    **options: Any,
+) -> None:
+    """Prove that nothing of a program is lost or done twice.
+
+    It runs over a copy of what its source topics have, in a folder of its
+    own, while it is killed at random: the driver, the JVM, slots, or all of
+    it between two steps of a commit; its disk is full, files that were not
+    committed are torn, a second program takes over. At the end of each round
+    its outputs, record for record, and its stores must be those of a run that
+    nothing disturbed. Your topics and state are not touched.
+
+    The exit status is 0 when all are, and 1 when something differs; then the
+    seed, what was done and the folder are shown, and the command that does
+    that round again.
+
+    \b
+    Examples:
+      penstock chaos app.py:topology --kills 200 --seed 7
+      penstock chaos app.py --local --kills 1000 --records 10000
+    """
+    settings = load_settings(**options)
+    seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    mode = "local" if local else "spark"
+    work = Path(tempfile.mkdtemp(prefix="penstock-chaos-")) if folder is None else folder.resolve()
+    subject = Recorded(
+        Path(trial.__file__), program, load_program(program), FileLog(settings.log_dir), records or None, mode,
+        **_chosen(settings),
+    )  # fmt: skip
+    teller = _Teller(kills)
+    try:
+        with _ctrl_c(), teller:
+            _run_undisturbed(subject, work, mode, teller)
+            teller.say(f"seed {seed}, in {work}")
+            tally = rounds_of_chaos([subject], kills, seed, [mode], work, teller, only)
+    except RoundFailedError as failure:
+        _tell_of(failure, work, shlex.join(["penstock", "chaos", *_again(context, failure)]))
+        context.exit(_FAILED)
+    except ChaosError as error:
+        raise ConfigError(str(error)) from None
+    except KeyboardInterrupt:
+        say(f"Stopped after {count(teller.done.kills, 'kill')}, and no difference so far; no process is left.")
+        context.exit(_ABORTED)
+    if folder is None:
+        shutil.rmtree(work, ignore_errors=True)
+    _tell_of_success(tally, seed)
+
+
+def _chosen(settings: Settings) -> dict[str, Any]:
+    """The settings that are not the defaults; sizes only where the command line has them, for others are for larger
+    inputs."""
+    origins = settings.origins.items()
+    return {name: getattr(settings, name) for name, origin in origins if name not in SIZES or origin == "keyword"}
+
+
+def _run_undisturbed(subject: Recorded, work: Path, mode: str, teller: _Teller) -> None:
+    """Run the program twice without disturbing it; what differs then is not compared afterwards.
+
+    Raises:
+        ConfigError: nothing is the same in both.
+    """
+    base = work / subject.name
+    shutil.rmtree(base, ignore_errors=True)
+    subject.base = base / "base"
+    subject.prepare(subject.base)
+    copied = ", ".join(f"{records:,} of {topic}" for topic, records in subject.copied.items())
+    teller.say(f"copied {copied}")
+    teller.doing("running it undisturbed")
+    subject.expected = subject.undisturbed(base / "undisturbed", "local", is_forked=False)
+    again = subject.undisturbed(base / "again", mode, is_forked=False)
+    differing = differences(again, subject.expected)
+    for name, how in differing.items():
+        teller.say(f"{name} differs though nothing was killed, and is not compared: {how}")
+    if differing:
+        teller.say("What a program puts out depends on its input alone, unless its functions use the time, random "
+                   "numbers, the order of a set, or something outside.")  # fmt: skip
+    subject.leave_out(differing)
+    if not subject.compared:
+        raise ConfigError("nothing of the program comes out the same twice, so there is nothing to compare")
+
+
+def _again(context: click.Context, failure: RoundFailedError) -> list[str]:
+    """The arguments of this command that do a round again."""
+    given = {**context.params, "seed": failure.seed, "only": failure.number, "folder": None}
+    arguments = [given.pop("program")]
+    for parameter in context.command.params:
+        value = given.get(parameter.name or "")
+        if value in (None, False, ()) or value == parameter.get_default(context):
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            arguments += [parameter.opts[-1]] if one is True else [parameter.opts[-1], str(one)]
+    return arguments
+
+
+def _tell_of(failure: RoundFailedError, work: Path, command: str) -> None:
+    evidence = work / f"round-{failure.number}"
+    (evidence / "chaos.txt").write_text(f"{failure}\n\n{command}\n")
+    stderr().print(f"Error: {failure}", style="red", markup=False, highlight=False, soft_wrap=True)
+    say(f"What is left of it: {evidence}")
+    say(f"The undisturbed run: {work / failure.round.subject.name / 'undisturbed'}")
+    say(f"To do this round again: {command}")
+
+
+def _tell_of_success(tally: Tally, seed: int) -> None:
+    killed = ", ".join(f"{what} {number}" for what, number in tally.killed.most_common())
+    others = f"{count(tally.full, 'full disk')} and {count(tally.torn, 'torn file')}"
+    say(
+        f"{count(tally.kills, 'kill')} ({killed}), {others}, at {len(tally.points)} of {_ALL_POINTS} named points: "
+        f"outputs and state are those of the undisturbed run. Seed {seed}."
+    )
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does, so that no process is left either way."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Teller(Teller):
+    """A bar on a terminal; a line for each round anywhere."""
+
+    def __init__(self, kills: int):
+        self.done = Tally()
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("kills"),
+            TimeElapsedColumn(), console=stderr(), transient=True, disable=not stderr().is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=kills)
+
+    def __enter__(self) -> _Teller:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def doing(self, what: str) -> None:
+        self._bar.update(self._task, description=what)
+
+    def event(self, tally: Tally, round_: Round) -> None:
+        self.done = tally
+        kills, points = tally.kills + round_.done.kills, len(tally.points | round_.done.points)
+        what = f"{points} of {_ALL_POINTS} points · {round_.events[-1][:40]}"
+        self._bar.update(self._task, completed=kills, description=what)
+
+    def say(self, text: str) -> None:
+        self._bar.console.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,65 @@
+"""One start of a user's program under ``penstock chaos``: it processes what is there and ends.
+
+python trial.py PROGRAM FOLDER local|spark SETTINGS
+
+The variable STATE names the folder of its databases in FOLDER. For each commit it prints a line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from penstock.cli.program import load_program
+from penstock.engine.local import LocalApplication
+from penstock.log.file.log import FileLog
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.testing.chaos.outcome import checkpoint
+from penstock.testing.chaos.recorded import APPLICATION, settings_in
+
+
+def _run_local(topology: Topology, folder: Path, settings: Settings, databases: Path) -> None:
+    log, storage = FileLog(folder / "log"), checkpoint(folder)
+    application = LocalApplication(topology, APPLICATION, settings, log, storage, databases / "tasks")
+    ends = application.coordinator.end_offsets()
+    while True:  # ends with the input
+        own = {topic: log.end_offsets(topic) for topic in set(ends) & set(topology.sink_topics)}
+        done = application.coordinator.step(ends | own)
+        if done is None:
+            break
+        print("commit", done.commit, flush=True)
+    application.close()
+
+
+def _run_on_spark(topology: Topology, folder: Path, settings: Settings, databases: Path) -> None:
+    from penstock.engine.spark.streams import start
+
+    own = ("log_dir", "state_dir", "checkpoint", "origins")
+    streams = start(
+        topology,
+        application_id=APPLICATION,
+        log=folder / "log",
+        state_dir=databases,
+        checkpoint=checkpoint(folder).url,
+        trigger="available-now",
+        slots=2,
+        on_progress=lambda progress: print("commit", progress.commit, flush=True),
+        **{item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in own},
+    )
+    streams.await_termination()
+
+
+def main() -> None:
+    target, folder, mode, file = sys.argv[1:]
+    own = Path(__file__).parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry) != own]  # it has modules of users' names
+    settings = settings_in(Path(folder), Path(file))
+    run = {"local": _run_local, "spark": _run_on_spark}[mode]
+    run(load_program(target), Path(folder), settings, Path(folder) / os.environ.get("STATE", "state"))
+
+
+if __name__ == "__main__":
+    main()

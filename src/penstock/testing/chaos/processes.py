@@ -1,0 +1,242 @@
+"""Starts programs and kills them as ``kill -9`` does: all of them, their JVM, their slots, their helpers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 180.0
+_SWEEPS = 100
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["penstock", "penstock.engine.local", "penstock.query.committed"])
+
+
+class _Forked:
+    """A program in a process that has imported Penstock already, which is most of the time of a start; it has the face
+    of ``subprocess.Popen``."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]):
+        (out, out_end), (err, err_end) = (_forks.Pipe(duplex=False) for _ in range(2))
+        self._process = _forks.Process(target=_run, args=(command, environment, out_end, err_end), daemon=True)
+        self._process.start()
+        out_end.close()
+        err_end.close()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self.stdout, self.stderr = (os.fdopen(os.dup(end.fileno())) for end in (out, err))
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> None:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("program", timeout)
+
+
+def _run(command: list[str], environment: dict[str, str], out: Connection, err: Connection) -> None:
+    """Be a program of its own."""
+    os.setsid()
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = command
+    runpy.run_path(command[0], run_name="__main__")
+
+
+def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *command], start_new_session=True, env=environment, **pipes)
+
+
+class Program:
+    """One start of a program, in a session of its own. For each commit it prints a line.
+
+    Args:
+        command: a Python file and its arguments.
+        is_forked: whether it runs in a process that has imported Penstock already; not for programs on Spark, whose
+            processes are told apart by their command lines.
+        environment: variables besides those of this process.
+    """
+
+    def __init__(self, command: list[str], is_forked: bool = False, **environment: str):
+        start = _Forked if is_forked else _started
+        self._process = start(command, {**os.environ, **environment})
+        self.lines: list[str] = []
+        self._errors: list[str] = []
+        for stream, lines in ((self._process.stdout, self.lines), (self._process.stderr, self._errors)):
+            threading.Thread(target=self._collect, args=(stream, lines), daemon=True).start()
+
+    @staticmethod
+    def _collect(stream: Any, lines: list[str]) -> None:
+        lines.extend(iter(stream.readline, ""))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for_commits(self, count: int) -> None:
+        while self.is_running and len(self.lines) < count:
+            time.sleep(0.005)
+
+    def wait_until_stopped(self) -> int:
+        """Wait until one of its processes is stopped, as ``PENSTOCK_STOP_AT`` does it; which one."""
+        for _ in range(int(PATIENCE / 0.02)):
+            assert self.is_running, f"it ended before it stopped: {self.errors()}"
+            for pid in [self._process.pid, *_descendants(self._process.pid, _is_forked)]:
+                if _stat(pid)[:1] == [b"T"]:
+                    return pid
+            time.sleep(0.02)
+        raise AssertionError(f"nothing stopped after {self.lines[-1:]}")
+
+    def processes(self, kind: str) -> list[int]:
+        """Its processes of a kind: the driver, the JVM, the slots, their daemons, or helpers: all others."""
+        pid = self._process.pid
+        return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
+
+    def pause(self) -> None:
+        """Stop all its processes, as a machine does that is suspended."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def kill(self, kind: str, rng: random.Random) -> bool:
+        """Kill the driver, the JVM or one of the slots; whether there was one."""
+        found = self.processes(kind)
+        if not found:
+            return False
+        try:
+            os.kill(rng.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, tidy: bool = True, patience: float = PATIENCE) -> bool:
+        """Wait for its end, by itself or by the kill; whether it had done everything.
+
+        Args:
+            tidy: whether processes that it leaves behind are killed too.
+            patience: after how many seconds it counts as hanging.
+        """
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill_what_is_left()
+            raise AssertionError(f"it hangs after {self.lines[-1:]}:\n{self.errors()}") from None
+        code = self._process.returncode
+        if tidy:
+            self.kill_what_is_left()
+        assert code in (0, 1, -signal.SIGKILL), self.errors()
+        return code == 0
+
+    def errors(self) -> str:
+        return "".join(self._errors)
+
+    def kill_what_is_left(self) -> None:
+        """Kill all processes of its session. A JVM whose driver is gone ends by itself, some time later; nobody waits
+        for it."""
+        session = b"%d" % self._process.pid
+        if self.is_running:  # it may not have come to make a session yet
+            os.kill(self._process.pid, signal.SIGKILL)
+        for _ in range(_SWEEPS):  # those that were just killed may have started others
+            found = [pid for pid in _all() if (stat := _stat(pid))[3:4] == [session] and stat[0] != b"Z"]
+            if not found:
+                return
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+def kill_all_with(word: str) -> int:
+    """Kill all processes that this one and its children started with a word in their command or environment."""
+
+    def fits(pid: int) -> bool:
+        return pid != os.getpid() and word.encode() in _read(pid, "cmdline") + _read(pid, "environ")
+
+    found = _descendants(os.getpid(), fits)
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def _is_jvm(pid: int) -> bool:
+    words = _read(pid, "cmdline").split(b"\0")
+    return words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words
+
+
+def _is_forked(pid: int) -> bool:
+    return b"pyspark.daemon" in _read(pid, "cmdline")
+
+
+def _is_slot(pid: int) -> bool:
+    return _is_forked(pid) and b"PENSTOCK_SLOT=" in _read(pid, "environ")
+
+
+def _is_daemon(pid: int) -> bool:
+    return _is_forked(pid) and not _is_forked(_parent(pid))
+
+
+def _is_helper(pid: int) -> bool:
+    return not (_is_jvm(pid) or _is_forked(pid))
+
+
+_IS = {"jvm": _is_jvm, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}
+
+
+def _descendants(pid: int, fits: Callable[[int], bool]) -> list[int]:
+    """The processes that a process started, and those that these started, of one kind."""
+    children: dict[int, list[int]] = {}
+    for one in _all():
+        children.setdefault(_parent(one), []).append(one)
+    family = [pid]
+    for one in family:
+        family += children.get(one, [])
+    return [one for one in family[1:] if fits(one)]
+
+
+def _all() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else -1
+
+
+def _stat(pid: int) -> list[bytes]:
+    """State, parent, process group and session of a process, and more; empty when there is none."""
+    return _read(pid, "stat").rpartition(b") ")[2].split()
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,106 @@
+"""A program that is put under chaos: how it is started, and what has to come of it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.testing.chaos.outcome import Outcome, differences, outcome
+from penstock.testing.chaos.processes import Program
+
+STATES = ("state", "elsewhere")
+"""The folders of databases that a program changes between, as if it went to another machine and came back. Which one
+it is, the variable ``STATE`` tells it; its commits are in the first in any case."""
+
+
+class ChaosError(AssertionError):
+    """Something came out differently, or a program ended as it must not."""
+
+
+class Subject:
+    """A program.
+
+    A folder in which it runs has its topics in ``log`` and its checkpoint in ``state/checkpoint``. It processes what
+    is there and ends, with exit status 0 when all is done; for each commit it prints a line.
+
+    Args:
+        modes: how it can run: in one process (``local``), or on ``spark``.
+    """
+
+    def __init__(self, name: str, topology: Topology, application_id: str, modes: tuple[str, ...] = ("local", "spark")):
+        self.name = name
+        self.topology = topology
+        self.application_id = application_id
+        self.modes = modes
+        self.expected: Outcome | None = None
+        """What comes out undisturbed, as far as it is compared."""
+        self.base = Path()
+        """A folder with its input, and nothing done with it."""
+
+    def command(self, folder: Path, mode: str) -> list[str]:
+        """The Python file that runs the program in a folder, and its arguments."""
+        raise NotImplementedError
+
+    def settings(self, folder: Path) -> Settings:
+        """The settings that it has there."""
+        raise NotImplementedError
+
+    def prepare(self, folder: Path) -> None:
+        """Make the input in a folder."""
+        raise NotImplementedError
+
+    def start(
+        self, folder: Path, mode: str, environment: Mapping[str, str] | None = None, is_forked: bool = True
+    ) -> Program:
+        return Program(self.command(folder, mode), is_forked and mode == "local", **(environment or {}))
+
+    def outcome(self, folder: Path) -> Outcome:
+        """What it put out there."""
+        return outcome(folder, self.topology, self.application_id, self.settings(folder))
+
+    def make_base(self, root: Path) -> None:
+        """Make the input, and run the program once without disturbing it."""
+        self.base = root / self.name / "base"
+        self.prepare(self.base)
+        self.expected = self.undisturbed(root / self.name / "undisturbed", "local")
+
+    def undisturbed(self, folder: Path, mode: str, is_forked: bool = True) -> Outcome:
+        """What comes out when nothing is killed."""
+        running = self.start(self.copy(folder), mode, is_forked=is_forked)
+        try:
+            if not running.wait(patience=3600):
+                raise ChaosError(f"{self.name} does not even run undisturbed:\n{running.errors()}")
+        finally:
+            running.kill_what_is_left()
+        return self.outcome(folder)
+
+    def copy(self, folder: Path) -> Path:
+        """Another folder with the same input, and nothing done with it."""
+        shutil.copytree(self.base / "log", folder / "log")
+        return folder
+
+    def compare(self, folder: Path) -> None:
+        """Raise ``ChaosError`` unless what came out there is what comes out undisturbed."""
+        assert self.expected is not None
+        outcome = self.outcome(folder)
+        found = differences({name: outcome.get(name) for name in self.expected}, self.expected)
+        if found:
+            raise ChaosError("\n".join(f"{name} differs: {how}" for name, how in found.items()))
+
+    # --- what else goes on -------------------------------------------------------------------------------------------
+
+    def beside(self, folder: Path) -> Program | None:
+        """Another program that runs beside it, such as a producer; started anew before each start."""
+        return None
+
+    def meanwhile(self, folder: Path, rng: random.Random) -> str | None:
+        """Do something behind its back while it runs; what."""
+        return None
+
+    def afterwards(self, folder: Path, rng: random.Random) -> str | None:
+        """Do something once it is done and compared; what."""
+        return None
