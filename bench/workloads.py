@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
+from bench.processors import w10, w11
 from penstock import (
     JoinWindows,
     Materialized,
@@ -294,6 +295,10 @@ WORKLOADS = (
     Workload("W5vg", "stream-table join, versioned with grace", w5vg, *_USERS, ("id", "tier")),
     Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False),
     Workload("JOIN", "stream-stream join", join, *_VISITS, result=("view", "click", "amount"), own_peer=True),
+    Workload("W10", "processor with a count for each key", w10, *_EVENTS, ("n",), at_least=3, own_peer=True),
+    Workload(
+        "W11", "processor with windows and punctuations", w11, *_EVENTS, ("w", "n"), False, 3, False, own_peer=True
+    ),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
 )
 

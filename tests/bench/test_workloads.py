@@ -17,7 +17,7 @@ from penstock.testing import TopologyTestDriver
 from support.sliding_reference import Reference
 
 MINUTE, GAP, GRACE = 60_000, 30_000, 10_000
-BYTES = ("W1", "W2", "W3", "SLIDE")
+BYTES = ("W1", "W2", "W3", "SLIDE", "W10", "W11")
 """The workloads that do not look into their values."""
 EVERY_UPDATE = [workload for workload in WORKLOADS if not workload.cache]
 
@@ -111,6 +111,24 @@ def deduplicated_by_the_tutorial(placed):
             times.append(timestamp)
             out.append((key, event))
     return out
+
+
+def key_counts(placed):
+    counts, updates = Counter(), []
+    for key, _, _ in chain(*placed):
+        counts[key] += 1
+        updates.append((key, {"n": counts[key]}))
+    return updates
+
+
+def key_and_minute_counts(placed):
+    """And a record for each punctuation, of which one is as good as many."""
+    counts, updates = Counter(), [(b"tick", {"w": 0, "n": 0})]
+    for key, _, timestamp in chain(*placed):
+        start = timestamp - timestamp % MINUTE
+        counts[key, start] += 1
+        updates.append((key, {"w": start, "n": counts[key, start]}))
+    return updates
 
 
 def region_totals(placed):
@@ -221,6 +239,8 @@ RULES = {
     "SLIDE": sliding_counts,
     "W0": filtered,
     "W1": window_counts,
+    "W10": key_counts,
+    "W11": key_and_minute_counts,
     "W2": final_window_counts,
     "W3": session_counts,
     "W4": deduplicated,
