@@ -68,6 +68,7 @@ def test_rule_3_a_left_window_that_is_there_gets_the_record_and_knows_the_one_be
 
 
 def test_rule_4_a_second_record_of_a_time_makes_nothing():
+    assert of_last(102, 102) == [("update", 98, 102, 2)]  # it is not behind the first one, so it is in no right window
     assert of_last(100, 102, 102) == [("update", 101, 102, 2), ("update", 98, 102, 3)]
     assert of_last(104, 100, 100) == [("update", 100, 104, 3), ("update", 96, 100, 2)]
 
