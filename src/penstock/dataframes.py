@@ -89,8 +89,7 @@ def write(
         return None
     folder = Path(str(checkpoint)).resolve()
     options["producer"] = f"spark:{folder}:{topic}"
-    writer = rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", str(folder))
-    return writer.start()
+    return rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", str(folder)).start()
 
 
 _OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)

@@ -98,15 +98,14 @@ class Flow:
             above = tuple(number[name] for name in part.predecessors)
             branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
             surroundings = uncounted if part.name in elsewhere else context
-            columns, children = decodes.get(part.name, ()), tuple(parts[child].name for child in below[i])
             lowering = Lowering(
                 part,
                 topology.facts,
-                columns,
+                decodes.get(part.name, ()),
                 state,
                 surroundings,
                 caching,
-                children=children,
+                children=tuple(parts[child].name for child in below[i]),
                 number=i,
                 views=views,
                 is_member=any(part.name in group for group in groups),

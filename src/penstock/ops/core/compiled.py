@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from penstock.arrays import IntArray
+
 try:
     import numba
 except ImportError:  # not installed, or not to be had for this version of Python
@@ -97,6 +99,15 @@ def table(size: int, kind: np.dtype[Any]) -> Any:
     """
     rows = np.zeros(size, kind)
     return rows.view(np.recarray) if numba is None else rows
+
+
+def column(rows: Any, name: str) -> IntArray:
+    """A field of all rows, in an array of its own.
+
+    >>> column(table(2, np.dtype([("start", "i4")])), "start")
+    array([0, 0])
+    """
+    return np.ascontiguousarray(rows[name], np.int64)
 
 
 def _cached(function: F, types: tuple[Any, ...], folder: Path) -> F:

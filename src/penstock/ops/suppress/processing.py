@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, spans
 from penstock.batch import Changes
-from penstock.ops.core.compiled import table
+from penstock.ops.core.compiled import column, table
 from penstock.ops.suppress.rules import (
     BUFFER_KEY,
     COUNTS,
@@ -130,8 +130,8 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
     evictions = table(int(buffer.counts["known"][0]) + count, EVICTION)
     recordings = table(3 * count, RECORDING)
     done, gone, recorded = process(limits, updates, buffer, evictions, recordings)
-    prior = values.dictionary.take(_numbers(_column(updates, "prior")))
-    sizes = _column(updates, "nbytes")
+    prior = values.dictionary.take(_numbers(column(updates, "prior")))
+    sizes = column(updates, "nbytes")
     entries = buffer.entries[: len(work.keys)]
     kept = np.flatnonzero((entries["is_held"] != 0) & (entries["update"] >= 0))
     return Outcome(
@@ -140,9 +140,9 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
         keys,
         _gone(evictions[:gone], work, before),
         kept,
-        _column(entries, "update")[kept],
-        _column(entries, "time")[kept],
-        Recorded(_column(recordings, "records")[:recorded], _column(recordings, "nbytes")[:recorded]),
+        column(entries, "update")[kept],
+        column(entries, "time")[kept],
+        Recorded(column(recordings, "records")[:recorded], column(recordings, "nbytes")[:recorded]),
         before,
     )
 
@@ -184,17 +184,13 @@ def _may_go(work: Work, before: Before) -> IntArray:
 
 
 def _gone(evictions: Any, work: Work, before: Before) -> Gone:
-    at, key, update, time = (_column(evictions, name) for name in ("at", "key", "update", "time"))
+    at, key, update, time = (column(evictions, name) for name in ("at", "key", "update", "time"))
     count = len(work.keys)
     place = np.append(np.full(count, NONE), np.arange(len(before.key)))
     met = np.flatnonzero(before.key >= 0)
     place[before.key[met]] = met
     update = np.where(update == NONE, len(work.codes) + place[key], update)
     return Gone(at, key, update, time, evictions["is_stored"] != 0)
-
-
-def _column(rows: Any, name: str) -> IntArray:
-    return np.ascontiguousarray(rows[name], np.int64)
 
 
 def _numbers(numbers: IntArray) -> pa.Array:

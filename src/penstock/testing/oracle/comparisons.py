@@ -81,6 +81,17 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
         theirs = of_topic(expected["output"], topic)
         found += [f"output to {topic}: {difference}" for difference in rule_of[topic].compare(case, ours, theirs)]
     stores = dict(expected.get("stores", {}))
+    found += _compare_stores(case, outcome, rules, stores)
+    metrics = {name: n for name, n in expected.get("metrics", {}).items() if not name.startswith("suppression-")}
+    plain_expected = {**expected, "output": but(expected["output"], topics), "metrics": metrics, "stores": stores}
+    plain_case = {**case, "expected": plain_expected}
+    plain_outcome = Outcome(**{**vars(outcome), "output": but(outcome.output, topics)})
+    return found + differences(plain_case, plain_outcome)
+
+
+def _compare_stores(case: Spec, outcome: Outcome, rules: Sequence[TopicRule], stores: dict[str, Any]) -> list[str]:
+    """The stores that follow a rule, which are taken out of those that are to be compared plainly."""
+    found = []
     kept_of_several = {name for rule in rules for name in _stores_made_of_several(case, rule)}
     for name in kept_of_several & stores.keys() & outcome.stores.keys():
         kept = [row for row in stores.pop(name) if not _may_be_gone(case, name, row)]
@@ -89,11 +100,7 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
     for name in {name for rule in rules for name in _stores_one_by_one(case, rule)} & stores.keys():
         rows = _rows_differ(case, outcome.stores.get(name, []), stores.pop(name))
         found += [f"store {name}: {difference}" for difference in rows]
-    metrics = {name: n for name, n in expected.get("metrics", {}).items() if not name.startswith("suppression-")}
-    plain_expected = {**expected, "output": but(expected["output"], topics), "metrics": metrics, "stores": stores}
-    plain_case = {**case, "expected": plain_expected}
-    plain_outcome = Outcome(**{**vars(outcome), "output": but(outcome.output, topics)})
-    return found + differences(plain_case, plain_outcome)
+    return found
 
 
 def _is_made_of_several(case: Spec, rule: TopicRule, topic: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.arrays import IntArray
 from penstock.batch import Batch
 from penstock.columns import Column
-from penstock.ops.core.compiled import table
+from penstock.ops.core.compiled import column, table
 from penstock.ops.windows.sessions.fold import Folded, Met, SessionFold
 from penstock.ops.windows.sessions.rules import FOUND, PUT, RECORD, SESSION, STRETCH, Sessions, keep, process
 from penstock.state.columns.packed import Entries
@@ -112,12 +112,8 @@ def sessions_of(stored: Entries, counts: IntArray, owner: IntArray, keys: int) -
 
 
 def _met(puts: Any, found: Any) -> Met:
-    columns = (_column(puts, name) for name in ("record", "found", "stop", "count", "seed"))
-    return Met(*columns, *(_column(found, name) for name in ("number", "count", "seed")))
-
-
-def _column(rows: Any, name: str) -> IntArray:
-    return np.ascontiguousarray(rows[name], np.int64)
+    columns = (column(puts, name) for name in ("record", "found", "stop", "count", "seed"))
+    return Met(*columns, *(column(found, name) for name in ("number", "count", "seed")))
 
 
 def _one_by_one(
@@ -163,21 +159,21 @@ def _outcome(
     failed: list[tuple[int, BaseException]],
 ) -> Outcome:
     puts, found, folded = done.puts, done.found, done.folded
-    row, start, end = (_column(puts, name) for name in ("record", "start", "end"))
-    place, is_met, every = _column(found, "put"), found["is_unseen"] == 0, np.arange(len(puts))
+    row, start, end = (column(puts, name) for name in ("record", "start", "end"))
+    place, is_met = column(found, "put"), found["is_unseen"] == 0
     is_replaced = start[place] == end[place]
     goes, replaced = np.flatnonzero(is_met & ~is_replaced), np.flatnonzero(is_met & is_replaced & told)
     is_new = np.repeat([False, True], [len(goes), len(row)])
     before, has_before = np.full(len(row), len(found)), ~is_new
     before[place[replaced]] = replaced
     has_before[len(goes) + place[replaced]] = True
-    gone_start, gone_end, number = (_column(found, name) for name in ("start", "end", "number"))
+    gone_start, gone_end, number = (column(found, name) for name in ("start", "end", "number"))
     old = folded.found.join([folded.new]) if len(row) else folded.found
     return Outcome(
         np.concatenate([row[place[goes]], row]),
         np.concatenate([gone_start[goes], start]),
         np.concatenate([gone_end[goes], end]),
-        folded.new.take(np.concatenate([place[goes], every])).where(is_new),
+        folded.new.take(np.concatenate([place[goes], np.arange(len(puts))])).where(is_new),
         old.take(np.concatenate([goes, before])).where(has_before),
         row[puts["found"] == puts["stop"]],
         row[place],
@@ -200,5 +196,5 @@ def _entries(done: _Processed, stored: int) -> Entries:
     there = done.sessions.places[place]
     is_new = there["number"] >= stored
     new = there[is_new]
-    data = done.folded.new.take(_column(new, "number") - stored).encoded()
-    return Entries(owner[is_new], _column(new, "end"), _column(new, "start"), data)
+    data = done.folded.new.take(column(new, "number") - stored).encoded()
+    return Entries(owner[is_new], column(new, "end"), column(new, "start"), data)

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
-from penstock.ops.core.compiled import table
+from penstock.ops.core.compiled import column, table
 from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
 from penstock.ops.windows.sliding.rules import (
     BEGIN,
@@ -127,7 +127,7 @@ def process_records(
 
 
 def twice(puts: Any) -> Any:
-    """The same, with as much room again."""
+    """Puts as they are, with as much room again behind them."""
     more = table(2 * len(puts), PUT)
     more[: len(puts)] = puts
     return more
@@ -150,34 +150,29 @@ def _outcome(
     is_put = windows.places["is_put"][place] != 0
     now = windows.places[place[is_put]]
     numbers = np.concatenate([now["number"], np.flatnonzero(windows.is_gone)])
-    new_or_changed = Entries(owner[is_put], _column(now, "start"), _column(now, "latest"), last(now))
     return Outcome(
         done,
-        _column(puts, "record"),
-        _column(puts, "start"),
-        _column(puts, "latest"),
+        column(puts, "record"),
+        column(puts, "start"),
+        column(puts, "latest"),
         puts["is_there"] != 0,
         new,
         old,
         records["closed"][:done],
         numbers[numbers < len(stored)],
-        new_or_changed,
+        Entries(owner[is_put], column(now, "start"), column(now, "latest"), last(now)),
         int(windows.stream_time[0]),
     )
 
 
-def _column(table: Any, name: str) -> IntArray:
-    return np.ascontiguousarray(table[name], np.int64)
-
-
 def _counts(puts: Any) -> tuple[Column, Column]:
     """The counts after and before each put."""
-    count, was_there = _column(puts, "count"), puts["kind"] != COPY
+    count, was_there = column(puts, "count"), puts["kind"] != COPY
     return NumberColumn(count, INT), NumberColumn(np.where(was_there, count - 1, 0), INT, was_there)
 
 
 def _last_counts(windows: Any) -> Binary:
-    return NumberColumn(_column(windows, "count"), INT).encoded()
+    return NumberColumn(column(windows, "count"), INT).encoded()
 
 
 class _Users:

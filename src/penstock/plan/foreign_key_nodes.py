@@ -1,0 +1,93 @@
+"""The steps of a foreign-key join, one for each processor of Kafka Streams; to be imported from ``plan/nodes.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.plan.functions import UserFunction
+from penstock.plan.node import Node, StoreSpec
+from penstock.serdes import Serde
+
+if TYPE_CHECKING:
+    from penstock.plan.nodes import Repartition
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SubscriptionSend(Node):
+    """Sends each change of the left table of a foreign-key join to where the right table's key is."""
+
+    mapper: UserFunction
+    """Takes the foreign key out of a value."""
+    is_left: bool
+    key: Serde
+    left_key: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SubscriptionReceive(Node):
+    """Remembers the subscriptions of a foreign-key join."""
+
+    store: StoreSpec
+
+    @property
+    def subscribe(self) -> Node:
+        """The step that sends them, through a topic."""
+        return self.parent.parent
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SubscriptionJoin(Node):
+    """Answers subscriptions from the right table."""
+
+    table: Node
+    key: Serde
+
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return self.parent, self.table
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForeignTableJoin(Node):
+    """Tells subscribers of the changes of the right table, its parent."""
+
+    receive: SubscriptionReceive
+    key: Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Announce(Node):
+    """Tells whoever makes results of a foreign-key join of changes of its left table, past the right table.
+
+    It is there where responses may come to rows that the record which caused them has changed meanwhile.
+    """
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResponseJoin(Node):
+    """Makes results of responses; Kafka Streams looks the left value up for that.
+
+    The ``store`` has the number of the last change of each left row that was responded to.
+    """
+
+    table: Node
+    store: StoreSpec
+    joiner: UserFunction
+    is_left: bool
+    left: Serde
+    right: Serde
+    value: Serde
+    announced: Repartition | None = None
+    """Brings what ``Announce`` tells."""
+
+    @property
+    def joined(self) -> tuple[Node, ...]:
+        return (self.parent, self.table) if self.announced is None else (self.parent, self.announced, self.table)
+
+    @property
+    def right_table(self) -> Node:
+        """The table that has the responses."""
+        answers, _ = self.parent.parents
+        assert isinstance(answers, SubscriptionJoin)
+        return answers.table
