@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from penstock import (
     AbstractTransactionalStore,
     BufferedTransaction,
     KeyValueStore,
-    TimestampedBytesStore,
-    TopicPartition,
 )
 
 
@@ -80,57 +79,19 @@ class OldStore(DictStore):
         self.path.write_text(json.dumps({key.hex(): value.hex() for key, value in self.rows.items()}))
 
 
-class SqliteStore(AbstractTransactionalStore, KeyValueStore[bytes, bytes], TimestampedBytesStore):
-    """One that keeps rows and offsets in a database of its own."""
+def _example() -> Any:
+    path = Path(__file__).parents[2] / "examples" / "own_store" / "app.py"
+    spec = importlib.util.spec_from_file_location("own_store_app", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    persistent = True
 
-    def __init__(self, name: str = "own"):
-        self.name = name
-
-    def init(self, context: Any, root: Any) -> None:
-        super().init(context, root)
-        self._database = sqlite3.connect(context.state_dir / f"{self.name}.db")
-        self._database.execute("create table if not exists entries (key blob primary key, value blob not null)")
-        self._database.execute("create table if not exists offsets (changelog text primary key, at integer not null)")
-
-    def close(self) -> None:
-        super().close()
-        self._database.close()
-
-    def manages_offsets(self) -> bool:
-        return True
-
-    def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        row = self._database.execute("select at from offsets where changelog = ?", [str(topic_partition)]).fetchone()
-        return row and row[0]
-
-    def create_transaction(self) -> BufferedTransaction:
-        return BufferedTransaction(self, self.write)
-
-    def write(self, changes: Any, changelog_offsets: Any) -> None:
-        with self._database as database:  # a transaction of SQLite's
-            for key, value in changes.items():
-                if value is None:
-                    database.execute("delete from entries where key = ?", [key])
-                else:
-                    database.execute("insert or replace into entries values (?, ?)", [key, value])
-            for changelog, at in changelog_offsets.items():
-                database.execute("insert or replace into offsets values (?, ?)", [str(changelog), at])
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        self.write({key: value}, {})
-
-    def get(self, key: bytes) -> bytes | None:
-        row = self._database.execute("select value from entries where key = ?", [key]).fetchone()
-        return row and row[0]
-
-    def range(self, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._database.execute(
-            "select key, value from entries where key >= ? and (? is null or key <= ?) order by key",
-            [low or b"", high, high],
-        )
-        return iter(rows.fetchall())
+SQLITE_EXAMPLE = _example()
+SqliteStore = SQLITE_EXAMPLE.SqliteStore
+"""One that keeps rows and offsets in a database of its own."""
 
 
 class Supplier:
@@ -144,8 +105,3 @@ class Supplier:
     def get(self) -> Any:
         self.made.append(self.kind(self.name))
         return self.made[-1]
-
-    @property
-    def opened(self) -> list[Any]:
-        """Those that were ever opened, in order."""
-        return [store for store in self.made if getattr(store, "was_opened", store.is_open)]

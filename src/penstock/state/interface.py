@@ -26,12 +26,15 @@ RestoreCallback = Callable[[bytes, bytes | None], object]
 class TopicPartition(NamedTuple):
     """A partition of a topic.
 
-    >>> TopicPartition("flights", 0)
-    TopicPartition(topic='flights', partition=0)
+    >>> str(TopicPartition("flights", 0))
+    'flights-0'
     """
 
     topic: str
     partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 ChangelogOffsets = Mapping[TopicPartition, int]
