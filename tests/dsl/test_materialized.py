@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from penstock import Materialized, SessionWindows, SlidingWindows, Stores, StreamsBuilder, TimeWindows
 from penstock.engine.stores import stores_of
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan.node import StoreSpec
 from penstock.serdes import FLOAT, INT, JSON, STR
 from penstock.state.kinds.segments import SegmentedStore
+from support.own_stores import DictStore
 
 
 def stores(build: Any) -> list[StoreSpec]:
@@ -95,6 +96,44 @@ def test_another_kind_of_store_is_refused():
     kinds = "persistent, in_memory, versioned, versioned_in_memory"
     with pytest.raises(ConfigError, match=f"the kind of a store must be one of {kinds}; got 'rocks'"):
         Materialized(kind="rocks")
+
+
+class Own:
+    """A supplier of a user's own."""
+
+    name = "own"
+
+    def get(self) -> DictStore:
+        return DictStore(self.name)
+
+
+def test_a_table_is_kept_in_a_store_of_ones_own_until_another_one_is_named():
+    own = Own()
+    kept = Materialized.as_(own).with_value(int).with_caching_disabled()
+    assert (kept.store, kept.supplier, kept.value, kept.caching) == ("own", own, INT, False)
+    for other in ("counts", Stores.in_memory_key_value_store("counts")):
+        assert (kept.as_(other).store, kept.as_(other).supplier) == ("counts", None)
+    [spec] = stores(lambda stream: stream.group_by_key().count(materialized=kept))
+    assert (spec.name, spec.supplier, spec.in_memory) == ("own", own, False)
+
+
+def test_a_store_of_ones_own_keeps_neither_windows_nor_what_its_class_does_not():
+    def windowed(stream: Any) -> None:
+        windows = TimeWindows.of_size_with_no_grace("1 hour")
+        stream.group_by_key().windowed_by(windows).count(materialized=Materialized.as_(Own()))
+
+    with pytest.raises(
+        TopologyError, match=r"the store 'own' at .* is a key-value store, but what is kept there needs"
+    ):
+        stores(windowed)
+    with pytest.raises(ConfigError, match="'own' is one of your own, and cannot be in memory besides"):
+        Materialized.as_(Own()).in_memory()
+
+
+@pytest.mark.parametrize("wrong", [7, object(), DictStore])
+def test_what_is_neither_name_nor_supplier_is_refused(wrong):
+    with pytest.raises(TopologyError, match="give its name, one that Stores describes, or a supplier of your own"):
+        Materialized.as_(wrong)
 
 
 WINDOWS = {

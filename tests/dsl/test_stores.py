@@ -137,6 +137,11 @@ def test_a_supplier_may_be_ones_own():
 
     spec = Stores.key_value_store_builder(own := Own(), bytes, bytes).spec
     assert (spec.name, spec.supplier) == ("own", own)
+    for make in (Stores.window_store_builder, Stores.session_store_builder, Stores.versioned_key_value_store_builder):
+        with pytest.raises(
+            ConfigError, match=r"_store_builder takes a supplier.*; a store of your own keeps keys alone"
+        ):
+            make(own, str, str)
 
 
 def table(materialized, windows=None):

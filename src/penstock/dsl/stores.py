@@ -233,9 +233,13 @@ _SUPPLIERS: dict[str, tuple[type, str]] = {
 
 def _builder(supplier: Any, shape: str, key: Any, value: Any) -> StoreBuilder:
     wanted, example = _SUPPLIERS[shape]
-    if not isinstance(supplier, wanted) and not is_own(supplier):
+    may_be_own = wanted is KeyValueStoreSupplier
+    if not isinstance(supplier, wanted) and not (may_be_own and is_own(supplier)):
+        own = (
+            ", or one of your own, with a name and a get()" if may_be_own else "; a store of your own keeps keys alone"
+        )
         raise ConfigError(
-            f"{shape}_store_builder takes a supplier, such as {example}, or one of your own, with a name and a get(); "
+            f"{shape}_store_builder takes a supplier, such as {example}{own}; "
             f"got {show(supplier)} of type {type(supplier).__name__}"
         )
     return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"))
