@@ -46,6 +46,7 @@ LAYERS = {
     "progress": "losses",
     "spark_python": "engine/spark",
     "dataframes": "engine/spark log spark_python",
+    "reading": "query serdes",
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
     "testing/chaos": "engine log plan query storage",
     "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage "

@@ -69,6 +69,7 @@ from penstock.processor import (
     ValueTransformerWithKey,
 )
 from penstock.progress import Progress
+from penstock.reading import open_store
 from penstock.record import Record, SessionKey, ValueAndTimestamp, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 from penstock.state.buffered import BufferedTransaction
@@ -176,6 +177,7 @@ __all__ = [
     "Windowed",
     "columnar",
     "consume",
+    "open_store",
     "produce",
     "produce_columns",
     "write",

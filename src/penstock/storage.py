@@ -76,6 +76,10 @@ class Storage(ABC):
     def list(self, prefix: str) -> list[str]:
         """The names of all files in a folder, sorted; hidden ones are not of this library."""
 
+    def changed_at(self, folder: str) -> int | None:
+        """When a file of a folder was last made or removed, in nanoseconds; None where only a list can tell."""
+        return None
+
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove a file; it may be gone already."""
@@ -116,6 +120,7 @@ class LocalStorage(Storage):
 
     def __init__(self, root: Path):
         self.root = root
+        self._folders: dict[str, str] = {}
 
     @property
     def url(self) -> str:
@@ -140,6 +145,12 @@ class LocalStorage(Storage):
         found = ((where, file) for where, _, files in os.walk(folder) for file in files if not file.startswith("."))
         root = os.path.join(self.root, "")
         return sorted(os.path.join(where, file).removeprefix(root) for where, file in found)
+
+    def changed_at(self, folder: str) -> int | None:
+        try:
+            return os.stat(self._folders.setdefault(folder, os.fspath(self._path(folder)))).st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)

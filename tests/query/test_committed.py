@@ -109,16 +109,21 @@ def test_a_view_shows_what_all_tasks_have_committed_and_nothing_more(application
 
 
 @pytest.mark.kip("892-12")
-def test_a_view_stays_as_it_was_while_the_application_goes_on(application: Application):
+def test_a_snapshot_stays_as_it_was_while_its_view_goes_on_with_the_application(application: Application):
     application.produce(("JFK", 1), ("LGA", 2))
     application.commit()
     view = application.store("counts")
+    first = view.snapshot()
+    began = view.range("JFK")
+    assert next(began) == ("JFK", 1, 1)
     for at in range(5):
         application.produce(("JFK", at), ("SFO", at))
         application.commit()
+        assert view.multi_get(["JFK", "SFO", "LGA", "BOS"]) == [at + 2, at + 1, 1, None]
 
-    assert list(view.all()) == [("JFK", 1, 1), ("LGA", 1, 2)]
-    assert list(application.store("counts").all()) == [("JFK", 6, 4), ("LGA", 1, 2), ("SFO", 5, 4)]
+    assert list(first.all()) == [("JFK", 1, 1), ("LGA", 1, 2)]
+    assert list(began) == [("LGA", 1, 2)]
+    assert list(view.all()) == [("JFK", 6, 4), ("LGA", 1, 2), ("SFO", 5, 4)]
 
 
 def test_a_program_that_started_anew_shows_what_the_last_one_committed(application: Application):

@@ -176,7 +176,7 @@ def test_times_may_be_datetimes():
     hours, visits, prices = (driver.store(name) for name in ("hours", "visits", "prices"))
     ms = 1_357_016_400_000
     assert list(hours.fetch("a", five, six)) == [(ms, 1, ms)]
-    assert (hours.get("a", five), list(hours.fetch("a", six))) == (1, [])
+    assert (hours.get("a", five), list(hours.fetch("a", earliest=six))) == (1, [])
     assert (visits.fetch_session("a", five, five), len(list(visits.find_sessions("a", five, six)))) == (1, 1)
     assert (prices.get("a", as_of=six), len(list(prices.versions("a", five, six)))) == (7, 1)
     with pytest.raises(ConfigError, match="a timestamp is a number of milliseconds since 1970; got 'noon'"):

@@ -26,6 +26,7 @@ import msgspec
 from penstock.engine.attempt import Attempt, Ends, LostWorkError, StageRunner, is_left_by
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.description import check_description, description_of, with_clocks
+from penstock.engine.formats import formats_of
 from penstock.engine.identity import (
     application_of,
     check_identity,
@@ -161,7 +162,8 @@ class Coordinator:
             CorruptDataError: manifests are missing.
             OffsetOutOfRangeError: a source topic was removed and made anew.
         """
-        start = start_of(self.application, self.application_id, self._program, self.description)
+        stores = formats_of(self.topology)
+        start = start_of(self.application, self.application_id, self._program, self.description, stores)
         while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
             pass  # whoever was there made another commit meanwhile
         crash_point("after-take-over")

@@ -94,6 +94,10 @@ class Manifests:
         found = ((number_in(name), name) for name in self.storage.list(_FOLDER))
         return [number for number, name in found if number is not None and name == _name(number)]
 
+    def changed_at(self) -> int | None:
+        """When one was last made or removed, in nanoseconds of the folder's clock; None where that cannot be told."""
+        return self.storage.changed_at(_FOLDER)
+
     def newest(self) -> Manifest | None:
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else None

@@ -13,6 +13,7 @@ import time
 import msgspec
 
 from penstock.engine.description import Description
+from penstock.engine.formats import StoreFormat
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.storage import Storage, number_in, seal, unseal
 from penstock.times import wall_clock_ms
@@ -40,18 +41,28 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """The program's file and the name in it, seen from the application's state folder; nothing when it is not known."""
     topology: Description | None = None
     """What the program keeps; None in checkpoints of before."""
+    stores: dict[str, StoreFormat] = {}
+    """The stores that can be read from outside; none in checkpoints of before."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
         return f"{self.by}, which started at {when}"
 
 
-def start_of(application: str, application_id: str, program: str, topology: Description) -> Start:
+def start_of(
+    application: str, application_id: str, program: str, topology: Description, stores: dict[str, StoreFormat]
+) -> Start:
     """This process's start, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
     now = wall_clock_ms()
     return Start(
-        application=application, application_id=application_id, by=by, at=now, program=program, topology=topology
+        application=application,
+        application_id=application_id,
+        by=by,
+        at=now,
+        program=program,
+        topology=topology,
+        stores=stores,
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from penstock.engine.identity import application_of
 from penstock.engine.manifest import Manifest, Manifests
-from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
+from penstock.query.commits import no_commit
 from penstock.settings import Settings
 from penstock.storage import Storage
 
@@ -33,8 +33,5 @@ class Checkpoint:
         manifests = Manifests(storage)
         manifest = manifests.newest()
         if manifest is None:
-            raise ConfigError(
-                f"there is no commit in {storage.shown}: the application has not processed anything yet, or its state "
-                "is in another folder"
-            )
+            raise no_commit(storage)
         return cls(topology, settings, storage, application_of(storage, manifest), manifests, manifest)

@@ -1,92 +1,190 @@
-"""Stores as of the last commit, read from the checkpoint: by anybody, while the application runs or not."""
+"""Stores as of the newest commit, read from the checkpoint: by anybody, while the application runs or not.
+
+There is a copy of the store for each task, which each commit's delta files move on. What a commit made of all of them
+is one version, which readers see once all copies are there. A copy that is too far behind is restored from the task's
+newest snapshot. Nothing of this is seen by the application.
+"""
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from penstock.engine.coordinator import Coordinator
+from rocksdict import Cache
+
+from penstock.engine.formats import made_from
 from penstock.engine.layout import TaskId
-from penstock.engine.stores import stores_of
-from penstock.errors import ConfigError
-from penstock.plan.physical import Part, SubTopology
-from penstock.query.checkpoint import Checkpoint
+from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.errors import CorruptDataError, StoreError
+from penstock.query.commits import Commits, Committing, OwnCommits, StoreShape
+from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of
+from penstock.query.versions import Pinned, Version
+from penstock.settings import StateSettings
+from penstock.state.replica import Replica
 from penstock.state.store import StateStore
-from penstock.state.task_state import TaskState
 
-Source = Coordinator | Checkpoint
-"""What is committed: by an application of this program, or as its checkpoint has it."""
+_TRIES = 20
+"""How often files may be gone because the application has gone on since."""
 
 
-def committed_store(source: Source, name: str) -> AnyView:
-    """A store of an application, put together from the snapshots and delta files of all its tasks.
+class CommittedStore:
+    """A store of an application, moved on commit by commit when somebody reads it.
 
-    It stays as it is however the application goes on, until it is closed or nobody refers to it any more.
+    Any number of threads may read it. A version that was given stays as it is, however long it is kept.
+
+    Args:
+        commits: those of the application.
+        name: the store's name.
+        cache_bytes: the size of the cache of what is read from disk.
+
+    Raises:
+        ConfigError: there is no such store, or no commit yet.
     """
-    facts = source.topology.facts
-    specs = {spec.name: (node, spec) for node, spec in facts.stores.items()}
-    if name not in specs:
-        raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
-    node, spec = specs[name]
-    folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
-    states = _restored(source, name, folder)
-    stores: list[StateStore] = [state.stores[name] for state in states]
-    if not stores:
-        stores = [store for store in stores_of(_sub_topology(source, name), facts) if store.name == name]
-    view = view_of(stores, spec, node)
-    view.on_close(weakref.finalize(view, _remove, states, folder))
+
+    def __init__(self, commits: Commits, name: str, cache_bytes: int = StateSettings.block_cache_bytes):
+        self.name = name
+        self._commits = commits
+        self._shape = commits.shape(name, commits.newest())
+        self._cache = Cache(cache_bytes)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._replicas: dict[str, Replica] = {}
+        self._application = ""
+        self._version: Version | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    @property
+    def shape(self) -> StoreShape:
+        """What the store is."""
+        return self._shape
+
+    @property
+    def known(self) -> Version:
+        """The newest version that was asked for, without a look at what is newer."""
+        return self._version or self.now()
+
+    def now(self) -> Version:
+        """The store after the newest commit.
+
+        Raises:
+            CorruptDataError: a file of the checkpoint is damaged or missing.
+            ConfigError: the store is not there any more.
+        """
+        version = self._version
+        if version is not None and self._commits.is_newest(version.commit):
+            return version
+        with self._lock:
+            version = self._version
+            if version is None or not self._commits.is_newest(version.commit):
+                version = self._version = self._newest()
+            return version
+
+    def pinned(self) -> Pinned:
+        """The store after the newest commit, for good."""
+        return Pinned(self.now())
+
+    def close(self) -> None:
+        """Remove its files."""
+        with self._lock:
+            if not self._remove.alive:
+                return
+            self._version = Version(-1, {})
+            for replica in self._replicas.values():
+                replica.close()
+            self._replicas.clear()
+            self._remove()
+
+    # --- moving on -----------------------------------------------------------------------------------------------
+
+    def _newest(self) -> Version:
+        if not self._remove.alive:
+            raise StoreError(f"the store {self.name!r} is closed; ask for it again")
+        manifest = self._commits.newest()
+        for _ in range(_TRIES):
+            try:
+                return self._version_of(manifest)
+            except (CorruptDataError, FileNotFoundError):  # are they gone because there is a later commit?
+                tried, manifest = manifest, self._commits.newest()
+                if manifest.commit == tried.commit:
+                    raise
+        return self._version_of(manifest)
+
+    def _version_of(self, manifest: Manifest) -> Version:
+        self._take_shape(manifest)
+        tasks = [task for task in manifest.tasks if TaskId.parse(task).sub == self._shape.format.sub]
+        if self._shape.format.is_everywhere:
+            tasks = tasks[:1]
+        tasks.sort(key=lambda task: TaskId.parse(task).partition)
+        for task in tasks:
+            self._move(task, manifest.tasks[task])
+        stores = {task: self._replicas[task].frozen() for task in tasks}
+        positions = {task: position_of(TaskId.parse(task).partition, manifest.tasks[task]) for task in tasks}
+        return Version(manifest.commit, stores, positions, manifest.at)
+
+    def _take_shape(self, manifest: Manifest) -> None:
+        """Take up what the store is by now; begin anew if it is another one, or the application is."""
+        shape = self._commits.shape(self.name, manifest)
+        if shape.format != self._shape.format or manifest.application != self._application:
+            for replica in self._replicas.values():
+                replica.close()
+            self._replicas.clear()
+        self._shape, self._application = shape, manifest.application
+
+    def _move(self, task: str, entry: TaskEntry) -> None:
+        """Bring a task's copy to where the task is."""
+        replica = self._replicas.get(task)
+        if replica is None or replica.is_torn or replica.commit > entry.changed:
+            replica = self._restored(task, entry.snapshot)
+        newer = list(self._commits.manifests.chain(task, entry, max(replica.commit, entry.snapshot)))
+        oldest = newer[-1].previous if newer else entry.changed
+        if oldest > replica.commit:  # what lies in between is in the snapshot alone
+            replica = self._restored(task, entry.snapshot)
+        for step in self._commits.manifests.since(task, entry, replica.commit):
+            replica.move(step, self._commits.storage)
+
+    def _restored(self, task: str, snapshot: int) -> Replica:
+        if task in self._replicas:
+            self._replicas.pop(task).close()
+        make = partial(made_from, self.name, self._shape.format)
+        replica = Replica(self._folder / f"{task}-{next(self._numbers)}", make, self._cache)
+        replica.restore(self._commits.storage, task, snapshot)
+        self._replicas[task] = replica
+        return replica
+
+
+def position_of(partition: int, entry: TaskEntry) -> Position:
+    """Up to where a task has read its input."""
+    found: dict[str, dict[int, int]] = {}
+    for place, offset in entry.offsets.items():
+        topic, _, other = place.partition("/")  # partitions of global tables' topics have places of their own
+        if offset > 0:
+            found.setdefault(topic, {})[int(other) if other else partition] = offset - 1
+    return Position(found)
+
+
+def committed_store(committing: Committing, name: str) -> AnyView:
+    """A view of a store as of the newest commit, which has a copy of its own."""
+    store = CommittedStore(OwnCommits(committing), name)
+    store.now()
+    view = view_of(store, store.shape)
+    view.on_close(store.close)
     return view
 
 
 @contextmanager
-def committed_stores(source: Source, name: str) -> Iterator[dict[str, StateStore]]:
+def committed_stores(committing: Committing, name: str) -> Iterator[Mapping[str, StateStore]]:
     """What a store is in each of the tasks that have it, as of the last commit."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
-    states = _restored(source, name, folder)
+    store = CommittedStore(OwnCommits(committing), name)
     try:
-        yield {state.task: state.stores[name] for state in states}
+        yield store.now().tasks
     finally:
-        _remove(states, folder)
-
-
-def _sub_topology(source: Source, store: str) -> SubTopology:
-    subs = (sub for sub in source.topology.sub_topologies if not sub.is_global)
-    return next(sub for sub in subs if _keeps(source, sub.working_parts, store))
-
-
-def _keeps(source: Source, parts: Iterable[Part], store: str) -> bool:
-    """Whether it is one of these parts that has a store; others may look things up in it."""
-    specs = (source.topology.facts.stores.get(part.node) for part in parts if part.kind == "processor")
-    return any(spec is not None and spec.name == store for spec in specs)
-
-
-def _restored(source: Source, store: str, folder: Path) -> list[TaskState]:
-    """The states at the last commit of the tasks that have a store, restored into a folder."""
-    sub = _sub_topology(source, store)
-    tasks = [task for task in source.manifest.tasks if TaskId.parse(task).sub == sub.id]
-    if _keeps(source, sub.global_parts, store):
-        tasks = tasks[:1]  # every task has all of a global table
-    states: list[TaskState] = []
-    try:
-        for task in tasks:
-            stores = stores_of(sub, source.topology.facts)
-            states.append(TaskState(task, stores, source.settings.state, folder / task, source.storage))
-            entry = source.manifest.tasks[task]
-            since = partial(source.manifests.since, task, entry)
-            states[-1].open(source.application, entry.changed, entry.snapshot, since)
-    except BaseException:
-        _remove(states, folder)
-        raise
-    return states
-
-
-def _remove(states: list[TaskState], folder: Path) -> None:
-    for state in states:
-        state.abandon()
-    shutil.rmtree(folder, ignore_errors=True)
+        store.close()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.durations import MAX_MS
 from penstock.engine.layout import TaskId
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores
-from penstock.query.stores import SessionView, WindowView, view_of
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 
 
@@ -59,9 +59,11 @@ def _unclosed(checkpoint: Checkpoint, node: nodes.WindowedAggregate, task: str, 
     stream_time = max(_time(checkpoint, task, name) for name in sides or [node.name])
     emitted = _time(checkpoint, task, f"{node.name}-emitted")
     is_time_window = type(node) is nodes.WindowAggregate
-    view = view_of([store], node.store, node)
-    assert isinstance(view, WindowView | SessionView)
-    ends = [row[0].end for row in view.all()]
+    if isinstance(node, nodes.SessionAggregate):
+        ends = [session.end for session, _ in store.rows()]
+    else:
+        size: int = node.windows.size_ms  # type: ignore[union-attr]
+        ends = [min(start, MAX_MS - size) + size for _, start, _, _ in store.rows()]
     wait = close_wait(node)
     open_ = [end + wait for end in ends if end > emitted or (end == emitted and not is_time_window)]
     return _of(node, task, open_, None, stream_time)

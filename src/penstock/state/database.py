@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -40,9 +40,10 @@ from penstock.storage import FileRef, cannot_write
 OFFSETS = "offsets"
 
 BLOCK_BYTES = 32 << 20
-_READ_AT_ONCE = 128  # rows: after so many a block looks at its bytes
 _META = b"meta"
 _READ_AT_ONCE = 10_000
+_ROWS_A_LOOK = 128
+"""After so many rows a block looks at its bytes."""
 
 
 class Database:
@@ -91,7 +92,7 @@ class Database:
         return self._families[name]
 
     def _new_family(self, name: str) -> Family:
-        with _told(self.path):
+        with told(self.path):
             return self._family(self._db.create_column_family(name, self._options), name)
 
     def families(self) -> list[str]:
@@ -100,7 +101,7 @@ class Database:
 
     def drop(self, name: str) -> None:
         """Drop a column family with all it holds, at once."""
-        with _told(self.path):
+        with told(self.path):
             self._db.drop_column_family(
                 name
             )  # first, or what is in memory would be written before its handle is closed
@@ -109,11 +110,7 @@ class Database:
 
     def meta(self) -> dict[str, Any]:
         """What ``write`` was last given as ``meta``; empty for a new database."""
-        stored = self._families[OFFSETS].get(_META)
-        try:
-            return json.loads(stored) if stored else {}
-        except ValueError as error:
-            raise DamagedStateError(f"{self.path} has no legible offsets: {error}") from None
+        return meta_in(self._families[OFFSETS].get, self.path)
 
     def write(self, changes: dict[str, Iterator[tuple[bytes, bytes | None]]], meta: dict[str, Any]) -> None:
         """Write rows (None deletes) of several families together with the meta data, and make them durable."""
@@ -128,7 +125,7 @@ class Database:
                     put(key, value, handle)
             family.is_empty = False
         batch.put(_META, json.dumps(meta).encode(), self._families[OFFSETS].handle)
-        with _told(self.path):
+        with told(self.path):
             check_disk()
             self._db.write(batch, self._write_options)
         self._inventory.record(self._live(), meta.get("commit", -1))
@@ -145,7 +142,7 @@ class Database:
             DamagedStateError: a file is not what was written.
         """
         self._inventory.prove(self._read_everything)
-        with _told(self.path):
+        with told(self.path):
             Checkpoint(self._db).create_checkpoint(str(path))
         self._record()
         _check_copy(path, self._options, self.meta())
@@ -181,11 +178,20 @@ class Database:
 
     def _live(self) -> list[str]:
         """The tables that hold the rows."""
-        with _told(self.path):
+        with told(self.path):
             return [file["name"].lstrip("/") for file in self._db.live_files()]
 
     def _family(self, db: Rdict, name: str) -> Family:
         return Family(db, self._db.get_column_family_handle(name), self.path)
+
+
+def meta_in(get: Callable[[bytes], bytes | None], path: Path) -> dict[str, Any]:
+    """The meta data of the database at a path, from its family of offsets."""
+    stored = get(_META)
+    try:
+        return json.loads(stored) if stored else {}
+    except ValueError as error:
+        raise DamagedStateError(f"{path} has no legible offsets: {error}") from None
 
 
 class Family:
@@ -198,11 +204,11 @@ class Family:
         self.is_empty = next(self.scan(None, None), None) is None
 
     def get(self, key: bytes) -> bytes | None:
-        with _told(self._path):
+        with told(self._path):
             return self._db.get(key)  # type: ignore[no-any-return]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        with _told(self._path):
+        with told(self._path):
             return self._db.get(keys)  # type: ignore[no-any-return]
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -228,7 +234,7 @@ class Family:
         last = None
         block: list[tuple[bytes, bytes]] = []
         nbytes = 0
-        while some := list(islice(rows, min(count - len(block), _READ_AT_ONCE))):
+        while some := list(islice(rows, min(count - len(block), _ROWS_A_LOOK))):
             block += some
             last = some[-1][0]
             nbytes += sum(len(value) for _, value in some)
@@ -266,7 +272,7 @@ class Family:
             self._confirm(at)
 
     def _confirm(self, at: Any) -> None:
-        with _told(self._path):
+        with told(self._path):
             at.status()
         if at.valid():
             raise DamagedStateError(f"the state database {self._path} has not given all of its rows")
@@ -353,11 +359,11 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
 def _check_copy(path: Path, options: Options, meta: dict[str, Any]) -> None:
     """Raise ``DamagedStateError`` unless a copy opens and has what it should: files are copied as they are found."""
     files = set(path.iterdir())
-    with _told(path):
+    with told(path):
         families = {name: options for name in Rdict.list_cf(str(path)) if name != "default"}
         copy = Rdict(str(path), options, column_families=families, access_type=AccessType.read_only())
     try:
-        with _told(path):
+        with told(path):
             stored = copy.get_column_family(OFFSETS).get(_META)
             found = {file["name"].lstrip("/") for file in copy.live_files()}
         if found != {file.name for file in files if file.suffix == ".sst"} or json.loads(stored or "{}") != meta:
@@ -391,7 +397,7 @@ def _trouble(path: Path, error: Exception) -> StoreError:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def told(path: Path) -> Iterator[None]:
     """Errors of RocksDB as errors of the database at a path."""
     try:
         yield

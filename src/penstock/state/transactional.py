@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -176,18 +177,23 @@ class TransactionalKeyValueStore:
 
     def scan(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high`` in order of the keys' bytes, or backwards."""
-        here = self._physical(np.arange(len(self._table)))
-        known = set(here) if self.base is not None else set()
-        live = np.flatnonzero(self._table.present())
-        live_keys = [here[row] for row in live.tolist()]
-        inside = [i for i, key in enumerate(live_keys) if (low is None or key >= low) and (high is None or key < high)]
-        inside.sort(key=live_keys.__getitem__, reverse=reverse)
-        values = self._table.values(live[inside])
-        ours = zip([live_keys[i] for i in inside], values.data.to_pylist(), values.timestamps.tolist(), strict=True)
+        laid = self._layout(self._table.keys(np.arange(len(self._table))))
+        within = np.ones(len(laid), np.bool_)
+        if low is not None:
+            within &= pc.greater_equal(laid, pa.scalar(low, pa.binary())).to_numpy(zero_copy_only=False)
+        if high is not None:
+            within &= pc.less(laid, pa.scalar(high, pa.binary())).to_numpy(zero_copy_only=False)
+        live = np.flatnonzero(within & self._table.present())
+        live = live[pc.array_sort_indices(laid.take(pa.array(live))).to_numpy()]
+        live = live[::-1] if reverse else live
+        values = self._table.values(live)
+        keys = laid.take(pa.array(live)).to_pylist()
+        ours = zip(keys, values.data.to_pylist(), values.timestamps.tolist(), strict=True)
         if self.base is None or self.is_all_here:
             return iter(ours)
+        known = set(laid.filter(pa.array(within)).to_pylist())
         theirs = ((key, *unpack(row)) for key, row in self.base.scan(low, high, reverse) if key not in known)
-        return heapq.merge(ours, theirs, key=lambda row: row[0], reverse=reverse)
+        return heapq.merge(ours, theirs, key=itemgetter(0), reverse=reverse) if known else theirs
 
     def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
         """The rows whose keys begin with these bytes."""

@@ -16,7 +16,6 @@ from penstock.batch import HEADERS
 from penstock.durations import Duration, to_ms
 from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
-from penstock.engine.stores import stores_of
 from penstock.engine.task import Task
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo
@@ -24,7 +23,9 @@ from penstock.log.memory import MemoryLog
 from penstock.metrics import DROPPED, Metric, readable, total
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
+from penstock.query.commits import shape_named, shapes_of
 from penstock.query.stores import AnyView, view_of
+from penstock.query.versions import Live
 from penstock.record import Record
 from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
@@ -196,11 +197,8 @@ class CutDriver:
     def store(self, name: str) -> AnyView:
         """A state store as of the last commit, for reading."""
         self.commit()
-        specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
-        if name not in specs:
-            raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
-        node, spec = specs[name]
-        return view_of(self._stores(name), spec, node)
+        shape = shape_named(name, shapes_of(self.topology))
+        return view_of(Live(self._stores(name, shape.format.is_everywhere)), shape)
 
     def metrics(self) -> dict[Metric, float]:
         """All figures of all tasks, by their Kafka names."""
@@ -268,16 +266,12 @@ class CutDriver:
             ahead = {one: others.union(*(ahead[other] for other in others)) for one, others in ahead.items()}
         return any(one in others for one, others in ahead.items())
 
-    def _stores(self, name: str) -> list[StateStore]:
-        """What the tasks have of a store; an empty one as long as no task has begun."""
+    def _stores(self, name: str, is_everywhere: bool) -> dict[str, StateStore]:
+        """What the tasks have of a store; nothing as long as no task has begun."""
         self._application.settle()
         tasks = self._application.host.tasks()
-        found = [task.state.stores[name] for task in tasks if name in task.state.stores]
-        subs = (sub for sub in self.topology.sub_topologies if not sub.is_global)
-        unused = (store for sub in subs for store in stores_of(sub, self.topology.facts))
-        found = found or [store for store in unused if store.name == name]
-        is_global = name in {node.store.name for node in self.topology.nodes if isinstance(node, nodes.GlobalTable)}
-        return found[:1] if is_global else found  # every task has all of a global table
+        found = {task.state.task: task.state.stores[name] for task in tasks if name in task.state.stores}
+        return dict(list(found.items())[:1]) if is_everywhere else found
 
     def _note_drops(self) -> None:
         for task in self._application.host.tasks():

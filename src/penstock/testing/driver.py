@@ -27,7 +27,10 @@ from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
+from penstock.query.commits import shape_named, shapes_of
+from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of
+from penstock.query.versions import Live
 from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
@@ -90,6 +93,7 @@ class TopologyTestDriver:
         self.wall_clock_ms = 0
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
+        self._shapes = shapes_of(topology)
         self._topic_sizes = topic_sizes(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
@@ -274,13 +278,12 @@ class TopologyTestDriver:
 
     def _view(self, name: str) -> AnyView:
         self._check_open()
-        specs = {spec.name: (node, spec) for node, spec in self.topology.facts.stores.items()}
-        if name not in specs:
-            raise ConfigError(f"there is no store {name!r}; the stores are {', '.join(specs)}")
-        node, spec = specs[name]
-        stores = [state.stores[name] for _, state, _ in self._tasks if name in state.stores]
-        stores = stores[:1] if isinstance(node, nodes.GlobalTable) else stores  # every task has all of it
-        return view_of(stores, spec, node)
+        shape = shape_named(name, self._shapes)
+        stores = {state.task: state.stores[name] for _, state, _ in self._tasks if name in state.stores}
+        if shape.format.is_everywhere:
+            stores = dict(list(stores.items())[:1])
+        position = Position({topic: {0: offset} for topic, offset in self._offsets.items()})
+        return view_of(Live(stores, dict.fromkeys(stores, position)), shape)
 
     def _origin(self, position: int) -> Origin:
         return self._current.origin(position)

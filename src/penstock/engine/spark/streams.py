@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
@@ -34,6 +34,9 @@ from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
 from penstock.storage import open_storage
+
+if TYPE_CHECKING:
+    from penstock.query.application import ApplicationStores
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +77,8 @@ class Streams:
         """Whether the user has stopped it; what has ended by itself shows its stores on."""
         self._total = 0
         self._resources: list[Callable[[], None]] = []
+        self._opening = threading.Lock()
+        self._stores: ApplicationStores | None = None
         try:
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
@@ -304,15 +309,30 @@ class Streams:
         return readable(figures, self.application_id) | self._rates.readable(figures, self.application_id)
 
     def store(self, name: str) -> Any:
-        """A state store as of the last commit, for reading.
+        """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
+
+        The first call for a store makes a copy of it, which commits move on from then until the application stops.
 
         Raises:
             ConfigError: there is no such store, or the application was stopped.
         """
         self._check_open("store")
-        from penstock.query.committed import committed_store
+        return self.stores().view(name)
 
-        return committed_store(self._coordinator, name)
+    def stores(self) -> ApplicationStores:
+        """All its stores, for reading.
+
+        Raises:
+            ConfigError: the application was stopped.
+        """
+        self._check_open("stores")
+        from penstock.query.application import ApplicationStores
+        from penstock.query.commits import OwnCommits
+
+        with self._opening:
+            if self._stores is None:
+                self._stores = ApplicationStores(OwnCommits(self._coordinator), self.settings.block_cache_bytes)
+            return self._stores
 
     def __enter__(self) -> Streams:
         return self
@@ -343,6 +363,7 @@ class Streams:
             self._spark.stop()
 
     def _release(self) -> None:
+        self._stores = None  # who has a view goes on with it
         while self._resources:
             self._resources.pop()()
 

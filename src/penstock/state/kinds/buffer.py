@@ -151,6 +151,8 @@ class TimeOrderedBuffer(WindowStore):
 
     def __init__(self, name: str, wait: int, times_follow: bool, room: Room = Room()):  # noqa: B008 - it is a tuple
         super().__init__(name, wait, segment_interval=segment_interval_of(wait, _SEGMENTS))
+        self.wait = wait
+        self.times_follow = times_follow
         self.room = room
         self.numbers: dict[str, int] = {}
         """What the operator counts; part of every commit."""

@@ -138,6 +138,7 @@ class DeduplicationStore(SegmentedStore):
     """
 
     def __init__(self, name: str, interval: int):
+        self.interval = interval
         retention = interval + 1
         super().__init__(name, retention, segment_interval=max(retention // SEGMENTS, 1))
 
@@ -201,6 +202,12 @@ class DeduplicationStore(SegmentedStore):
         timestamps, offsets = self.find(ids)
         gone = ~self.visible(timestamps) | (timestamps == NEVER)
         return Values(fixed_binary(offsets.astype(">i8"), ~gone), np.where(gone, NEVER, timestamps))
+
+    def get_one(self, id_: bytes) -> tuple[bytes, int] | None:
+        """The offset as 8 bytes and the timestamp of an id's newest entry, None when it has none."""
+        found = (self._segments[segment].get_one(id_) for segment in sorted(self._segments, reverse=True))
+        newest = next((row for row in found if row is not None), None)
+        return None if newest is None or newest[1] < self.earliest_visible else newest
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The entries of ids with ``low <= id < high``, in order of the ids' bytes."""

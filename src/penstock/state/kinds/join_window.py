@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, binary, concat
+from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.kinds.segments import KeyedRow, SegmentedStore
 from penstock.state.kinds.window import WindowRow
 from penstock.state.store import NO_OFFSETS
 from penstock.state.transactional import ChangeSet
@@ -34,6 +35,7 @@ class JoinWindowStore(SegmentedStore):
 
     def __init__(self, name: str, reach: int, retention: int, in_memory: bool = False):
         super().__init__(name, retention, in_memory)
+        self.reach = reach
         self._slots_a_segment = max(self.segment_interval // max(reach + 1, self.segment_interval // 1000, 1), 1)
         self._slot_width = -(-self.segment_interval // self._slots_a_segment)
 
@@ -82,20 +84,32 @@ class JoinWindowStore(SegmentedStore):
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
         """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
-        entries = self.load(Keys(binary([key])), np.array([earliest]), np.array([latest]))
-        first = max(earliest, self.earliest_visible)
-        rows = zip(entries.first.tolist(), entries.data.to_pylist(), strict=True)
-        found = [(time, value, time) for time, value in rows if first <= time <= latest]
-        return reversed(found) if reverse else iter(found)
+        first = max(earliest, self.earliest_visible, 0)
+        rows = self.scan_key(key, *self._slots_of(first, latest), reverse)
+        return (row[1:] for row in _taken_apart(rows, first, latest, reverse))
+
+    def scan_windows(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
+    ) -> Iterator[WindowRow]:
+        """The records of a range of keys (None: no bound) in a range of time, ends included, by segment, key and
+        time: key, timestamp, value and timestamp."""
+        first = max(earliest, self.earliest_visible, 0)
+        return _taken_apart(self.scan_keys(low, high, *self._slots_of(first, latest), reverse), first, latest, reverse)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        """Key, timestamp, value and timestamp of all records that can still be seen, by segment, key and time."""
-        for id_ in sorted(self._segments, reverse=reverse):
-            for row_key, packed, _ in self._segments[id_].scan(reverse=reverse):
-                entries = unpack_one(packed)
-                for time, _, value in reversed(entries) if reverse else entries:
-                    if time >= self.earliest_visible:
-                        yield row_key[:-8], time, value, time
+        return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)
+
+    def _slots_of(self, earliest: int, latest: int) -> tuple[int, int]:
+        first, last = self._slots(np.array([earliest, min(latest, max(self.observed_stream_time, 0))])).tolist()
+        return first, last
+
+
+def _taken_apart(rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[WindowRow]:
+    for key, _, packed, _ in rows:
+        entries = unpack_one(packed)
+        for time, _, value in reversed(entries) if reverse else entries:
+            if earliest <= time <= latest:
+                yield key, time, value, time
 
 
 def _joined(there: Entries, new: Entries) -> Entries:

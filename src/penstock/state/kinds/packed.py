@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +11,14 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, is_present
 from penstock.durations import MAX_MS
-from penstock.state.columns.packed import Entries, pack, unpack
+from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.kinds.segments import KeyedRow, SegmentedStore
 
 _MOST_SLOTS = 1000
+
+KeyedEntry = tuple[bytes, tuple[int, int, bytes]]
+"""A key, and of one entry of it both numbers and the data."""
 
 
 class Loaded(NamedTuple):
@@ -47,6 +51,7 @@ class PackedStore(SegmentedStore):
         slot: int | None = None,
     ):
         super().__init__(name, retention, in_memory, segment_interval)
+        self.slot = slot
         width = self.segment_interval
         if slot is not None:
             width = min(width, max(slot, retention // _MOST_SLOTS, 1))
@@ -133,6 +138,27 @@ class PackedStore(SegmentedStore):
         entries = Entries(row[kept], new.first[kept], new.second[kept], new.data.take(pa.array(kept)))
         self.write(loaded, pc.is_in(there, put).to_numpy(zero_copy_only=False), entries)
 
+    # --- one entry after the other -------------------------------------------------------------------------------
+
+    def entries_of(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[KeyedEntry]:
+        """The entries of one key whose first numbers lie in a range, ends included, in their order or backwards.
+
+        Nothing is brought into memory, nor is visibility looked at.
+        """
+        first, last = self._slots_between(earliest, latest)
+        return _taken_apart(self.scan_key(key, first, last, reverse), earliest, latest, reverse)
+
+    def entries_between(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
+    ) -> Iterator[KeyedEntry]:
+        """The same of a range of keys (None: no bound), by segment and key."""
+        first, last = self._slots_between(earliest, latest)
+        return _taken_apart(self.scan_keys(low, high, first, last, reverse), earliest, latest, reverse)
+
+    def _slots_between(self, earliest: int, latest: int) -> tuple[int, int]:
+        first, last = self._slots(np.array([earliest, min(latest, max(self.observed_stream_time, 0))])).tolist()
+        return first, last
+
     def _kept_from(self, unseen_from: int | None) -> int:
         return self.earliest_visible if unseen_from is None else min(self.earliest_visible, unseen_from)
 
@@ -143,3 +169,11 @@ class PackedStore(SegmentedStore):
 
     def _segment_ids(self, times: IntArray) -> IntArray:
         return times // self._slots_a_segment
+
+
+def _taken_apart(rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[KeyedEntry]:
+    for key, _, packed, _ in rows:
+        entries = unpack_one(packed)
+        for entry in reversed(entries) if reverse else entries:
+            if earliest <= entry[0] <= latest:
+                yield key, entry

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,6 +16,11 @@ from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
 from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore, physical_keys
 
 MIN_SEGMENT_INTERVAL = 60_000
+
+KeyedRow = tuple[bytes, int, bytes, int]
+"""The two parts of a row's key, its value, its timestamp."""
+
+_HIGHEST = b"\xff" * 9
 
 
 class TransactionalSegment(TransactionalKeyValueStore):
@@ -184,6 +192,38 @@ class SegmentedStore(StateStore):
         values = concat([values.data for _, values in parts])
         return Keys(data, times), Values(values, np.concatenate([values.timestamps for _, values in parts]))
 
+    # --- one row after the other ---------------------------------------------------------------------------------
+
+    def scan_key(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[KeyedRow]:
+        """The rows of one key, as they are now, in a range of the second parts of keys, ends included, by segment and
+        second part. Nothing is brought into memory, nor is visibility looked at."""
+        if latest < earliest:
+            return iter(())
+        low, high = key + earliest.to_bytes(8, "big"), key + (latest + 1).to_bytes(8, "big")
+        rows = self._scanned(low, high, earliest, latest, reverse)
+        return (row for row in rows if len(row[0]) == len(key))  # a longer key may begin like this one
+
+    def scan_keys(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
+    ) -> Iterator[KeyedRow]:
+        """The rows of ``low <= key <= high`` (None: no bound), as they are now, in a range of second parts, ends
+        included, by segment, key and second part; as ``scan_key``."""
+        if latest < earliest:
+            return iter(())
+        last = min(latest, max(self.observed_stream_time, 0)) + 1
+        above = None if high is None else max([high + _HIGHEST, *_beginnings_at(high, last)])
+        rows = self._scanned(low, above, earliest, latest, reverse)
+        return (row for row in rows if is_between(row[0], low, high) and earliest <= row[1] <= latest)
+
+    def _scanned(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool
+    ) -> Iterator[KeyedRow]:
+        """The rows between two bounds of the bytes of both parts, of the segments that second parts reach."""
+        first, last = self._segment_ids(np.array([earliest, latest])).tolist()
+        ids = [id_ for id_ in sorted(self._segments, reverse=reverse) if first <= id_ <= last]
+        rows = chain.from_iterable([self._segments[id_].scan(low, high, reverse) for id_ in ids])
+        return ((row[:-8], int.from_bytes(row[-8:], "big"), value, timestamp) for row, value, timestamp in rows)
+
     # --- transactions and the disk -------------------------------------------------------------------------------
 
     def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
@@ -224,6 +264,11 @@ class SegmentedStore(StateStore):
 
     def _family(self, id_: int) -> str:
         return f"{self.name}/{id_}"
+
+
+def _beginnings_at(key: bytes, time: int) -> list[bytes]:
+    """What lies above the rows up to a time of the keys with which a key begins."""
+    return [key[:length] + time.to_bytes(8, "big") for length in range(len(key))]
 
 
 def segment_interval_of(retention: int, segments: int = 3) -> int:

@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 from penstock.arrays import Binary, IntArray, binary, fixed_binary, last_numbers, nulls, without_last
 from penstock.durations import MAX_MS
 from penstock.record import SessionKey
-from penstock.state.columns.packed import Entries, unpack, unpack_one
+from penstock.state.columns.packed import Entries, unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded, PackedStore
-from penstock.state.kinds.segments import is_between
-from penstock.state.transactional import Row, physical_keys
+from penstock.state.transactional import physical_keys
 
 _SESSIONS_A_SLOT = 4
 
@@ -49,6 +48,7 @@ class SessionStore(PackedStore):
         segment_interval: int | None = None,
         gap: int | None = None,
     ):
+        self.gap = gap
         slot = None if gap is None else _SESSIONS_A_SLOT * (gap + 1)
         super().__init__(name, retention, in_memory, segment_interval, slot)
 
@@ -125,48 +125,38 @@ class SessionStore(PackedStore):
         self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False
     ) -> Iterator[SessionRow]:
         """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
-        entries = self._load_one(key, earliest_end).entries
-        rows = zip(entries.first.tolist(), entries.second.tolist(), entries.data.to_pylist(), strict=True)
-        first = max(earliest_end, self.earliest_visible)
-        found = [(SessionKey(key, s, e), value) for e, s, value in rows if e >= first and s <= latest_start]
-        return reversed(found) if reverse else iter(found)
-
-    def fetch(self, key: bytes, reverse: bool = False) -> Iterator[SessionRow]:
-        """All sessions of a key, by end and start."""
-        return self.find_sessions(key, 0, self.observed_stream_time, reverse)
-
-    def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The value of one session, None when there is none."""
-        return next((value for found, value in self.find_sessions(key, end, start) if found[1:] == (start, end)), None)
+        first = max(earliest_end, self.earliest_visible, 0)
+        found = self.entries_of(key, first, MAX_MS - 1, reverse)
+        return ((SessionKey(key, s, e), value) for _, (e, s, value) in found if s <= latest_start)
 
     def scan_sessions(
-        self, low: bytes | None, high: bytes | None, earliest_end: int, latest_start: int, reverse: bool = False
+        self,
+        low: bytes | None,
+        high: bytes | None,
+        earliest_end: int,
+        latest_start: int,
+        reverse: bool = False,
     ) -> Iterator[SessionRow]:
         """The sessions of ``low <= key <= high`` with ``end >= earliest_end`` and ``start <= latest_start``, as they
         are now; by segment, key, end and start, or in memory by end, key and start."""
-        first = max(earliest_end, self.earliest_visible)
-        ids = [id_ for id_ in sorted(self._segments, reverse=reverse) if id_ >= first // self.segment_interval]
-        scans = [self._segments[id_].scan(low) for id_ in ids]
-        rows = (row for scan in scans for row in _sessions_of(scan, first, reverse))
-        inside = (row for row in rows if row[0].start <= latest_start and is_between(row[0].key, low, high))
+        first = max(earliest_end, self.earliest_visible, 0)
+        found = self.entries_between(low, high, first, MAX_MS - 1, reverse)
+        rows = ((SessionKey(key, s, e), value) for key, (e, s, value) in found if s <= latest_start)
         if not self.in_memory:
-            return inside
-        return iter(sorted(inside, key=lambda row: (row[0].end, row[0].key, row[0].start), reverse=reverse))
+            return rows
+        return iter(sorted(rows, key=lambda row: (row[0].end, row[0].key, row[0].start), reverse=reverse))
+
+    def fetch(self, key: bytes, reverse: bool = False) -> Iterator[SessionRow]:
+        """All sessions of a key, by end and start."""
+        return self.find_sessions(key, 0, MAX_MS, reverse)
+
+    def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
+        """The value of one session, None when there is none."""
+        first = max(end, self.earliest_visible, 0)
+        return next((value for _, (_, s, value) in self.entries_of(key, first, end) if s == start), None)
 
     def rows(self, reverse: bool = False) -> Iterator[SessionRow]:
-        """All sessions: by segment, key, end and start; in memory by end, key and start."""
         return self.scan_sessions(None, None, 0, MAX_MS, reverse)
 
     def _load_one(self, key: bytes, earliest_end: int) -> Loaded:
         return self.load(Keys(binary([key])), np.array([earliest_end]))
-
-
-def _sessions_of(rows: Iterator[Row], earliest_end: int, reverse: bool) -> list[SessionRow]:
-    """The sessions of a segment that end at some time or later, in order."""
-    found = [
-        (SessionKey(row_key[:-8], start, end), value)
-        for row_key, packed, _ in rows
-        for end, start, value in unpack_one(packed)
-        if end >= earliest_end
-    ]
-    return sorted(found, key=lambda row: (row[0].key, row[0].end, row[0].start), reverse=reverse)

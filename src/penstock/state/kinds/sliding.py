@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, nulls
-from penstock.state.columns.packed import Entries, unpack, unpack_one
+from penstock.durations import MAX_MS
+from penstock.state.columns.packed import Entries, unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import PackedStore
-from penstock.state.kinds.segments import is_between
-from penstock.state.kinds.window import WindowRow
+from penstock.state.kinds.window import WindowRow, by_start
 from penstock.state.transactional import physical_keys
 
 
@@ -24,12 +24,9 @@ class SlidingStore(PackedStore):
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
         """The windows of one key that begin in a range of time, ends included: start, value, timestamp."""
-        bounds = np.array([max(earliest, 0)]), np.array([latest])
-        entries = self.load_range(Keys(pa.array([key], pa.binary())), *bounds).entries
-        rows = zip(entries.first.tolist(), entries.data.to_pylist(), entries.second.tolist(), strict=True)
-        first = max(earliest, self.earliest_visible)
-        found = [row for row in rows if first <= row[0] <= latest]
-        return reversed(found) if reverse else iter(found)
+        first = max(earliest, self.earliest_visible, 0)
+        found = self.entries_of(key, first, latest, reverse)
+        return ((start, value, timestamp) for _, (start, timestamp, value) in found)
 
     def look_up_one(self, key: bytes, time: int) -> tuple[bytes, int] | None:
         """The value and timestamp of one window, None when it has none."""
@@ -40,13 +37,6 @@ class SlidingStore(PackedStore):
         """Write windows by distinct pairs of key and start; null deletes."""
         assert keys.times is not None
         self.put_entries(keys.data, Entries(keys.times, keys.times, values.timestamps, values.data), by_both=False)
-
-    def scan_windows(
-        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
-    ) -> Iterator[WindowRow]:
-        """The windows of ``low <= key <= high`` that begin in a range of time, ends included, as they are now."""
-        rows = list(self.rows(reverse))
-        return (row for row in rows if earliest <= row[1] <= latest and is_between(row[0], low, high))
 
     def look_up(self, keys: Keys) -> Values:
         """The values of distinct pairs of key and start, no matter whether they can still be seen."""
@@ -70,19 +60,14 @@ class SlidingStore(PackedStore):
             return nulls(0)
         return physical_keys(found.keys.at(found.entries.row, found.entries.first))
 
-    def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        """All windows: by segment, key and start; in memory by start and key."""
-        every = (self._segment_rows(id_, reverse) for id_ in sorted(self._segments, reverse=reverse))
-        rows = (row for segment in every for row in segment)
-        if not self.in_memory:
-            return rows
-        return iter(sorted(rows, key=lambda row: (row[1], row[0]), reverse=reverse))
+    def scan_windows(
+        self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
+    ) -> Iterator[WindowRow]:
+        """The windows of ``low <= key <= high`` that begin in a range of time, ends included, as they are now: by
+        segment, key and start; from a store in memory by start and key."""
+        found = self.entries_between(low, high, max(earliest, self.earliest_visible, 0), latest, reverse)
+        rows = ((key, start, value, timestamp) for key, (start, timestamp, value) in found)
+        return by_start(rows, reverse) if self.in_memory else rows
 
-    def _segment_rows(self, id_: int, reverse: bool) -> list[WindowRow]:
-        rows = [
-            (row_key[:-8], start, value, timestamp)
-            for row_key, packed, _ in self._segments[id_].scan()
-            for start, timestamp, value in unpack_one(packed)
-            if start >= self.earliest_visible
-        ]
-        return sorted(rows, key=lambda row: row[:2], reverse=reverse)
+    def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
+        return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)

@@ -164,6 +164,7 @@ class VersionedStore(SegmentedStore):
     def __init__(self, name: str, history_retention: int, segment_interval: int | None = None, in_memory: bool = False):
         interval = segment_interval or segment_interval_of(history_retention)
         super().__init__(name, history_retention, in_memory, interval)
+        self.history_retention = history_retention
         self._latest = TransactionalKeyValueStore()
         self.remembers_deletions = False
         """Whether a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
@@ -271,18 +272,15 @@ class VersionedStore(SegmentedStore):
 
     def get_one(self, key: bytes, as_of: int | None = None) -> VersionRow | None:
         """The latest version of a key, or the one that was valid at a time; None when there is none."""
-        keys = Keys(binary([key]))
-        latest = _version(self.latest(keys).get(), 0)
-        if latest is not None and (as_of is None or latest.valid_from <= as_of):
-            assert latest.value is not None
-            return VersionRow(key, latest.value, latest.valid_from, None)
+        latest = self._latest.get_one(key)
+        if latest is not None and (as_of is None or latest[1] <= as_of):
+            return VersionRow(key, *latest, None)
         if as_of is None or as_of < max(self.observed_stream_time - self.retention, 0):
             return None
-        found = self.older(keys, np.zeros(1, np.int64), np.array([min(as_of, FOREVER - 1)]))
-        value = found.data[0].as_py()
-        if value is None or found.valid_from[0] > as_of:
+        found = next(self.scan_key(key, min(as_of, FOREVER - 2) + 1, FOREVER - 1), None)
+        if found is None or not 0 <= found[3] <= as_of:  # a deletion's begin is negative
             return None
-        return VersionRow(key, value, int(found.valid_from[0]), int(found.valid_to[0]))
+        return VersionRow(key, found[2], found[3], found[1])
 
     def versions(
         self, key: bytes, earliest: int = 0, latest: int = FOREVER, reverse: bool = False
@@ -292,34 +290,30 @@ class VersionedStore(SegmentedStore):
         As in Kafka Streams the segments up to that of the range's end are searched, and the latest version: one that
         ended in a later segment is not found.
         """
-        keys = Keys(binary([key]))
-        newest = _version(self.latest(keys).get(), 0)
+        newest = self._latest.get_one(key)
         rows = []
         if latest >= self.observed_stream_time - self.retention:
             rows = list(self._older_of(key, earliest, latest))
-        if newest is not None and newest.valid_from <= latest:
-            assert newest.value is not None
-            rows.append(VersionRow(key, newest.value, newest.valid_from, None))
+        if newest is not None and newest[1] <= latest:
+            rows.append(VersionRow(key, *newest, None))
         return iter(rows[::-1] if reverse else rows)
 
     def _older_of(self, key: bytes, earliest: int, latest: int) -> Iterator[VersionRow]:
-        for id_ in sorted(self._segments):
-            if id_ <= latest // self.segment_interval:
-                for row_key, value, begin in self._segments[id_].prefix_scan(key):
-                    end = int.from_bytes(row_key[-8:], "big")
-                    if len(row_key) == len(key) + 8 and 0 <= begin <= latest and end > earliest:
-                        yield VersionRow(key, value, begin, end)
+        end_of_segment = min((latest // self.segment_interval + 1) * self.segment_interval, FOREVER) - 1
+        for _, end, value, begin in self.scan_key(key, max(earliest + 1, 0), end_of_segment):
+            if 0 <= begin <= latest:
+                yield VersionRow(key, value, begin, end)
 
     def rows(self) -> Iterator[VersionRow]:
         """All versions that are there, by key and then by time."""
-        older = (
-            VersionRow(row_key[:-8], value, begin, int.from_bytes(row_key[-8:], "big"))
-            for segment in self._segments.values()
-            for row_key, value, begin in segment.scan()
-            if begin >= 0
-        )
+        found = [self._older_in(segment) for segment in self._segments.values()]
         latest = (VersionRow(*row, None) for row in self._latest.scan())
-        return merge(sorted(older, key=itemgetter(0, 2)), latest, key=itemgetter(0, 2))
+        return merge(*found, latest, key=itemgetter(0, 2))
+
+    def _older_in(self, segment: TransactionalSegment) -> Iterator[VersionRow]:
+        for row_key, value, begin in segment.scan():
+            if begin >= 0:
+                yield VersionRow(row_key[:-8], value, begin, int.from_bytes(row_key[-8:], "big"))
 
     # --- the changelog -------------------------------------------------------------------------------------------
 

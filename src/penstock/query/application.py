@@ -1,0 +1,94 @@
+"""All stores of one application, for reading: from the process that runs it, or from any other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from penstock.durations import Duration, to_ms
+from penstock.errors import ConfigError
+from penstock.query.commits import Commits, StoredCommits, StoreShape
+from penstock.query.committed import CommittedStore
+from penstock.query.stores import AnyView, view_of
+from penstock.serdes import Serde, of
+from penstock.settings import Settings, StateSettings
+from penstock.storage import open_storage
+
+
+class ApplicationStores:
+    """All stores of an application. There is one copy of each store that was asked for, whoever asks."""
+
+    def __init__(self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes):
+        self.commits = commits
+        self._cache_bytes = cache_bytes
+        self._lock = threading.Lock()
+        self._stores: dict[str, CommittedStore] = {}
+
+    def shapes(self) -> dict[str, StoreShape]:
+        """What the stores are, by their names."""
+        return self.commits.shapes(self.commits.newest())
+
+    def store(self, name: str) -> CommittedStore:
+        """The copy of a store; raises ``ConfigError`` when there is no such store."""
+        with self._lock:
+            if name not in self._stores:
+                self._stores[name] = CommittedStore(self.commits, name, self._cache_bytes)
+            return self._stores[name]
+
+    def view(self, name: str) -> AnyView:
+        """A store, for reading; raises ``ConfigError`` when there is no such store."""
+        store = self.store(name)
+        store.now()
+        return view_of(store, store.shape)
+
+    def close(self) -> None:
+        """Remove all copies."""
+        with self._lock:
+            for store in self._stores.values():
+                store.close()
+            self._stores.clear()
+
+
+def open_stores(application: Path | str, max_age: Duration = 0) -> ApplicationStores:
+    """All stores of an application, by its id or its checkpoint; see :func:`penstock.open_store`."""
+    storage = open_storage(checkpoint_of(application))
+    return ApplicationStores(StoredCommits(storage, to_ms(max_age, "max_age") / 1000))
+
+
+def checkpoint_of(application: Path | str) -> str:
+    """Where the commits of an application lie, by its id or its checkpoint.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    if isinstance(application, str) and "://" in application:
+        return application
+    settings = Settings.load()
+    state = (settings.state_dir or Path(".penstock") / application) / "checkpoint"
+    tried = [Path(application), Path(application) / "checkpoint", state]
+    found = next((folder for folder in tried if (folder / "manifests").is_dir()), None)
+    if found is not None:
+        return str(found)
+    if settings.checkpoint is not None:
+        return settings.checkpoint
+    raise ConfigError(
+        f"{str(application)!r} is no application with commits: it is neither a checkpoint nor a folder with one, and "
+        f"{state.parent} has none either. Give the application's id, in the folder where it runs, or its checkpoint"
+    )
+
+
+def open_view(
+    application: Path | str, name: str, key: Serde | type | None, value: Serde | type | None, max_age: Duration
+) -> AnyView:
+    """See :func:`penstock.open_store`."""
+    store = CommittedStore(open_stores(application, max_age).commits, name)
+    try:
+        store.now()
+        shape = store.shape
+        types = shape.key if key is None else of(key, "key"), shape.value if value is None else of(value, "value")
+        view = view_of(store, StoreShape(name, shape.format, *types))
+    except BaseException:
+        store.close()
+        raise
+    view.on_close(store.close)
+    return view

@@ -1,0 +1,172 @@
+"""The commits of an application as readers see them: of this process, of a checkpoint, or of one that was read."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.engine.formats import StoreFormat, formats_of
+from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.starts import Starts
+from penstock.errors import ConfigError
+from penstock.plan.topology import Topology
+from penstock.serdes import Serde, from_name
+from penstock.storage import Storage
+
+_SETTLED_NS = 50_000_000
+"""How long after a change a folder's time does not tell apart what else changes."""
+
+
+@dataclass(frozen=True)
+class StoreShape:
+    """What a store is, and the types of its keys and values."""
+
+    name: str
+    format: StoreFormat
+    key: Serde
+    value: Serde
+
+
+class Committing(Protocol):
+    """What is committed: by an application of this process, or as its checkpoint had it when it was read."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def manifests(self) -> Manifests: ...
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+
+class Commits(ABC):
+    """Which commit is the newest, and what the application's stores are."""
+
+    storage: Storage
+    manifests: Manifests
+
+    @abstractmethod
+    def newest(self) -> Manifest:
+        """The newest commit; raises ``ConfigError`` when there is none."""
+
+    @abstractmethod
+    def is_newest(self, commit: int) -> bool:
+        """Whether a commit that was the newest still is; cheap."""
+
+    @abstractmethod
+    def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
+        """All stores as of a commit."""
+
+    def shape(self, name: str, manifest: Manifest) -> StoreShape:
+        """One store; raises ``ConfigError`` when there is none of this name."""
+        return shape_named(name, self.shapes(manifest))
+
+
+class OwnCommits(Commits):
+    """Those of an application whose topology is at hand."""
+
+    def __init__(self, committing: Committing):
+        self._committing = committing
+        self.storage = committing.storage
+        self.manifests = committing.manifests
+        self._shapes = shapes_of(committing.topology)
+
+    def newest(self) -> Manifest:
+        return self._committing.manifest
+
+    def is_newest(self, commit: int) -> bool:
+        return self._committing.manifest.commit == commit
+
+    def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
+        return self._shapes
+
+
+class StoredCommits(Commits):
+    """Those in a checkpoint, whoever makes them.
+
+    Args:
+        storage: the checkpoint's.
+        max_age: for how many seconds the newest commit is believed to be the newest without a look.
+    """
+
+    def __init__(self, storage: Storage, max_age: float = 0.0):
+        self.storage = storage
+        self.manifests = Manifests(storage)
+        self._starts = Starts(storage)
+        self._max_age = max_age
+        self._looked_at = 0.0
+        self._number = -1
+        """That of the newest commit, when somebody last looked."""
+        self._changed_at: int | None = None
+        self._is_settled = False
+        self._known: tuple[str, dict[str, StoreShape]] = ("", {})
+
+    def newest(self) -> Manifest:
+        number = self._look()
+        if number < 0:
+            raise no_commit(self.storage)
+        return self.manifests.read(number)
+
+    def is_newest(self, commit: int) -> bool:
+        if self._max_age and time.monotonic() - self._looked_at < self._max_age:
+            return self._number == commit
+        if self._is_settled and self.manifests.changed_at() == self._changed_at:
+            return self._number == commit
+        return self._look() == commit
+
+    def _look(self) -> int:
+        """The number of the newest commit."""
+        changed_at = self.manifests.changed_at()
+        numbers = self.manifests.numbers()
+        self._is_settled = changed_at is not None and time.time_ns() - changed_at > _SETTLED_NS
+        self._changed_at, self._looked_at = changed_at, time.monotonic()
+        self._number = numbers[-1] if numbers else -1
+        return self._number
+
+    def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
+        start, known = self._known
+        if start != manifest.start:
+            formats = self._starts.read(manifest.start).stores if manifest.start else {}
+            known = {name: _shape(name, format_) for name, format_ in formats.items() if format_.is_known}
+            self._known = manifest.start, known
+        return known
+
+    def shape(self, name: str, manifest: Manifest) -> StoreShape:
+        if not self.shapes(manifest) and (not manifest.start or self._starts.read(manifest.start).topology is None):
+            raise ConfigError(
+                f"the checkpoint {self.storage.shown} does not say what its stores are: a version before this one "
+                "wrote it. Start the application once with this version"
+            )
+        return super().shape(name, manifest)
+
+
+def shapes_of(topology: Topology) -> dict[str, StoreShape]:
+    """All stores of a topology that can be read from outside, by their names."""
+    specs = topology.facts.named()
+    return {name: StoreShape(name, format_, *specs[name].types) for name, format_ in formats_of(topology).items()}
+
+
+def shape_named(name: str, known: dict[str, StoreShape]) -> StoreShape:
+    """The store of a name; raises ``ConfigError`` when there is none."""
+    if name not in known:
+        there = f"the stores are {', '.join(known)}" if known else "the application has no stores"
+        raise ConfigError(f"there is no store {name!r}; {there}")
+    return known[name]
+
+
+def no_commit(storage: Storage) -> ConfigError:
+    """The error where no application has committed anything."""
+    return ConfigError(
+        f"there is no commit in {storage.shown}: the application has not processed anything yet, or its state is in "
+        "another folder"
+    )
+
+
+def _shape(name: str, format_: StoreFormat) -> StoreShape:
+    return StoreShape(name, format_, from_name(format_.key), from_name(format_.value))

@@ -1,0 +1,128 @@
+"""Views of stores by key, and of what is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from penstock.arrays import without_last
+from penstock.durations import MAX_MS
+from penstock.query.arrow import TableShape
+from penstock.query.versions import Version
+from penstock.query.view import View
+from penstock.record import ValueAndTimestamp
+from penstock.serdes import Serde
+from penstock.state.kinds.held import unpack
+from penstock.state.transactional import after_prefix
+
+_TABLE = TableShape(("key",), ("value", "timestamp"))
+
+
+class KeyValueView(View):
+    """A key-value store, read only."""
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, None when it has none."""
+        data = self._key.encode(key)
+        for store in self._stores:
+            row = store.get_one(data)
+            if row is not None:
+                return self._value.decode(row[0])
+        return None
+
+    def get_with_timestamp(self, key: Any) -> ValueAndTimestamp | None:
+        """The value of a key with its timestamp, None when it has none."""
+        data = self._key.encode(key)
+        row = self._first(lambda store: store.get_one(data))
+        return None if row is None else ValueAndTimestamp(self._value.decode(row[0]), row[1])
+
+    def multi_get(self, keys: Iterable[Any]) -> list[Any]:
+        """The values of several keys, in their order and all of one commit; None for those that have none."""
+        stores, decode = self._stores, self._value.decode
+        rows: list[Any] = []
+        for data in [self._key.encode(key) for key in keys]:
+            found = (store.get_one(data) for store in stores)
+            rows.append(next((row[0] for row in found if row is not None), None))
+        return [None if row is None else decode(row) for row in rows]
+
+    def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp of the rows with ``low <= key <= high``, in order of the keys' bytes."""
+        first, last = self._encoded(low), self._encoded(high)
+        return self._rows(self._now(), first, None if last is None else last + b"\x00", reverse)
+
+    def reverse_range(self, low: Any = None, high: Any = None) -> Iterator[tuple[Any, Any, int]]:
+        """What ``range`` finds, the highest key first."""
+        return self.range(low, high, reverse=True)
+
+    def prefix_scan(
+        self, prefix: Any, reverse: bool = False, serde: Serde | None = None
+    ) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp of the rows whose keys' bytes begin with a prefix, in order of the keys' bytes.
+
+        Args:
+            prefix: bytes are taken as they are; anything else is encoded as a key is.
+            serde: what encodes the prefix in place of the keys' serde.
+        """
+        as_it_is = serde is None and isinstance(prefix, bytes | bytearray)
+        first = bytes(prefix) if as_it_is else (serde or self._key).encode(prefix)
+        return self._rows(self._now(), first, after_prefix(first), reverse)
+
+    def all(self) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp of all rows, in order of the keys' bytes."""
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any, int]]:
+        """What ``all`` gives, the highest key first."""
+        return self.range(reverse=True)
+
+    def approximate_num_entries(self) -> int:
+        """How many rows there are."""
+        return sum(1 for store in self._stores for _ in store.rows())
+
+    def _rows(
+        self, version: Version, low: bytes | None, high: bytes | None, reverse: bool
+    ) -> Iterator[tuple[Any, Any, int]]:
+        every = (store.range(low, high, reverse) for store in version.stores)
+        key, value = self._key.decode, self._value.decode
+        for row_key, data, timestamp in merge(*every, key=itemgetter(0), reverse=reverse):
+            yield key(row_key), value(data), timestamp
+
+    def _table_shape(self) -> TableShape:
+        return _TABLE.of(self._key, self._value)
+
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        return ((key, timestamp, value) for store in version.stores for key, value, timestamp in store.rows())
+
+
+class BufferView(View):
+    """What a suppression, or a join with a grace period, holds back, read only."""
+
+    def all(self) -> Iterator[tuple[Any, Any, int]]:
+        """Key, new value and timestamp of all updates that are held, in the order in which they will go."""
+        return self._decoded(self._now())
+
+    def _decoded(self, version: Version) -> Iterator[tuple[Any, Any, int]]:
+        for keys, new, timestamps in self._held(version):
+            yield from zip(self._key.decode_all(keys), self._value.decode_all(new), timestamps, strict=True)
+
+    def _held(self, version: Version) -> Iterator[tuple[Any, Any, list[int]]]:
+        """The keys, new values and timestamps of what each task holds, some at a time."""
+        for store in version.stores:
+            for entries in store.oldest_first(MAX_MS):
+                keys = without_last(entries.keys, 8) if self._shape.format.is_numbered else entries.keys
+                yield keys, unpack(entries.values.data).new, entries.values.timestamps.tolist()
+
+    def approximate_num_entries(self) -> int:
+        """How many updates are held."""
+        if self._shape.format.is_numbered:
+            return sum(len(keys) for keys, _, _ in self._held(self._now()))
+        return sum(store.numbers.get("records", 0) for store in self._stores)
+
+    def _table_shape(self) -> TableShape:
+        return _TABLE.of(self._key, self._value)
+
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        for keys, new, timestamps in self._held(version):
+            yield from zip(keys.to_pylist(), timestamps, new.to_pylist(), strict=True)

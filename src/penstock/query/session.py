@@ -1,0 +1,86 @@
+"""Views of session stores (KIP-94)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.durations import MAX_MS
+from penstock.query.arrow import TableShape
+from penstock.query.versions import Version
+from penstock.query.view import View
+from penstock.record import SessionKey, Windowed
+from penstock.times import Time, bound
+
+_TABLE = TableShape(("key", "window_start", "window_end"), ("value",))
+
+Session = tuple[SessionKey, Any]
+"""A session and its value."""
+
+
+class SessionView(View):
+    """A session store, read only (KIP-94)."""
+
+    def find_sessions(
+        self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[Session]:
+        """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
+        data, earliest, latest = self._key.encode(key), bound(earliest_end), bound(latest_start)
+        rows = self._in_turn(lambda store: store.find_sessions(data, earliest, latest, reverse))
+        decode = self._value.decode
+        return ((SessionKey(key, session.start, session.end), decode(value)) for session, value in rows)
+
+    def backward_find_sessions(
+        self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS
+    ) -> Iterator[Session]:
+        """What ``find_sessions`` finds, the latest first."""
+        return self.find_sessions(key, earliest_end, latest_start, reverse=True)
+
+    def find_sessions_in_range(
+        self, low: Any, high: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[Session]:
+        """The same of all keys from ``low`` to ``high``, None for no bound: by segment, key, end and start; from a
+        store in memory by end, key and start."""
+        bounds = self._encoded(low), self._encoded(high), bound(earliest_end), bound(latest_start)
+        rows = self._in_turn(lambda store: store.scan_sessions(*bounds, reverse), reverse)
+        key, value = self._key.decode, self._value.decode
+        return ((SessionKey(key(session.key), session.start, session.end), value(data)) for session, data in rows)
+
+    def backward_find_sessions_in_range(
+        self, low: Any, high: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS
+    ) -> Iterator[Session]:
+        """What ``find_sessions_in_range`` finds, the other way round."""
+        return self.find_sessions_in_range(low, high, earliest_end, latest_start, reverse=True)
+
+    def fetch(self, key: Any, high: Any = ..., reverse: bool = False) -> Iterator[Session]:
+        """All sessions of a key, by end and start; ``fetch(low, high)`` those of a range of keys."""
+        if high is not ...:
+            return self.find_sessions_in_range(key, high, reverse=reverse)
+        return self.find_sessions(key, reverse=reverse)
+
+    def backward_fetch(self, key: Any, high: Any = ...) -> Iterator[Session]:
+        """All sessions of a key, or of a range of keys, the latest first."""
+        return self.fetch(key, high, reverse=True)
+
+    def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
+        """The value of one session, None when there is none."""
+        data, first, last = self._key.encode(key), bound(start), bound(end)
+        found = self._first(lambda store: store.fetch_session(data, first, last))
+        return None if found is None else self._value.decode(found)
+
+    def all(self, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Windowed key and value of all sessions."""
+        rows = self.find_sessions_in_range(None, None, reverse=reverse)
+        return ((Windowed(*session), value) for session, value in rows)
+
+    def approximate_num_entries(self) -> int:
+        """How many sessions there are."""
+        return sum(1 for store in self._stores for _ in store.rows())
+
+    def _table_shape(self) -> TableShape:
+        return _TABLE.of(self._key, self._value)
+
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        for store in version.stores:
+            for session, value in store.rows():
+                yield session.key, session.start, session.end, value

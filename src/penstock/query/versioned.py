@@ -1,0 +1,73 @@
+"""Views of versioned stores (KIP-889, KIP-960, KIP-968)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from penstock.durations import MAX_MS
+from penstock.query.arrow import TableShape
+from penstock.query.versions import Version
+from penstock.query.view import View
+from penstock.state.kinds.versioned.store import VersionRow
+from penstock.state.shapes import VersionedRecord
+from penstock.times import Time, bound
+
+_TABLE = TableShape(("key",), ("value", "valid_from", "valid_to"))
+
+
+class VersionedView(View):
+    """A versioned store, read only (KIP-889, KIP-960, KIP-968)."""
+
+    def get(self, key: Any, as_of: Time | None = None) -> Any:
+        """The latest value of a key, or the one that was valid at a time; None when there is none."""
+        found = self.get_version(key, as_of)
+        return None if found is None else found.value
+
+    def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
+        """The same with the times from and to which it is valid."""
+        data, time = self._key.encode(key), None if as_of is None else bound(as_of)
+        row = self._first(lambda store: store.get_one(data, time))
+        return None if row is None else self._record(row)
+
+    def versions(
+        self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[VersionedRecord[Any]]:
+        """The versions of a key that were valid in a range of time, ends included, in order of time or backwards."""
+        data, first, last = self._key.encode(key), bound(earliest), bound(latest)
+        rows = self._in_turn(lambda store: store.versions(data, first, last, reverse))
+        return (self._record(row) for row in rows)
+
+    def history(self, key: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[VersionedRecord[Any]]:
+        """What ``versions`` finds, the oldest first."""
+        return self.versions(key, earliest, latest)
+
+    def backward_history(self, key: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[VersionedRecord[Any]]:
+        """What ``versions`` finds, the latest first."""
+        return self.versions(key, earliest, latest, reverse=True)
+
+    def all(self) -> Iterator[tuple[Any, Any, int, int | None]]:
+        """Key, value, and the times from and to which it is valid, of all versions."""
+        return self._decoded(self._now())
+
+    def approximate_num_entries(self) -> int:
+        """How many versions there are."""
+        return sum(1 for store in self._stores for _ in store.rows())
+
+    def _decoded(self, version: Version) -> Iterator[tuple[Any, Any, int, int | None]]:
+        rows = merge(*(store.rows() for store in version.stores), key=itemgetter(0, 2))
+        for key, value, valid_from, valid_to in rows:
+            yield self._key.decode(key), self._value.decode(value), valid_from, valid_to
+
+    def _record(self, row: VersionRow) -> VersionedRecord[Any]:
+        return VersionedRecord(self._value.decode(row.value), row.valid_from, row.valid_to)
+
+    def _table_shape(self) -> TableShape:
+        return _TABLE.of(self._key, self._value)
+
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        for store in version.stores:
+            for key, value, valid_from, valid_to in store.rows():
+                yield key, valid_from, valid_to, value

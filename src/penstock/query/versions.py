@@ -1,0 +1,71 @@
+"""A store as of one commit, and what gives it: the newest one with each call, or one and the same."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.query.position import Position
+from penstock.state.store import StateStore
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a store is after a commit, in all tasks that have it."""
+
+    commit: int
+    """-1 before the first."""
+    tasks: Mapping[str, Any]
+    """The store of each task, by the task's name."""
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    """Up to where each task has read its input."""
+    at: int = 0
+    """When the commit was made, in milliseconds since 1970; 0 where that is not known."""
+    stores: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stores", tuple(self.tasks.values()))
+
+    @property
+    def position(self) -> Position:
+        """Up to where all tasks together have read their input."""
+        return Position.merged(self.positions.values())
+
+
+class Source(Protocol):
+    """What a view reads."""
+
+    def now(self) -> Version:
+        """The store as it is now."""
+
+    def pinned(self) -> Source:
+        """The store as it is now, for good."""
+
+
+class Pinned:
+    """One version of a store."""
+
+    def __init__(self, version: Version):
+        self._version = version
+
+    def now(self) -> Version:
+        return self._version
+
+    def pinned(self) -> Pinned:
+        return self
+
+
+class Live:
+    """The stores of this process's own tasks, which show what is written at once."""
+
+    def __init__(self, stores: Mapping[str, StateStore], positions: Mapping[str, Position] | None = None):
+        self._stores = stores
+        self._positions = positions or {}
+
+    def now(self) -> Version:
+        return Version(0, self._stores, self._positions)
+
+    def pinned(self) -> Pinned:
+        return Pinned(Version(0, copy.deepcopy(dict(self._stores)), dict(self._positions)))

@@ -1,0 +1,157 @@
+"""What the views of all kinds of stores have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+
+from penstock.durations import MAX_MS
+from penstock.errors import StoreError
+from penstock.query.arrow import TableShape, stream_of
+from penstock.query.commits import StoreShape
+from penstock.query.position import Position
+from penstock.query.versions import Source, Version
+from penstock.times import Time, bound
+
+T = TypeVar("T")
+
+
+class View(ABC):
+    """A store, read only. Each call shows the newest commit; what one call gives is of one commit.
+
+    A view may be closed, or used in a ``with`` block. Threads may share it.
+    """
+
+    def __init__(self, source: Source, shape: StoreShape):
+        self._source = source
+        self._shape = shape
+        self._key = shape.key
+        self._value = shape.value
+        self._is_closed = False
+        self._seen = source.now()
+        self._closing: list[Callable[[], object]] = []
+
+    def snapshot(self) -> Self:
+        """The store as it is now, for good: whatever is committed from here on is not seen in it.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("words", value=str).group_by(lambda key, word: word).count("counts").to_stream().to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("words", None, "hello")
+        >>> with driver.store("counts").snapshot() as before:
+        ...     driver.pipe_input("words", None, "hello")
+        ...     before.get("hello"), driver.store("counts").get("hello")
+        (1, 2)
+        """
+        self._now()  # unless it is closed
+        return type(self)(self._source.pinned(), self._shape)
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._shape.name
+
+    @property
+    def shape(self) -> StoreShape:
+        """What the store is, and the types of its keys and values."""
+        return self._shape
+
+    @property
+    def commit(self) -> int:
+        """The number of the commit that is shown; -1 before the first."""
+        return self._now().commit
+
+    def position(self) -> Position:
+        """Up to where the input is processed that is shown: of each partition the last offset."""
+        return self._now().position
+
+    def close(self) -> None:
+        """Let go of what the view stands on; it cannot be read any more."""
+        self._is_closed = True
+        self._seen = Version(self._seen.commit, dict.fromkeys(self._seen.tasks))
+        while self._closing:
+            self._closing.pop()()
+
+    def on_close(self, action: Callable[[], object]) -> None:
+        """Have something done when the view is closed."""
+        self._closing.append(action)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        count = len(self._seen.stores)
+        tasks = " in 1 task" if count == 1 else f" in {count} tasks" if count else ", nothing committed yet"
+        return f"<{type(self).__name__} of store {self.name!r}{tasks}{', closed' if self._is_closed else ''}>"
+
+    # --- as a table ----------------------------------------------------------------------------------------------
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """All rows as a stream of Arrow batches, of one commit; pyarrow, DuckDB, polars and pandas read it.
+
+        >>> import pyarrow as pa
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.table("prices", key=str, value=float, store="prices")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("prices", "apple", 1.5, 1000)
+        >>> pa.table(driver.store("prices")).select(["key", "value"]).to_pylist()
+        [{'key': 'apple', 'value': 1.5}]
+        """
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.RecordBatchReader:
+        """The same as a reader of pyarrow's."""
+        return stream_of(self._table_shape(), self._raw_rows(self._now()))
+
+    @abstractmethod
+    def _table_shape(self) -> TableShape:
+        """The columns of the table."""
+
+    @abstractmethod
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        """All rows as the table has them, keys and values as bytes."""
+
+    # --- for the kinds -------------------------------------------------------------------------------------------
+
+    def _now(self) -> Version:
+        if self._is_closed:
+            raise StoreError(f"this view of the store {self.name!r} is closed; ask for the store again")
+        self._seen = version = self._source.now()
+        return version
+
+    @property
+    def _stores(self) -> tuple[Any, ...]:
+        """What the store is in each of its tasks."""
+        return self._now().stores
+
+    def _encoded(self, key: Any) -> bytes | None:
+        """The bytes of a bound of a range of keys; None for no bound."""
+        return None if key is None else self._key.encode(key)
+
+    def _first(self, find: Callable[[Any], T | None]) -> T | None:
+        """What the first task has that has it."""
+        for store in self._stores:
+            found = find(store)
+            if found is not None:
+                return found
+        return None
+
+    def _in_turn(self, rows: Callable[[Any], Iterator[T]], reverse: bool = False) -> Iterator[T]:
+        """The rows of all tasks, one task after the other."""
+        stores = self._stores
+        return (row for store in (reversed(stores) if reverse else stores) for row in rows(store))
+
+
+def at_most(time: Time) -> int:
+    """The upper bound of a range of time."""
+    return min(bound(time), MAX_MS - 1)

@@ -1,0 +1,113 @@
+"""Views of window stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.durations import MAX_MS
+from penstock.errors import ConfigError
+from penstock.query.arrow import TableShape
+from penstock.query.versions import Version
+from penstock.query.view import View, at_most
+from penstock.record import Windowed
+from penstock.times import Time, bound
+
+_TABLE = TableShape(("key", "window_start", "window_end"), ("value", "timestamp"))
+
+_FETCH = "(key), (key, time), (key, from, to) or (low, high, from, to)"
+
+KeyWindow = tuple[int, Any, int]
+"""A window of a key that is known: its start, its value and its timestamp."""
+AnyWindow = tuple[Windowed[Any], Any, int]
+"""A windowed key, its value and its timestamp."""
+
+
+class WindowView(View):
+    """A window store, read only. Windows are found by their starts; both ends of a range belong to it."""
+
+    def fetch(self, key: Any, *bounds: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False) -> Any:
+        """Windows of a key, or of a range of keys, that begin in a range of time, as in Kafka Streams:
+
+        - ``fetch(key, time)``: the value of the window that begins then, None when there is none.
+        - ``fetch(key, from, to)``, or ``fetch(key, earliest=..., latest=...)``: start, value and timestamp of a key's
+          windows, by their starts.
+        - ``fetch(low, high, from, to)``: windowed key, value and timestamp of the windows of all keys from ``low`` to
+          ``high``, None for no bound: by segment, key and start; from a store in memory by start and key.
+
+        Raises:
+            ConfigError: there are more bounds than that.
+        """
+        if len(bounds) == 1:
+            return self.get(key, bounds[0])
+        if len(bounds) == 3:
+            return self.fetch_range(key, *bounds, reverse=reverse)
+        if len(bounds) not in (0, 2):
+            raise ConfigError(f"fetch takes {_FETCH}; got {1 + len(bounds)} values")
+        first, last = bounds or (earliest, latest)
+        return self._windows_of(key, bound(first), at_most(last), reverse)
+
+    def backward_fetch(self, key: Any, *bounds: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[Any]:
+        """What ``fetch`` finds of a key, or of a range of keys, the latest window first.
+
+        Raises:
+            ConfigError: one time alone is one window, which has no order.
+        """
+        if len(bounds) == 1:
+            raise ConfigError(f"backward_fetch takes {_FETCH}, but not (key, time), which is one window")
+        found: Iterator[Any] = self.fetch(key, *bounds, earliest=earliest, latest=latest, reverse=True)
+        return found
+
+    def fetch_range(
+        self, low: Any, high: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[AnyWindow]:
+        """Windowed key, value and timestamp of the windows of a range of keys that begin in a range of time."""
+        bounds = self._encoded(low), self._encoded(high), bound(earliest), at_most(latest)
+        return self._decoded(self._in_turn(lambda store: store.scan_windows(*bounds, reverse), reverse))
+
+    def fetch_all(self, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False) -> Iterator[AnyWindow]:
+        """The windows of all keys that begin in a range of time."""
+        return self.fetch_range(None, None, earliest, latest, reverse)
+
+    def backward_fetch_all(self, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[AnyWindow]:
+        """What ``fetch_all`` finds, the latest first."""
+        return self.fetch_all(earliest, latest, reverse=True)
+
+    def get(self, key: Any, start: Time) -> Any:
+        """The value of one window of a key, None when it has none."""
+        data, at = self._key.encode(key), bound(start)
+        row = self._first(lambda store: next(iter(store.fetch(data, at, at)), None))
+        return None if row is None else self._value.decode(row[1])
+
+    def all(self, reverse: bool = False) -> Iterator[AnyWindow]:
+        """Windowed key, value and timestamp of all windows."""
+        return self.fetch_range(None, None, reverse=reverse)
+
+    def backward_all(self) -> Iterator[AnyWindow]:
+        """What ``all`` gives, the latest first."""
+        return self.all(reverse=True)
+
+    def approximate_num_entries(self) -> int:
+        """How many windows there are."""
+        return sum(1 for store in self._stores for _ in store.rows())
+
+    def _windows_of(self, key: Any, earliest: int, latest: int, reverse: bool) -> Iterator[KeyWindow]:
+        data, decode = self._key.encode(key), self._value.decode
+        rows = self._in_turn(lambda store: store.fetch(data, earliest, latest, reverse))
+        return ((start, decode(value), timestamp) for start, value, timestamp in rows)
+
+    def _decoded(self, rows: Iterator[tuple[bytes, int, bytes, int]]) -> Iterator[AnyWindow]:
+        for key, start, value, timestamp in rows:
+            yield Windowed(self._key.decode(key), start, self._end(start)), self._value.decode(value), timestamp
+
+    def _end(self, start: int) -> int:
+        size = self._shape.format.window_size
+        return min(start, MAX_MS - size) + size
+
+    def _table_shape(self) -> TableShape:
+        return _TABLE.of(self._key, self._value)
+
+    def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
+        for store in version.stores:
+            for key, start, value, timestamp in store.rows():
+                yield key, start, self._end(start), timestamp, value

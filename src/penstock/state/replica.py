@@ -1,0 +1,304 @@
+"""A copy of one task's store that others read while its program goes on: moved on commit by commit.
+
+Each commit is written as one batch or a few, and readers see none of it before the next ``frozen``: what that gives
+stands on snapshots of RocksDB, which later writes do not touch. So readers in any number of threads go on with what
+they have while the copy is moved on, and neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
+
+from penstock.state.database import OFFSETS, Database, meta_in, told
+from penstock.state.delta import read_delta
+from penstock.state.snapshot import read_snapshot
+from penstock.state.store import StateStore
+from penstock.state.task_state import STREAM_TIME, Committed, Numbers
+from penstock.state.transactional import Base, ChangeSet
+from penstock.storage import Storage
+
+_MEMORY_TABLE_BYTES = 8 << 20
+_FEWEST, _MOST = 16, 1024
+"""How many rows of a range are read at once, at first and later."""
+_BLOCK_BYTES = 4 << 20
+"""How many bytes of values are read at once."""
+
+
+class Replica:
+    """One task's copy of one store.
+
+    Args:
+        folder: where it lies; made anew.
+        make: makes the store, empty.
+        cache: of blocks that are read from disk, which all copies of a store share.
+    """
+
+    def __init__(self, folder: Path, make: Callable[[], StateStore], cache: Cache):
+        self.commit = -1
+        """The last commit that is wholly here."""
+        self.is_torn = False
+        """Whether a part of the commit behind it is here as well, because something failed."""
+        self._folder = folder
+        self._make = make
+        self._options = _options(cache)
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True  # a copy that is lost is made anew
+        self._numbers: dict[str, int] = {}
+        self._families: dict[str, Rdict] = {}
+        self._db: Any = None
+
+    # --- moving on -----------------------------------------------------------------------------------------------
+
+    def restore(self, storage: Storage, task: str, snapshot: int) -> None:
+        """Begin with a snapshot of the task, or with nothing."""
+        self._forget()
+        if snapshot >= 0:
+            read_snapshot(storage, task, snapshot, self._folder)
+        self._open()
+        if snapshot >= 0:
+            with told(self._folder):
+                meta = meta_in(self._db.get_column_family(OFFSETS).get, self._folder)
+            self._take_numbers(meta.get("numbers", {}))
+        self.commit = snapshot
+        self.is_torn = False
+
+    def move(self, step: Committed, storage: Storage) -> None:
+        """Take over what a later commit changed; whoever reads does not see it yet."""
+        store = self._make()
+        self.is_torn = True
+        if step.delta is not None:
+            where = f"{storage.shown}/{step.delta.name}"
+            for name, changes in read_delta(storage.read_verified(step.delta), where):
+                if name == store.name:
+                    self._write(changes)
+        self._take_numbers(step.numbers)
+        self.commit = step.commit
+        self.is_torn = False
+
+    def frozen(self) -> StateStore:
+        """The store as it is now, to be read by any number of threads; it does not change any more."""
+        store = self._opened(cast(Database, _Frozen(self._families, self._folder)))
+        self._restore_numbers(store)
+        return store
+
+    def close(self) -> None:
+        """Remove its files; what is frozen can still be read."""
+        self._forget()
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        names = Rdict.list_cf(str(self._folder)) if (self._folder / "CURRENT").exists() else []
+        families = {name: self._options for name in names if name != "default"}
+        with told(self._folder):
+            self._db = Rdict(str(self._folder), self._options, column_families=families)
+            own = (name for name in families if self._is_own(name))
+            self._families = {name: self._db.get_column_family(name) for name in own}
+
+    def _is_own(self, family: str) -> bool:
+        name = self._make().name
+        return family == name or family.startswith(f"{name}/")
+
+    def _opened(self, database: Database) -> StateStore:
+        """The store over a database, with nothing brought into memory."""
+        store = self._make()
+        is_in_memory = getattr(store, "in_memory", False)
+        if is_in_memory:
+            store.in_memory = False
+        store.open(database)
+        if is_in_memory:
+            store.in_memory = True
+        return store
+
+    def _write(self, changes: ChangeSet) -> None:
+        """Write some of a commit's changes, as the store would lay them out on disk."""
+        store = self._make()
+        store.apply(changes)
+        batch = WriteBatch(raw_mode=True)
+        for name, piece in store.families().items():
+            if not (piece.dirty_count() and self._is_own(name)):
+                continue
+            if name not in self._families:
+                self._families[name] = self._db.create_column_family(name, self._options)
+            put, delete, handle = batch.put, batch.delete, self._db.get_column_family_handle(name)
+            for key, value in piece.dirty_rows():
+                if value is None:
+                    delete(key, handle)
+                else:
+                    put(key, value, handle)
+        with told(self._folder):
+            self._db.write(batch, self._write_options)
+
+    def _take_numbers(self, numbers: Numbers) -> None:
+        """Take over the store's own numbers, and drop the segments that are gone by them."""
+        store = self._make()
+        own = numbers.get(store.name, {})
+        self._numbers = {name: number for name, number in own.items() if name != STREAM_TIME} or self._numbers
+        self._restore_numbers(store)
+        oldest = getattr(store, "oldest_live_segment", None)
+        prefix = f"{store.name}/"
+        gone = [name for name in self._families if oldest and name.startswith(prefix)]
+        for name in gone:
+            if int(name.removeprefix(prefix)) < oldest():  # type: ignore[misc]
+                with told(self._folder):
+                    self._db.drop_column_family(name)  # what is frozen keeps it
+                del self._families[name]
+
+    def _restore_numbers(self, store: StateStore) -> None:
+        if self._numbers:
+            store.restore_state(self._numbers)
+
+    def _forget(self) -> None:
+        self._families.clear()
+        self._db = None  # it is closed when nothing that is frozen stands on it any more
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Frozen:
+    """The column families of a database at one moment, for stores to open."""
+
+    def __init__(self, families: dict[str, Rdict], folder: Path):
+        self._families = {name: FrozenFamily(family, folder) for name, family in families.items()}
+
+    def families(self) -> list[str]:
+        return sorted(self._families)
+
+    def family(self, name: str) -> Base:
+        return self._families.get(name) or _Nothing()
+
+
+class FrozenFamily:
+    """A column family as it was at one moment, for any number of threads.
+
+    Iterators that rocksdict makes from a snapshot show what is there now. One that was made at that moment shows what
+    was there then, wherever it is sent, so all who read share that one, some rows at a time.
+    """
+
+    is_empty = False  # or its rows would be taken to be in memory
+
+    def __init__(self, family: Rdict, folder: Path):
+        self._cursor: Any = family.iter()
+        self._snapshot: Any = family.snapshot()
+        self._family = family
+        self._folder = folder
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        self._cursor = None  # first: it must not outlive the database, and does not keep it
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            return self._snapshot[key]  # type: ignore[no-any-return]
+        except Exception as error:  # rocksdict raises nothing more specific, and this for a key that is not there
+            if str(error) == "key not found":
+                return None
+            with told(self._folder):
+                raise
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
+
+    def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        count, has_more = _FEWEST, True
+        while has_more:
+            with self._lock, told(self._folder):
+                rows, has_more = self._some(low, high, reverse, count)
+            yield from rows
+            if has_more:
+                low, high = (low, rows[-1][0]) if reverse else (rows[-1][0] + b"\x00", high)
+                count = min(count * 4, _MOST)
+
+    def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        rows = self.scan(low, high)
+        while some := list(islice(rows, min(count, _MOST))):
+            yield [key for key, _ in some], [value for _, value in some]
+
+    def approximate_count(self) -> int:
+        return sum(1 for _ in self.scan(None, None))
+
+    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
+        return [next((key for key, _ in self.scan(*one) if len(key) == len(one[0])), None) for one in ranges]
+
+    def _some(
+        self, low: bytes | None, high: bytes | None, reverse: bool, count: int
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """The first, or the last, so many rows of a range; whether there may be more."""
+        cursor, room = self._cursor, _BLOCK_BYTES
+        rows: list[tuple[bytes, bytes]] = []
+        (self._to_end if reverse else self._to_begin)(high if reverse else low)
+        move = cursor.prev if reverse else cursor.next
+        while (key := cursor.key()) is not None:
+            if (low is not None and key < low) or (high is not None and key >= high):
+                return rows, False
+            if len(rows) == count or room <= 0:
+                return rows, True
+            rows.append((key, cursor.value()))
+            room -= len(rows[-1][1])
+            move()
+        cursor.status()  # where it ended at damage it says so only now
+        return rows, False
+
+    def _to_begin(self, low: bytes | None) -> None:
+        """Send the cursor to the first row from a key on."""
+        if low is None:
+            self._cursor.seek_to_first()
+        else:
+            self._cursor.seek(low)
+
+    def _to_end(self, high: bytes | None) -> None:
+        """Send the cursor to the last row before a key."""
+        if high is None:
+            self._cursor.seek_to_last()
+        else:
+            self._cursor.seek_for_prev(high)
+            if self._cursor.key() == high:
+                self._cursor.prev()
+
+
+class _Nothing:
+    """A column family that no commit has written to."""
+
+    is_empty = True
+
+    def get(self, key: bytes) -> bytes | None:
+        return None
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return [None] * len(keys)
+
+    def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        return iter(())
+
+    def approximate_count(self) -> int:
+        return 0
+
+    def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
+        return [None] * len(ranges)
+
+
+def _options(cache: Cache) -> Options:
+    blocks = BlockBasedOptions()
+    blocks.set_bloom_filter(10, False)
+    blocks.set_block_cache(cache)
+    blocks.set_cache_index_and_filter_blocks(True)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_write_buffer_size(_MEMORY_TABLE_BYTES)
+    options.set_db_write_buffer_size(_MEMORY_TABLE_BYTES)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_keep_log_file_num(1)
+    options.set_max_background_jobs(1)
+    return options
