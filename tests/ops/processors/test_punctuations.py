@@ -2,7 +2,17 @@
 
 import pytest
 
-from penstock import STREAM_TIME, WALL_CLOCK_TIME, ProcessingError, Processor, Record, StreamsBuilder
+from penstock import (
+    STREAM_TIME,
+    WALL_CLOCK_TIME,
+    BufferConfig,
+    ProcessingError,
+    Processor,
+    Record,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
 from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
 
@@ -190,6 +200,20 @@ def test_a_wrong_schedule_is_refused(interval, type_, message):
         TopologyTestDriver(builder.build())
 
 
+def test_what_is_scheduled_must_be_a_function():
+    class Wrong(Processor):
+        def init(self, context):
+            context.schedule("1 s", STREAM_TIME, 5)
+
+        def process(self, record):
+            pass
+
+    builder = StreamsBuilder()
+    builder.stream("in").process(Wrong).to("out")
+    with pytest.raises(ProcessingError, match=r"schedule takes a function of \(time\); got 5"):
+        TopologyTestDriver(builder.build())
+
+
 def test_init_cannot_forward():
     class Eager(Processor):
         def init(self, context):
@@ -202,3 +226,22 @@ def test_init_cannot_forward():
     builder.stream("in").process(Eager).to("out")
     with pytest.raises(ProcessingError, match="init cannot forward records"):
         TopologyTestDriver(builder.build())
+
+
+def test_final_results_that_many_records_let_go_of_come_before_the_calls_behind_them(run: Run):
+    windows = TimeWindows.of_size_with_no_grace("10 ms")
+    builder, stream = source(value=int)
+    counts = stream.group_by_key().windowed_by(windows).count()
+    final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()
+    flat = final.map(lambda key, count: (f"{key.key}@{key.start}", count), key=str, value=int)
+    flat.process(ticking("20 ms")).to("out")
+    rows = [("a", 1, 1), ("b", 2, 2), ("a", 3, 12), ("c", 4, 25), ("c", 5, 45)]
+    assert run(builder, rows).output() == [
+        ("tick", 1, 1),
+        ("a@0", 1, 1),
+        ("b@0", 1, 2),
+        ("a@10", 1, 12),
+        ("tick", 25, 25),
+        ("c@20", 1, 25),
+        ("tick", 45, 45),
+    ]

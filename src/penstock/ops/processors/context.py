@@ -114,6 +114,8 @@ class TaskProcessorContext:
             raise ProcessingError(
                 f"{self._node}: schedule takes PunctuationType.STREAM_TIME or WALL_CLOCK_TIME; got {show(type)}"
             )
+        if not callable(callback):
+            raise ProcessingError(f"{self._node}: schedule takes a function of (time); got {show(callback)}")
         punctuation = Punctuation(every, callback, self._next_time(type, every), self._scheduled)
         self._scheduled += 1
         self.queues[type].add(punctuation)
