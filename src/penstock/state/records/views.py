@@ -9,10 +9,12 @@ from penstock.serdes import Serde
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
+from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.records.held import TimestampedValues, held_values, plain_type
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
 from penstock.state.records.session import SessionRecords
+from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import WindowRecords
 from penstock.state.store import StateStore
@@ -41,4 +43,6 @@ def record_view(
         return WindowRecords(store, key, values, window_size)
     if isinstance(store, SessionStore):
         return SessionRecords(store, key, held_values(value, timestamped=False))
+    if isinstance(store, VersionedStore):
+        return VersionedRecords(store, key, held_values(value, timestamped=False))
     raise StoreError(f"the store {store.name!r} cannot be read and written by processors")

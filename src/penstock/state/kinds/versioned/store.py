@@ -195,6 +195,10 @@ class VersionedStore(SegmentedStore):
         """The latest values of distinct keys."""
         return self._latest.look_up(keys)
 
+    def latest_one(self, key: bytes) -> tuple[bytes, int] | None:
+        """The latest value of one key and since when it is valid, None when there is none."""
+        return self._latest.get_one(key)
+
     def put_latest(self, keys: Keys, values: Values) -> None:
         """Write latest values of distinct keys; null takes one away."""
         self.latest(keys).put(values)
