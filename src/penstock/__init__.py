@@ -69,6 +69,18 @@ from penstock.processor import (
     ValueTransformerWithKey,
 )
 from penstock.progress import Progress
+from penstock.query.position import Position, PositionBound
+from penstock.query.typed import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    RangeQuery,
+    StateQueryRequest,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
 from penstock.reading import open_store
 from penstock.record import Record, SessionKey, ValueAndTimestamp, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
@@ -122,13 +134,17 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyQuery",
     "KeyValueStore",
     "LogError",
     "Loss",
     "Materialized",
     "Metric",
+    "MultiVersionedKeyQuery",
     "OffsetOutOfRangeError",
     "PenstockError",
+    "Position",
+    "PositionBound",
     "Printed",
     "ProcessingError",
     "Processor",
@@ -136,6 +152,7 @@ __all__ = [
     "ProcessorSupplier",
     "Progress",
     "PunctuationType",
+    "RangeQuery",
     "Record",
     "RecordMetadata",
     "SerdeError",
@@ -146,6 +163,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "SparkLostError",
+    "StateQueryRequest",
     "StateStore",
     "StateStoreContext",
     "StoreBuilder",
@@ -159,6 +177,8 @@ __all__ = [
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampedBytesStore",
+    "TimestampedKeyQuery",
+    "TimestampedRangeQuery",
     "TopicExistsError",
     "TopicNotFoundError",
     "TopicPartition",
@@ -171,8 +191,11 @@ __all__ = [
     "UnlimitedWindows",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "WindowStore",
     "Windowed",
     "columnar",

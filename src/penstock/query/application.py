@@ -7,9 +7,11 @@ from pathlib import Path
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
+from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
 from penstock.query.stores import AnyView, view_of
+from penstock.query.typed import StateQueryRequest
 from penstock.serdes import Serde, of
 from penstock.settings import Settings, StateSettings
 from penstock.storage import open_storage
@@ -40,6 +42,10 @@ class ApplicationStores:
         store = self.store(name)
         store.now()
         return view_of(store, store.shape)
+
+    def query(self, request: StateQueryRequest) -> StateQueryResult:
+        """What the store that a request names answers to it; raises ``ConfigError`` when there is no such store."""
+        return answered(self.view(request.store), request)
 
     def close(self) -> None:
         """Remove all copies."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -12,9 +13,13 @@ from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.query.arrow import TableShape, stream_of
 from penstock.query.commits import StoreShape
-from penstock.query.position import Position
+from penstock.query.position import Position, PositionBound
+from penstock.query.typed import Query, StateQueryRequest
 from penstock.query.versions import Source, Version
 from penstock.times import Time, bound
+
+if TYPE_CHECKING:
+    from penstock.query.answers import StateQueryResult
 
 T = TypeVar("T")
 
@@ -69,6 +74,44 @@ class View(ABC):
     def position(self) -> Position:
         """Up to where the input is processed that is shown: of each partition the last offset."""
         return self._now().position
+
+    @property
+    def version(self) -> Version:
+        """What the view stands on now."""
+        return self._now()
+
+    def query(
+        self,
+        query: Query,
+        position_bound: PositionBound | None = None,
+        partitions: set[int] | None = None,
+        execution_info: bool = False,
+    ) -> StateQueryResult:
+        """Ask a typed query, of all partitions as of one commit (KIP-796).
+
+        Args:
+            query: such as ``KeyQuery.with_key(key)``.
+            position_bound: how far the input has to be processed; partitions that are not there yet say so.
+            partitions: the partitions to ask; all by default.
+            execution_info: whether results say how they came about.
+
+        >>> from penstock import KeyQuery, StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.table("prices", key=str, value=float, store="prices")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("prices", "apple", 1.5, 1000)
+        >>> driver.store("prices").query(KeyQuery.with_key("apple")).only_partition_result.result
+        1.5
+        """
+        from penstock.query.answers import answered
+
+        bound = position_bound or PositionBound.unbounded()
+        chosen = None if partitions is None else frozenset(partitions)
+        request = StateQueryRequest.in_store(self.name).with_query(query)
+        return answered(
+            self, replace(request, position_bound=bound, partitions=chosen, has_execution_info=execution_info)
+        )
 
     def close(self) -> None:
         """Let go of what the view stands on; it cannot be read any more."""

@@ -36,7 +36,9 @@ from penstock.settings import Settings
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:
+    from penstock.query.answers import StateQueryResult
     from penstock.query.application import ApplicationStores
+    from penstock.query.typed import StateQueryRequest
 
 _log = logging.getLogger(__name__)
 
@@ -318,6 +320,14 @@ class Streams:
         """
         self._check_open("store")
         return self.stores().view(name)
+
+    def query_state(self, request: StateQueryRequest) -> StateQueryResult:
+        """What a store answers to a typed query, partition by partition (KIP-796).
+
+        Raises:
+            ConfigError: there is no such store, or the application was stopped.
+        """
+        return self.stores().query(request)
 
     def stores(self) -> ApplicationStores:
         """All its stores, for reading.

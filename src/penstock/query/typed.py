@@ -1,0 +1,233 @@
+"""Typed queries (KIP-796 and those that followed it): what is asked for, and where from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from penstock.durations import MAX_MS
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.query.position import PositionBound
+from penstock.times import Time
+
+
+@dataclass(frozen=True)
+class Query:
+    """What all queries are."""
+
+
+@dataclass(frozen=True)
+class KeyQuery(Query):
+    """The value of a key (KIP-796).
+
+    >>> KeyQuery.with_key("JFK")
+    KeyQuery(key='JFK')
+    """
+
+    key: Any
+
+    @classmethod
+    def with_key(cls, key: Any) -> Self:
+        """Ask for this key."""
+        if key is None:
+            raise ConfigError(f"{cls.__name__}.with_key: the key must not be None")
+        return cls(key)
+
+
+class TimestampedKeyQuery(KeyQuery):
+    """The value of a key with its timestamp (KIP-992).
+
+    >>> TimestampedKeyQuery.with_key("JFK").key
+    'JFK'
+    """
+
+
+@dataclass(frozen=True)
+class RangeQuery(Query):
+    """Keys and values with ``lower <= key <= upper``, in order of the keys' bytes (KIP-805).
+
+    >>> RangeQuery.with_lower_bound("B").with_descending_keys()
+    RangeQuery(lower='B', upper=None, descending=True)
+    """
+
+    lower: Any = None
+    upper: Any = None
+    descending: bool = False
+
+    @classmethod
+    def with_range(cls, lower: Any, upper: Any) -> Self:
+        """Ask for the keys between two bounds, which belong to the range; None is no bound."""
+        return cls(lower, upper)
+
+    @classmethod
+    def with_lower_bound(cls, lower: Any) -> Self:
+        """Ask for the keys from one on."""
+        return cls(lower, None)
+
+    @classmethod
+    def with_upper_bound(cls, upper: Any) -> Self:
+        """Ask for the keys up to one."""
+        return cls(None, upper)
+
+    @classmethod
+    def with_no_bounds(cls) -> Self:
+        """Ask for all keys."""
+        return cls()
+
+    def with_ascending_keys(self) -> Self:
+        """The lowest key first."""
+        return replace(self, descending=False)
+
+    def with_descending_keys(self) -> Self:
+        """The highest key first."""
+        return replace(self, descending=True)
+
+
+class TimestampedRangeQuery(RangeQuery):
+    """The same with the values' timestamps (KIP-992).
+
+    >>> TimestampedRangeQuery.with_range("B", "C").upper
+    'C'
+    """
+
+
+@dataclass(frozen=True)
+class WindowKeyQuery(Query):
+    """The windows of a key that begin in a range of time, ends included (KIP-806).
+
+    >>> WindowKeyQuery.with_key_and_window_start_range("JFK", 0, 3_600_000)
+    WindowKeyQuery(key='JFK', earliest=0, latest=3600000)
+    """
+
+    key: Any
+    earliest: Time
+    latest: Time
+
+    @classmethod
+    def with_key_and_window_start_range(cls, key: Any, earliest: Time, latest: Time) -> Self:
+        """Ask for the windows of this key that begin between these times."""
+        return cls(key, earliest, latest)
+
+
+@dataclass(frozen=True)
+class WindowRangeQuery(Query):
+    """The sessions of a key, or the windows of all keys that begin in a range of time (KIP-806).
+
+    >>> WindowRangeQuery.with_window_start_range(0, 10)
+    WindowRangeQuery(key=None, earliest=0, latest=10)
+    """
+
+    key: Any = None
+    earliest: Time | None = None
+    latest: Time | None = None
+
+    @classmethod
+    def with_key(cls, key: Any) -> Self:
+        """Ask for the sessions of this key."""
+        return cls(key)
+
+    @classmethod
+    def with_window_start_range(cls, earliest: Time, latest: Time) -> Self:
+        """Ask for the windows of all keys that begin between these times, ends included."""
+        return cls(None, earliest, latest)
+
+
+@dataclass(frozen=True)
+class VersionedKeyQuery(Query):
+    """The latest version of a key, or the one that was valid at a time (KIP-960).
+
+    >>> VersionedKeyQuery.with_key("apple").as_of(1_000)
+    VersionedKeyQuery(key='apple', time=1000)
+    """
+
+    key: Any
+    time: Time | None = None
+
+    @classmethod
+    def with_key(cls, key: Any) -> Self:
+        """Ask for this key."""
+        return cls(key)
+
+    def as_of(self, time: Time) -> Self:
+        """Ask for what was valid at a time."""
+        return replace(self, time=time)
+
+
+@dataclass(frozen=True)
+class MultiVersionedKeyQuery(Query):
+    """The versions of a key that were valid in a range of time, ends included (KIP-968); the latest first unless told.
+
+    >>> MultiVersionedKeyQuery.with_key("apple").from_time(1_000).with_ascending_timestamps()
+    MultiVersionedKeyQuery(key='apple', earliest=1000, latest=9223372036854775807, ascending=True)
+    """
+
+    key: Any
+    earliest: Time = 0
+    latest: Time = MAX_MS
+    ascending: bool = False
+
+    @classmethod
+    def with_key(cls, key: Any) -> Self:
+        """Ask for this key."""
+        return cls(key)
+
+    def from_time(self, time: Time) -> Self:
+        """Only versions that were still valid then."""
+        return replace(self, earliest=time)
+
+    def to_time(self, time: Time) -> Self:
+        """Only versions that were valid by then."""
+        return replace(self, latest=time)
+
+    def with_ascending_timestamps(self) -> Self:
+        """The oldest first."""
+        return replace(self, ascending=True)
+
+    def with_descending_timestamps(self) -> Self:
+        """The latest first."""
+        return replace(self, ascending=False)
+
+
+@dataclass(frozen=True)
+class StateQueryRequest:
+    """A query and the store that it is for.
+
+    >>> request = StateQueryRequest.in_store("counts").with_query(KeyQuery.with_key("JFK")).with_partitions({0})
+    >>> request.store, request.partitions
+    ('counts', frozenset({0}))
+    """
+
+    store: str
+    query: Query | None = None
+    position_bound: PositionBound = field(default_factory=PositionBound)
+    partitions: frozenset[int] | None = None
+    """None for all."""
+    has_execution_info: bool = False
+
+    @classmethod
+    def in_store(cls, name: str) -> StateQueryRequest:
+        """A request to a store."""
+        return cls(name)
+
+    def with_query(self, query: Query) -> StateQueryRequest:
+        """Ask this."""
+        if not isinstance(query, Query):
+            raise ConfigError(f"with_query takes a query such as KeyQuery.with_key(key); got {show(query)}")
+        return replace(self, query=query)
+
+    def with_position_bound(self, bound: PositionBound) -> StateQueryRequest:
+        """Only answers that show the input up to there."""
+        return replace(self, position_bound=bound)
+
+    def with_partitions(self, partitions: set[int]) -> StateQueryRequest:
+        """Ask only these partitions."""
+        return replace(self, partitions=frozenset(partitions))
+
+    def with_all_partitions(self) -> StateQueryRequest:
+        """Ask all partitions, as is done when nothing is said."""
+        return replace(self, partitions=None)
+
+    def enable_execution_info(self) -> StateQueryRequest:
+        """Have the results say how they came about."""
+        return replace(self, has_execution_info=True)
