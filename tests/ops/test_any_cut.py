@@ -51,8 +51,7 @@ def outputs(driver: Driver) -> dict[str, Any]:
 
 
 def stores(driver: Driver) -> dict[str, list[Row]]:
-    names = [spec.name for spec in driver.topology.facts.stores.values()]
-    return {name: sorted(driver.store(name).all(), key=repr) for name in names}
+    return {name: sorted(driver.store(name).all(), key=repr) for name in driver.topology.facts.named()}
 
 
 def test_every_operator_has_an_example() -> None:
