@@ -208,7 +208,18 @@ class Labelled(ValueTransformerWithKey[Any, Any]):
         self.context = context
 
     def transform(self, key: Any, value: Any) -> Any:
-        return None if value == 3 else f"{key}: {value}"
+        return None if value in (None, 3) else f"{key}: {value}"
+
+
+class LabelledWithDeletions(Labelled):
+    def transform(self, key: Any, value: Any) -> Any:
+        return f"{key}: {value}"
+
+
+@example
+def transformed_table_with_deletions(builder: StreamsBuilder) -> None:
+    labels = table(builder, store="rows").transform_values(LabelledWithDeletions, value=str)
+    labels.to_stream().to("out")
 
 
 @example

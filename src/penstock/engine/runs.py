@@ -18,6 +18,9 @@ from penstock.plan.physical import SubTopology
 Inputs = dict[str, Batch]
 """Chunks of records, by the names of the sources."""
 
+_READERS = ""
+"""Stands for all processors where a global store is read: no step has this name."""
+
 
 class Runs:
     """Cuts the chunks of a sub-topology."""
@@ -33,9 +36,15 @@ class Runs:
         sharing = {name for store in shared for name in users[store]}
         self.sharing = frozenset(part.name for part in sub.parts if one.get(part.name, part.name) in sharing)
         """The parts that share a store with a processor, or are processors that share one."""
+        readers = {part.name for part in sub.parts if part.reads and isinstance(part.node, nodes.HOSTING)}
+        for part in sub.global_parts if readers else ():
+            if part.kind == "processor":  # those who read it do not disturb each other, so they count as one
+                users[part.name] = {part.name, _READERS}
+                shared.add(part.name)
         self._touched: dict[str, dict[str, set[str]]] = {}
-        for source in (part for part in sub.parts if part.kind == "source") if shared else ():
-            reached = {one.get(name, name) for name in _reached(sub, source.name)}
+        for source in (part for part in sub.working_parts if part.kind == "source") if shared else ():
+            reached = _reached(sub, source.name)
+            reached = {one.get(name, name) for name in reached} | ({_READERS} if reached & readers else set())
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
 
     def of(self, inputs: Inputs, singly: bool = False) -> Iterator[Inputs]:
@@ -44,7 +53,7 @@ class Runs:
         Args:
             singly: cut behind each record, whatever it reaches.
         """
-        if not self.sharing or not inputs:
+        if not self._touched or not inputs:
             yield inputs
             return
         names = list(inputs)
@@ -91,7 +100,7 @@ class Runs:
 def _reached(sub: SubTopology, source: str) -> set[str]:
     """The parts that records of a source may come to."""
     reached = {source}
-    for part in sub.parts:
+    for part in sub.working_parts:
         if reached & set(part.predecessors):
             reached.add(part.name)
     return reached

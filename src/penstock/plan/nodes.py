@@ -287,9 +287,13 @@ class TableTransformValues(TableMapValues):
     store_names: list[str] = field(default_factory=list)
 
 
+HOSTING = Process | TableTransformValues
+"""The steps in which a processor or a transformer of the user's works."""
+
+
 def connected_stores(node: Node) -> list[str]:
     """The names of the stores that a processor is connected to."""
-    return node.store_names if isinstance(node, Process | TableTransformValues) else []
+    return node.store_names if isinstance(node, HOSTING) else []
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

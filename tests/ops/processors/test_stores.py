@@ -224,6 +224,18 @@ def test_a_processor_reads_a_table_as_it_is_when_its_turn_comes(run: Run):
     ]
 
 
+def test_a_processor_finds_in_a_global_table_what_was_there_at_its_turn(run: Run):
+    def look_up(record, context):
+        city = context.get_state_store("cities").get(record.key)
+        context.forward(record.with_value(city and city.value))
+
+    builder = StreamsBuilder()
+    builder.global_table("other", value=int, store="cities")
+    builder.stream("in", value=int).process(look_up).to("out")
+    rows = [("in", "a", 0, 1), ("other", "a", 1, 2), ("in", "a", 0, 3), ("other", "a", 2, 4), ("in", "a", 0, 5)]
+    assert run(builder, rows).output() == [("a", None, 1), ("a", 1, 3), ("a", 2, 5)]
+
+
 def test_a_global_store_is_read_without_being_connected_and_not_written():
     def look_up(record, context):
         city = context.get_state_store("cities").get(record.value)
