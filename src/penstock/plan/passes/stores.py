@@ -49,10 +49,6 @@ class TableFacts:
         """All stores of the topology, by their names."""
         return {spec.name: spec for spec in self.stores.values()} | self.added
 
-    def owner(self, name: str) -> Node | None:
-        """The step that has the store of this name; None if it was added for processors."""
-        return next((node for node, spec in self.stores.items() if spec.name == name), None)
-
 
 def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> TableFacts:
     """Go through the steps in order of declaration."""
