@@ -13,6 +13,7 @@ from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.lru import LruStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
@@ -62,6 +63,8 @@ def store_of(spec: StoreSpec) -> StateStore:
         case "versioned":
             assert spec.history_retention is not None
             return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
+    if spec.max_entries is not None:
+        return LruStore(spec.name, spec.max_entries)
     return KeyValueStore(spec.name, spec.in_memory)
 
 

@@ -89,9 +89,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
     def put(self, key: Any, value: Any) -> None:
         """Give a key a value; None deletes it."""
         self._check(key)
-        at = self._keys.hold(key)
-        self._rows[at] = self._held.hold(value)
-        self._changed[at] = True
+        self._put(self._keys.hold(key), self._held.hold(value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Give a key a value if it has none, and return the one that it has."""
@@ -108,8 +106,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
             self._check(key)
             rows.append((self._keys.hold(key), self._held.hold(value)))
         for at, held in rows:
-            self._rows[at] = held
-            self._changed[at] = True
+            self._put(at, held)
 
     def delete(self, key: Any) -> Any:
         """Take a key's value away, and return it; None when it has none."""
@@ -117,6 +114,10 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         if there is not None:
             self.put(key, None)
         return there
+
+    def _put(self, at: Any, held: Any) -> None:
+        self._rows[at] = held
+        self._changed[at] = True
 
     # --- the columns below ---------------------------------------------------------------------------------------
 

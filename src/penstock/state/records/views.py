@@ -7,12 +7,14 @@ from typing import Any
 from penstock.errors import StoreError
 from penstock.serdes import Serde
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.lru import LruStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.records.held import TimestampedValues, held_values, plain_type
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
+from penstock.state.records.lru import LruRecords
 from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
@@ -33,6 +35,8 @@ def record_view(
         window_size: of a window store, milliseconds that a window covers.
     """
     values = held_values(value, timestamped)
+    if isinstance(store, LruStore):
+        return LruRecords(store, key, values)
     if isinstance(store, KeyValueStore):
         if plain_type(key) in (str, int, bytes) and plain_type(value) is not None:
             if isinstance(values, TimestampedValues):
