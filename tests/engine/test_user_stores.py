@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from support.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-WORDS = [(f"k{n * n % 11}", "x", n) for n in range(300)]
+WORDS = [(f"k{n * n % 11}", "x", n) for n in range(230)]
 
 
 class InMemory(DictStore):
@@ -42,9 +43,10 @@ def counts_in(supplier: Supplier) -> Topology:
     return builder.build()
 
 
-def world_in(folder: Path, supplier: Supplier) -> World:
+def world_in(folder: Path, supplier: Supplier, **settings: Any) -> World:
     """Some hundred commits to make."""
-    world = World(folder, counts_in(supplier), chunk_records=3, statestore_uncommitted_max_records=3)
+    limits = {"chunk_records": 3, "statestore_uncommitted_max_records": 3, **settings}
+    world = World(folder, counts_in(supplier), **limits)
     produce(WORDS, "in", value=str, log=world.log, partitions=1)
     return world
 
@@ -83,13 +85,16 @@ def rows_of(supplier: Supplier) -> dict[bytes, bytes]:
 
 @pytest.mark.kip("892-08")
 @pytest.mark.kip("892-13")
-@pytest.mark.parametrize("kind", KINDS)
-def test_programs_killed_at_every_step_leave_the_outputs_and_rows_of_an_undisturbed_one(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [*((kind, {}) for kind in KINDS), (SqliteStore, {"hot_max_bytes": 1})],
+)
+def test_programs_killed_at_every_step_leave_the_outputs_and_rows_of_an_undisturbed_one(kind, settings, tmp_path):
     quiet, disturbed = Supplier(kind), Supplier(kind)
     undisturbed = world_in(tmp_path / "undisturbed", quiet)
     program = undisturbed.start()
     program.run_until()
-    world = world_in(tmp_path / "disturbed", disturbed)
+    world = world_in(tmp_path / "disturbed", disturbed, **settings)
     for point in (*POINTS, *STORE_POINTS):
         assert killed_at(world, point), f"the program got to its end without coming to {point} twice"
     application = world.start()
@@ -200,3 +205,54 @@ def test_processors_read_and_write_a_users_store(kind):
         found = [Record("a", 1, 0), Record("b", 1, 1), Record("a", 2, 2)]
         assert driver.read_output("out") == found
         assert rows_of(supplier) == {b"a": bytes(7) + b"\2", b"b": bytes(7) + b"\1"}
+
+
+# --- as other stores ----------------------------------------------------------------------------------------------
+
+
+def joined(kind: Any) -> Topology:
+    """Tables of every making in stores of one kind, looked up, joined and sent on."""
+
+    def kept(name: str) -> Materialized:
+        return Materialized.as_(name if kind is None else Supplier(kind, name))
+
+    builder = StreamsBuilder()
+    words = builder.stream("in", str, str)
+    people = builder.table("people", str, str, materialized=kept("people"))
+    rates = builder.global_table("rates", str, str, materialized=kept("rates"))
+    longest = words.group_by_key().reduce(max, materialized=kept("longest"))
+    longest.join(people, lambda a, b: f"{a}-{b}", materialized=kept("joined")).to_stream().to("joined-out")
+    met = words.join(people, lambda a, b: f"{a}+{b}", value=str)
+    met.join(rates, lambda a, b: f"{a}*{b}", key_selector=lambda k, v: k).to("looked-up")
+    people.filter(lambda k, v: v != "b", materialized=kept("filtered")).to_stream().to("filtered-out")
+    people.group_by(lambda k, v: (v, k)).count(materialized=kept("grouped")).to_stream().to("grouped-out")
+    return builder.build()
+
+
+def records() -> Iterator[tuple[str, str, str | None, int]]:
+    dice = random.Random(5)
+    for time in range(150):
+        topic = dice.choice(["in", "in", "people", "rates"])
+        value = None if topic != "in" and dice.random() < 0.3 else dice.choice("abcd")
+        yield topic, dice.choice("xyz"), value, dice.randrange(time + 1)
+
+
+@pytest.mark.parametrize("caching", [0, "1 MB"])
+@pytest.mark.parametrize("kind", [SqliteStore, InMemory])
+def test_tables_in_users_stores_give_what_they_give_in_those_of_the_engine(kind, caching, tmp_path):
+    """Rows leave memory after each commit, so that the stores are asked."""
+    found = []
+    for each in (None, kind):
+        limits = {"hot_max_bytes": 1, "statestore_uncommitted_max_records": 5, "statestore_cache_max_bytes": caching}
+        world = World(tmp_path / str(each), joined(each), chunk_records=7, **limits)
+        for topic in ("in", "people", "rates"):
+            rows = [tuple(record) for to, *record in records() if to == topic]
+            produce(rows, topic, key=str, value=str, log=world.log, partitions=1)
+        application = world.start()
+        application.run_until()
+        application.close()
+        stores = ("people", "longest", "joined", "filtered", "grouped")
+        outputs = {topic: world.output(topic) for topic in world.topology.sink_topics}
+        found.append((outputs, {name: world.counts(name) for name in stores}))
+    assert found[0] == found[1]
+    assert all(rows for part in found[0] for rows in part.values())
