@@ -11,6 +11,7 @@ from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.lru import LruStore
@@ -56,6 +57,9 @@ def store_of(spec: StoreSpec) -> StateStore:
     match spec.shape:
         case "window" | "timestamped_window":
             assert spec.retention is not None
+            if spec.retain_duplicates:
+                size = spec.window_size or 0
+                return DuplicateWindowStore(spec.name, size, spec.retention, spec.in_memory, spec.segment_interval)
             return WindowStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
         case "session":
             assert spec.retention is not None

@@ -9,6 +9,7 @@ from penstock.columns import ValuesColumn
 from penstock.errors import SerdeError, StoreError
 from penstock.record import ValueAndTimestamp, Windowed
 from penstock.serdes import INT, JSON, STR
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.records import record_view
@@ -132,6 +133,69 @@ TestOverADatabase = pytest.mark.kip("892-07", "KS-03")(WindowMachine.TestCase)
 TestInMemory = pytest.mark.kip("KS-03")(InMemoryMachine.TestCase)
 TestWithoutADisk = WithoutADiskMachine.TestCase
 TestSliding = SlidingMachine.TestCase
+
+
+class DuplicatesMachine(RecordMachine):
+    """The model is a list of what was put, and the store's stream time."""
+
+    keys = texts
+    in_memory = timestamped = False
+
+    def new_store(self):
+        return DuplicateWindowStore("store", SIZE, RETENTION, self.in_memory, INTERVAL)
+
+    def new_view(self, store):
+        return record_view(store, STR, INT, self.timestamped, SIZE)
+
+    def new_model(self):
+        return [], -1
+
+    def rows(self):
+        rows, now = self.current
+        visible = [row for row in rows if row[0] > now - RETENTION]
+        if self.in_memory:
+            return sorted(visible, key=lambda row: (row[0], row[1].encode()))
+        return sorted(visible, key=lambda row: (row[0] // INTERVAL, row[1].encode(), row[0]))
+
+    @rule(key=texts, value=st.none() | st.integers(-2, 2), start=times)
+    def put(self, key, value, start) -> None:
+        value = ValueAndTimestamp(value, start % 7) if self.timestamped and value is not None else value
+        self.view.put(key, value, start)
+        rows, now = self.current
+        if value is not None or self.in_memory:
+            now = max(now, start)
+        if value is not None and start > now - RETENTION:
+            rows.append((start, key, value))
+        self.current = rows, now
+
+    @rule(key=texts, start=times)
+    def get(self, key, start) -> None:
+        values = [row[2] for row in self.rows() if row[:2] == (start, key)]
+        assert self.view.get(key, start) == (values[-1] if values else None)
+
+    @rule(key=texts, first=times, last=times)
+    def fetch(self, key, first, last) -> None:
+        rows = [row for row in self.rows() if row[1] == key and first <= row[0] <= last]
+        expected = [(start, value) for start, _, value in sorted(rows, key=lambda row: row[0])]
+        assert list(self.view.fetch(key, first, last)) == expected
+        assert list(self.view.backward_fetch(key, first, last)) == expected[::-1]
+
+    @invariant()
+    def all_rows_are_there(self) -> None:
+        expected = [(Windowed(key, start, start + SIZE), value) for start, key, value in self.rows()]
+        assert list(self.view.all()) == expected
+        assert list(self.view.backward_all()) == expected[::-1]
+
+
+class InMemoryDuplicatesMachine(DuplicatesMachine):
+    in_memory = timestamped = True
+
+
+for machine in (DuplicatesMachine, InMemoryDuplicatesMachine):
+    machine.TestCase.settings = settings(max_examples=settings.default.max_examples // 4)
+
+TestDuplicates = pytest.mark.kip("KS-03")(DuplicatesMachine.TestCase)
+TestDuplicatesInMemory = InMemoryDuplicatesMachine.TestCase
 
 
 def opened(**store):

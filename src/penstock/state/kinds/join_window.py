@@ -33,8 +33,10 @@ class JoinWindowStore(SegmentedStore):
         in_memory: keep all rows in memory.
     """
 
-    def __init__(self, name: str, reach: int, retention: int, in_memory: bool = False):
-        super().__init__(name, retention, in_memory)
+    def __init__(
+        self, name: str, reach: int, retention: int, in_memory: bool = False, segment_interval: int | None = None
+    ):
+        super().__init__(name, retention, in_memory, segment_interval)
         self.reach = reach
         self._slots_a_segment = max(self.segment_interval // max(reach + 1, self.segment_interval // 1000, 1), 1)
         self._slot_width = -(-self.segment_interval // self._slots_a_segment)
@@ -60,8 +62,10 @@ class JoinWindowStore(SegmentedStore):
             return 0, -1
         return min(held) * self._slots_a_segment, (max(held) + 1) * self._slots_a_segment - 1
 
-    def append(self, keys: Keys, codes: IntArray, times: IntArray, data: Binary) -> None:
-        """Put records, in the order in which they came."""
+    def append(
+        self, keys: Keys, codes: IntArray, times: IntArray, data: Binary, timestamps: IntArray | None = None
+    ) -> None:
+        """Put records, in the order in which they came; with a timestamp beside their time, if it is to be kept."""
         if not len(codes):
             return
         slots = self._slots(times)
@@ -69,7 +73,8 @@ class JoinWindowStore(SegmentedStore):
         places, row = np.unique(codes * span + slots - base, return_inverse=True)
         located = self.locate(keys.at(places // span, places % span + base))
         there = unpack(located.get().data)
-        every = _joined(there, Entries(row, times, np.zeros(len(row), np.int64), data))
+        seconds = np.zeros(len(row), np.int64) if timestamps is None else timestamps
+        every = _joined(there, Entries(row, times, seconds, data))
         latest = np.full(len(places), -1, np.int64)
         latest[every.row] = every.first
         self.put(located, Values(pack(every, len(places)), latest))
@@ -117,7 +122,7 @@ def _joined(there: Entries, new: Entries) -> Entries:
     row, first = np.concatenate([there.row, new.row]), np.concatenate([there.first, new.first])
     order = np.lexsort((np.arange(len(row)), first, row))
     data = concat([there.data, new.data]).take(pa.array(order))
-    return Entries(row[order], first[order], np.zeros(len(order), np.int64), data)
+    return Entries(row[order], first[order], np.concatenate([there.second, new.second])[order], data)
 
 
 NEVER = 2**63 - 1

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.errors import StoreError
 from penstock.serdes import Serde
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.lru import LruStore
 from penstock.state.kinds.session import SessionStore
@@ -18,7 +19,7 @@ from penstock.state.records.lru import LruRecords
 from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
-from penstock.state.records.window import WindowRecords
+from penstock.state.records.window import DuplicateWindowRecords, WindowRecords
 from penstock.state.store import StateStore
 
 
@@ -43,6 +44,8 @@ def record_view(
                 return PlainTimestampedRecords(store, key, values)
             return PlainKeyValueRecords(store, key, values)
         return KeyValueRecords(store, key, values)
+    if isinstance(store, DuplicateWindowStore):
+        return DuplicateWindowRecords(store, key, values, window_size)
     if isinstance(store, WindowStore | SlidingStore):
         return WindowRecords(store, key, values, window_size)
     if isinstance(store, SessionStore):

@@ -13,6 +13,7 @@ from penstock.durations import MAX_MS
 from penstock.record import Windowed
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.window import WindowStore as EngineStore
 from penstock.state.records.held import HeldValues
@@ -24,7 +25,7 @@ _MISSES = 16
 """How many keys of a window are looked up by themselves before all that the chunk may ask for are loaded."""
 
 
-class WindowRecords(RecordView[EngineStore | SlidingStore], WindowStore[Any, Any]):
+class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore], WindowStore[Any, Any]):
     """Values by key and window, told by its start.
 
     Windows can be read and written while the store keeps them: those that begin later than its stream time minus its
@@ -44,7 +45,9 @@ class WindowRecords(RecordView[EngineStore | SlidingStore], WindowStore[Any, Any
         window_size: milliseconds that a window covers.
     """
 
-    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
+    def __init__(
+        self, store: EngineStore | SlidingStore | DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int
+    ):
         super().__init__(store, key, values)
         self._size = window_size
         self._key_type = self._keys.plain
@@ -164,8 +167,47 @@ class WindowRecords(RecordView[EngineStore | SlidingStore], WindowStore[Any, Any
             self._changed.clear()
             times = np.array([start for start, _ in changed], np.int64)
             keys = Keys(self._keys.column([at for _, at in changed]), times)
+            assert not isinstance(self._store, DuplicateWindowStore)
             self._store.put_windows(keys, self._held.columns([self._windows[start][at] for start, at in changed]))
 
     def _forget(self) -> None:
         self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
         self._expired = MAX_MS
+
+
+class DuplicateWindowRecords(WindowRecords):
+    """The same of a store that keeps all values of a key and window: reads give them in the order of their puts.
+
+    ``get`` gives the last of them. A put of None does nothing.
+    """
+
+    def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int):
+        super().__init__(store, key, values, window_size)
+        self._duplicates = store
+        self._puts: list[tuple[Any, Any, int]] = []
+
+    def get(self, key: Any, window_start: int) -> Any:
+        """The value that was last put for one window of a key, None when there is none."""
+        return next((value for _, value in self.backward_fetch(key, window_start, window_start)), None)
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        """Add a value to those of a key's window. Nothing is added to one that is not kept any more."""
+        self._check(key)
+        self._check_time(window_start, "start of a window")
+        at, held = self._keys.hold(key), self._held.hold(value)
+        if window_start > self._now and (held is not None or self._duplicates.in_memory):  # as in Kafka Streams
+            self._now, self._expired = window_start, window_start - self._duplicates.retention
+        if held is not None and window_start > self._expired:
+            self._puts.append((at, held, window_start))
+
+    def _write(self) -> None:
+        if self._puts:
+            puts, self._puts = self._puts, []
+            values = self._held.columns([held for _, held, _ in puts])
+            starts = np.array([start for _, _, start in puts], np.int64)
+            self._duplicates.put_all(self._keys.column([at for at, _, _ in puts]), starts, *values)
+        self._duplicates.advance(self._now)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._puts = []
