@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.state.database import Database
-from penstock.state.transactional import TransactionalKeyValueStore, after_prefix, pack_all, unpack_all
+from penstock.state.transactional import TransactionalRows, after_prefix, pack_all, unpack_all
 from support.rows import binary, changes_of, get, keys_of, put, values_of
 
 
@@ -15,7 +15,7 @@ def store(tmp_path: Path):
     """On disk a=1, b=2, ba=3, c=4; in the running transaction b deleted, ba and bb written."""
     database = Database(tmp_path / "db")
     database.write({"store": packed({b"a": (b"1", 1), b"b": (b"2", 2), b"ba": (b"3", 3), b"c": (b"4", 4)})}, {})
-    store = TransactionalKeyValueStore(database.family("store"))
+    store = TransactionalRows(database.family("store"))
     put(store, {b"b": (None, 5), b"ba": (b"30", 6), b"bb": (b"7", 7)})
     yield store
     database.close()
@@ -76,7 +76,7 @@ def test_the_answers_are_the_same_after_the_rows_were_written_to_the_database(tm
     database = Database(tmp_path / "other")
     database.write({"store": packed({b"a": (b"1", 1), b"b": (b"2", 2), b"ba": (b"3", 3), b"c": (b"4", 4)})}, {})
     database.write({"store": store.dirty_rows()}, {})
-    written = TransactionalKeyValueStore(database.family("store"))
+    written = TransactionalRows(database.family("store"))
     assert (list(written.scan()), list(written.scan(reverse=True)), list(written.prefix_scan(b"b"))) == before
     database.close()
 
@@ -89,7 +89,7 @@ def test_a_rollback_shows_the_database_again(store):
 
 @pytest.mark.kip("892-11")
 def test_a_new_transaction_begins_after_each_commit():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     put(store, {b"a": (b"1", 1), b"b": (b"2", 2)})
     assert store.approximate_num_uncommitted_entries == 2
     store.commit()
@@ -105,7 +105,7 @@ def test_a_new_transaction_begins_after_each_commit():
 
 
 def test_a_rollback_takes_back_several_writes_of_one_key():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     put(store, {b"a": (b"first", 1)})
     store.commit()
     for rows in ({b"a": (b"second", 2)}, {b"a": (None, 3)}, {b"a": (b"third", 4), b"b": (b"new", 4)}):
@@ -117,7 +117,7 @@ def test_a_rollback_takes_back_several_writes_of_one_key():
 
 @pytest.mark.kip("892-10")
 def test_uncommitted_entries_and_bytes_count_every_write_until_the_transaction_ends():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     put(store, {b"a": (b"12345", 1), b"b": (None, 1)})
     first = store.approximate_num_uncommitted_bytes
     put(store, {b"a": (b"x" * 1000, 2)})
@@ -129,7 +129,7 @@ def test_uncommitted_entries_and_bytes_count_every_write_until_the_transaction_e
 
 def test_a_row_that_came_back_to_its_value_by_rollback_is_as_clean_as_it_was(tmp_path: Path):
     database = Database(tmp_path / "db")
-    store = TransactionalKeyValueStore(database.family("store"))
+    store = TransactionalRows(database.family("store"))
     put(store, {b"a": (b"1", 1)})
     store.commit()
     database.write({"store": store.dirty_rows()}, {})
@@ -142,7 +142,7 @@ def test_a_row_that_came_back_to_its_value_by_rollback_is_as_clean_as_it_was(tmp
 
 def test_rows_that_were_not_used_since_the_last_eviction_leave_memory_and_come_back_from_disk(tmp_path: Path):
     database = Database(tmp_path / "db")
-    store = TransactionalKeyValueStore(database.family("store"))
+    store = TransactionalRows(database.family("store"))
     many = {b"%06d" % i: (b"x" * 100, i) for i in range(5_000)}
     put(store, many)
     store.commit()
@@ -160,7 +160,7 @@ def test_rows_that_were_not_used_since_the_last_eviction_leave_memory_and_come_b
 
 
 def test_a_store_that_has_nothing_on_disk_finds_nothing_there_after_an_eviction():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     put(store, {b"a": (b"1", 10)})
     store.rollback()
     store.evict(everything=True)
@@ -168,7 +168,7 @@ def test_a_store_that_has_nothing_on_disk_finds_nothing_there_after_an_eviction(
 
 
 def test_replaced_values_do_not_pile_up_in_memory():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     for i in range(200):
         put(store, {b"%d" % n: (b"v" * 1_000, i) for n in range(100)})
         store.commit()
@@ -200,7 +200,7 @@ def test_values_on_disk_are_read_from_a_slice_of_an_array():
 
 
 def test_a_look_up_of_nothing_finds_nothing():
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     rows = store.find(keys_of([]))
     store.put(rows, values_of([]))
     assert (rows.tolist(), store.get(rows).data.equals(binary()), list(store.scan())) == ([], True, [])
@@ -209,7 +209,7 @@ def test_a_look_up_of_nothing_finds_nothing():
 
 @pytest.mark.parametrize("others", [0, 1000])
 def test_a_row_that_was_written_twice_counts_as_one_change_among_few_rows_and_many(others):
-    store = TransactionalKeyValueStore()
+    store = TransactionalRows()
     put(store, {b"%d" % number: (b"0", 0) for number in range(others)})
     store.commit()
     put(store, {b"b": (b"1", 1), b"a": (b"1", 1)})

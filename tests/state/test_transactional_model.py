@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.state.columns import rows as state_rows
 from penstock.state.database import Database
-from penstock.state.transactional import TransactionalKeyValueStore
+from penstock.state.transactional import TransactionalRows
 from support.rows import changes_of, get, put
 
 names = st.binary(max_size=3).map(lambda raw: bytes(b"\0a\xff"[byte % 3] for byte in raw)) | st.sampled_from(
@@ -38,8 +38,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.on_disk: dict[bytes, tuple[bytes, int]] = {}
         self.written: list[bytes] = []
 
-    def open(self) -> TransactionalKeyValueStore:
-        return TransactionalKeyValueStore(self.database.family("store") if self.database else None)
+    def open(self) -> TransactionalRows:
+        return TransactionalRows(self.database.family("store") if self.database else None)
 
     def teardown(self) -> None:
         if self.persistent:

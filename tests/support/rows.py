@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+from penstock.state.transactional import ChangeSet, TransactionalRows
 
 Given = Mapping[bytes, tuple[bytes | None, int]]
 """Value and timestamp by key; None deletes."""
@@ -36,12 +36,12 @@ def as_tuples(values: Values) -> list[tuple[bytes, int] | None]:
     return [None if value is None else (value, timestamp) for value, timestamp in pairs]
 
 
-def put(store: TransactionalKeyValueStore, rows: Given) -> None:
+def put(store: TransactionalRows, rows: Given) -> None:
     """Write rows by key."""
     store.put(store.find(keys_of(rows)), values_of(rows.values()))
 
 
-def get(store: TransactionalKeyValueStore, *names: bytes) -> list[tuple[bytes, int] | None]:
+def get(store: TransactionalRows, *names: bytes) -> list[tuple[bytes, int] | None]:
     """Look keys up."""
     return as_tuples(store.get(store.find(keys_of(names))))
 

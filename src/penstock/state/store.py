@@ -16,7 +16,7 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets, StateStoreContext, TopicPartition
 from penstock.state.task_context import TaskContext
-from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore
+from penstock.state.transactional import ChangeSet, TransactionalRows
 
 NO_OFFSETS: ChangelogOffsets = MappingProxyType({})
 
@@ -24,7 +24,7 @@ NO_OFFSETS: ChangelogOffsets = MappingProxyType({})
 class Part(NamedTuple):
     """Some of the keys that were looked up, all in one piece of a store."""
 
-    piece: TransactionalKeyValueStore
+    piece: TransactionalRows
     rows: IntArray
     places: IntArray
     """Where these keys stand among all that were looked up."""
@@ -111,7 +111,7 @@ class StateStore(interface.StateStore):
         return self._context.committed()
 
     @abstractmethod
-    def pieces(self) -> list[TransactionalKeyValueStore]:
+    def pieces(self) -> list[TransactionalRows]:
         """The parts that hold the rows."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ class StateStore(interface.StateStore):
         """Write the values of keys that were looked up; null deletes."""
 
     @abstractmethod
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
+    def families(self) -> dict[str, TransactionalRows]:
         """The parts that may have something to write to disk, by the names of their column families."""
 
     @abstractmethod

@@ -66,12 +66,12 @@ class ChangeSet(NamedTuple):
     values: Values
 
 
-class TransactionalKeyValueStore:
+class TransactionalRows:
     """Keys with values and timestamps, always inside a transaction; after each commit the next one begins.
 
     Look keys up once with ``find`` and go on with row numbers:
 
-    >>> store = TransactionalKeyValueStore()
+    >>> store = TransactionalRows()
     >>> rows = store.find(Keys(pa.array([b"a", b"b"], pa.binary())))
     >>> store.put(rows, Values(pa.array([b"1", b"2"], pa.binary()), np.array([10, 20])))
     >>> store.commit()

@@ -26,10 +26,10 @@ from penstock.durations import MAX_MS
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
 from penstock.state.interface import ChangelogOffsets
-from penstock.state.kinds.segments import TransactionalSegment, segment_interval_of
+from penstock.state.kinds.segments import SegmentRows, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.store import NO_OFFSETS, Located
-from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalKeyValueStore, unpack_all
+from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalRows, unpack_all
 
 _ABSENT = -1
 _SEGMENTS = 17
@@ -54,7 +54,7 @@ class Room(NamedTuple):
     nbytes: int | None = None
 
 
-class BufferSegment(TransactionalSegment):
+class BufferSegment(SegmentRows):
     """Entries of one stretch of time; on disk they lie in the order of their times, so that those that are due are
     read and no others."""
 
@@ -159,15 +159,15 @@ class TimeOrderedBuffer(WindowStore):
         self._committed_numbers: dict[str, int] = {}
         self._earliest: dict[int, int] = {}
         """For each segment a time before which it has no entry; the segment's begin where none is known."""
-        self._time_of = None if times_follow else TransactionalKeyValueStore()
+        self._time_of = None if times_follow else TransactionalRows()
 
-    def pieces(self) -> list[TransactionalKeyValueStore]:
+    def pieces(self) -> list[TransactionalRows]:
         return [*super().pieces(), *([] if self._time_of is None else [self._time_of])]
 
     def open(self, database: Database | None) -> None:
         super().open(database)
         if database is not None and self._time_of is not None:
-            self._time_of = TransactionalKeyValueStore(database.family(self._times_family))
+            self._time_of = TransactionalRows(database.family(self._times_family))
 
     # --- reading and writing -------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class TimeOrderedBuffer(WindowStore):
         self._earliest.clear()
         self.numbers = dict(self._committed_numbers)
 
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
+    def families(self) -> dict[str, TransactionalRows]:
         times = {} if self._time_of is None else {self._times_family: self._time_of}
         return super().families() | times
 

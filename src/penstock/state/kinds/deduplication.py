@@ -12,7 +12,7 @@ from penstock.state.columns.hash_filter import HashFilter
 from penstock.state.columns.index import HashIndex
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
+from penstock.state.kinds.segments import SegmentedStore, SegmentRows
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, Row
 
@@ -30,7 +30,7 @@ class Entries(NamedTuple):
     offsets: IntArray
 
 
-class DeduplicationSegment(TransactionalSegment):
+class DeduplicationSegment(SegmentRows):
     """The entries of one stretch of time, by id alone.
 
     In memory for all of them are their times and, of those that are on disk alone, hashes of their ids: so an id that

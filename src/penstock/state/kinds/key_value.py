@@ -11,7 +11,7 @@ from penstock.state.columns.replaced import Replaced
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.store import Located, Part, StateStore
-from penstock.state.transactional import Row, TransactionalKeyValueStore
+from penstock.state.transactional import Row, TransactionalRows
 
 
 class KeyValueStore(StateStore):
@@ -30,19 +30,19 @@ class KeyValueStore(StateStore):
         self.in_memory = in_memory
         self.shows_committed = False
         """Whether it knows as well what keys had when the running transaction began."""
-        self._piece = TransactionalKeyValueStore()
+        self._piece = TransactionalRows()
 
     def show_committed(self) -> None:
         """From the next transaction on, know as well what keys had when it began."""
         self.shows_committed = True
         self._piece.replaced = Replaced()
 
-    def pieces(self) -> list[TransactionalKeyValueStore]:
+    def pieces(self) -> list[TransactionalRows]:
         return [self._piece]
 
     def open(self, database: Database | None) -> None:
         if database is not None:
-            self._piece = TransactionalKeyValueStore(database.family(self.name))
+            self._piece = TransactionalRows(database.family(self.name))
             self._piece.replaced = Replaced() if self.shows_committed else None
             if self.in_memory:
                 self._piece.load_all()
@@ -80,7 +80,7 @@ class KeyValueStore(StateStore):
     def rows(self) -> Iterator[Row]:
         return self.range()
 
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
+    def families(self) -> dict[str, TransactionalRows]:
         return {self.name: self._piece}
 
     def evict(self, everything: bool = False) -> None:

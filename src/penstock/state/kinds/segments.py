@@ -13,7 +13,7 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
-from penstock.state.transactional import READ_AT_ONCE, TransactionalKeyValueStore, physical_keys
+from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys
 
 MIN_SEGMENT_INTERVAL = 60_000
 
@@ -23,7 +23,7 @@ KeyedRow = tuple[bytes, int, bytes, int]
 _HIGHEST = b"\xff" * 9
 
 
-class TransactionalSegment(TransactionalKeyValueStore):
+class SegmentRows(TransactionalRows):
     """The rows of one stretch of time; it meets the disk only if it lives to see a flush."""
 
     def _logical(self, keys: Binary) -> Keys:
@@ -53,7 +53,7 @@ class SegmentedStore(StateStore):
         segment_interval: milliseconds that one segment covers; by default half the retention, and at least a minute.
     """
 
-    segment_type: type[TransactionalSegment] = TransactionalSegment
+    segment_type: type[SegmentRows] = SegmentRows
 
     def __init__(self, name: str, retention: int, in_memory: bool = False, segment_interval: int | None = None):
         self.name = name
@@ -66,11 +66,11 @@ class SegmentedStore(StateStore):
         """Whether segments that the running transaction lets go of can be read until its end even if it made them."""
         self.observed_stream_time = -1
         self._committed_stream_time = -1
-        self._segments: dict[int, TransactionalSegment] = {}
-        self._expired: dict[int, TransactionalSegment] = {}
+        self._segments: dict[int, SegmentRows] = {}
+        self._expired: dict[int, SegmentRows] = {}
         self._dropped: list[str] = []
 
-    def pieces(self) -> list[TransactionalKeyValueStore]:
+    def pieces(self) -> list[TransactionalRows]:
         return list(self._segments.values())
 
     def open(self, database: Database | None) -> None:
@@ -238,7 +238,7 @@ class SegmentedStore(StateStore):
         super().rollback()
         self.observed_stream_time = self._committed_stream_time
 
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
+    def families(self) -> dict[str, TransactionalRows]:
         return {self._family(id_): segment for id_, segment in self._segments.items()}
 
     def flushed(self, database: Database) -> None:

@@ -25,9 +25,9 @@ from penstock.state.shapes import KeyValueStore as KeyValueInterface
 from penstock.state.shapes import TimestampedBytesStore
 from penstock.state.store import NO_OFFSETS, Located
 from penstock.state.task_context import TaskContext
-from penstock.state.transactional import ChangeSet, TransactionalKeyValueStore, pack_all
+from penstock.state.transactional import ChangeSet, TransactionalRows, pack_all
 from penstock.state.user_rows import AT_ONCE, UserRows, told
-from penstock.state.wrappers import TransactionalKeyValueStore as InTransactions
+from penstock.state.wrappers import TransactionalKeyValueStore
 
 
 class UserStore(KeyValueStore):
@@ -44,7 +44,7 @@ class UserStore(KeyValueStore):
     def __init__(self, name: str, supplier: Any, timestamped: bool = True):
         super().__init__(name)
         made = supplied(supplier, name)
-        self._own = InTransactions[bytes, bytes](made)
+        self._own = TransactionalKeyValueStore[bytes, bytes](made)
         self._keeps_timestamps = timestamped and (isinstance(made, TimestampedBytesStore) or not made.persistent)
         self._rows: UserRows | None = None
         self._restored: list[ChangeSet] = []
@@ -66,7 +66,7 @@ class UserStore(KeyValueStore):
         self._rows = UserRows(self._own, self._keeps_timestamps)
         self._bring_up(context)
         self._rows = UserRows(self._own, self._keeps_timestamps)
-        self._piece = TransactionalKeyValueStore(self._rows)
+        self._piece = TransactionalRows(self._rows)
         if self.shows_committed:
             self.show_committed()
 

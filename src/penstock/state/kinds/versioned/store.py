@@ -20,10 +20,10 @@ from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_miss
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.columns.sorted_index import FOREVER, SortedIndex
 from penstock.state.database import Database
-from penstock.state.kinds.segments import SegmentedStore, TransactionalSegment
+from penstock.state.kinds.segments import SegmentedStore, SegmentRows
 from penstock.state.kinds.versioned.timeline import NOT_PUT, VALID_TO_UNDEFINED, Timeline, Version
 from penstock.state.store import Located, Part
-from penstock.state.transactional import Base, ChangeSet, TransactionalKeyValueStore
+from penstock.state.transactional import Base, ChangeSet, TransactionalRows
 
 __all__ = ["NOT_PUT", "VALID_TO_UNDEFINED", "Found", "VersionRow", "VersionedStore", "segment_interval_of"]
 
@@ -55,7 +55,7 @@ class Found(NamedTuple):
         return exists
 
 
-class VersionedSegment(TransactionalSegment):
+class VersionedSegment(SegmentRows):
     """The older versions that end in one stretch of time, by key and end.
 
     A row's timestamp is when the version begins; that of a deletion is negative, the bitwise complement of it.
@@ -165,21 +165,21 @@ class VersionedStore(SegmentedStore):
         interval = segment_interval or segment_interval_of(history_retention)
         super().__init__(name, history_retention, in_memory, interval)
         self.history_retention = history_retention
-        self._latest = TransactionalKeyValueStore()
+        self._latest = TransactionalRows()
         self.remembers_deletions = False
         """Whether a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
 
-    def pieces(self) -> list[TransactionalKeyValueStore]:
+    def pieces(self) -> list[TransactionalRows]:
         return [self._latest, *super().pieces()]
 
     def open(self, database: Database | None) -> None:
         super().open(database)
         if database is not None:
-            self._latest = TransactionalKeyValueStore(database.family(self.name))
+            self._latest = TransactionalRows(database.family(self.name))
             if self.in_memory:
                 self._latest.load_all()
 
-    def families(self) -> dict[str, TransactionalKeyValueStore]:
+    def families(self) -> dict[str, TransactionalRows]:
         return {self.name: self._latest, **super().families()}
 
     def oldest_live_segment(self) -> int:
@@ -314,7 +314,7 @@ class VersionedStore(SegmentedStore):
         latest = (VersionRow(*row, None) for row in self._latest.scan())
         return merge(*found, latest, key=itemgetter(0, 2))
 
-    def _older_in(self, segment: TransactionalSegment) -> Iterator[VersionRow]:
+    def _older_in(self, segment: SegmentRows) -> Iterator[VersionRow]:
         for row_key, value, begin in segment.scan():
             if begin >= 0:
                 yield VersionRow(row_key[:-8], value, begin, int.from_bytes(row_key[-8:], "big"))
