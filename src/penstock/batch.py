@@ -76,19 +76,19 @@ class Batch:
         return replace(self, headers=None)
 
     def with_key(self, key: Column) -> Self:
-        """The same records under other keys; they may belong to other partitions."""
+        """These records under other keys; they may belong to other partitions."""
         return replace(self, key=key, placed=None)
 
     def with_value(self, value: Column) -> Self:
         return replace(self, value=value)
 
     def as_changes(self, value: Column, timestamp: IntArray, old: Column | None) -> Changes:
-        """The same records as changes of a table."""
+        """These records as changes of a table."""
         parts = (self.key, value, timestamp, self.order, self.headers, self.placed, old)
         return Changes(*parts, topic_bytes=self.topic_bytes)
 
     def on_branch(self, branch: int) -> Self:
-        """The same records as they go down one of several branches."""
+        """These records as they go down one of several branches."""
         return replace(self, order=(*self.order, branch))
 
 

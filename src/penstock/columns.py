@@ -57,7 +57,7 @@ class Column(ABC):
         return self.serde.routing(self.encoded())
 
     def where(self, keep: BoolArray) -> Column:
-        """The same rows, null where not ``keep``."""
+        """These rows, null where not ``keep``."""
         if keep.all():
             return self
         data = pc.if_else(pa.array(keep), self.encoded(), pa.scalar(None, pa.binary()))

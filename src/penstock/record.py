@@ -57,11 +57,11 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
     def with_key(self, key: Any) -> Record:
-        """The same record under another key."""
+        """This record under another key."""
         return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: Any) -> Record:
-        """The same record with another value.
+        """This record with another value.
 
         >>> Record("JFK", 1, 1000).with_value(2)
         Record(key='JFK', value=2, timestamp=1000, headers=())
@@ -69,9 +69,9 @@ class Record(NamedTuple):
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record:
-        """The same record at another time, in milliseconds."""
+        """This record at another time, in milliseconds."""
         return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: tuple[tuple[str, bytes], ...]) -> Record:
-        """The same record with other headers: pairs of a name and bytes."""
+        """This record with other headers: pairs of a name and bytes."""
         return Record(self.key, self.value, self.timestamp, tuple(headers))

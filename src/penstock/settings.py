@@ -177,12 +177,12 @@ class Settings:
         return StateSettings(**{item.name: getattr(self, item.name) for item in fields(StateSettings)})
 
     def in_parts(self, parts: int) -> Settings:
-        """The same with one part of so many of what is worked on at once and taken in one commit."""
+        """These settings with one part of so many of what is worked on at once and taken in one commit."""
         limits = {name: max(getattr(self, name) // parts, 1) for name in _AT_ONCE}
         return self if parts == 1 else replace(self, **limits)
 
     def resolved(self) -> Settings:
-        """The same with absolute paths, which mean the same in every process."""
+        """These settings with absolute paths, which mean the same in every process."""
         state_dir = None if self.state_dir is None else self.state_dir.resolve()
         checkpoint = self.checkpoint
         if checkpoint is not None and "://" not in checkpoint:

@@ -50,7 +50,7 @@ def bound(time: Time) -> int:
 
 
 def parsed(time: Any) -> int | None:
-    """The same, also before 1970; None for what is no time."""
+    """A time in milliseconds, also before 1970; None for what is no time."""
     if type(time) is int:
         return time
     if isinstance(time, int | np.integer) and not isinstance(time, bool):

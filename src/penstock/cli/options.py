@@ -45,7 +45,7 @@ def program_settings_options(function: F) -> F:
 
 
 def settings_options(function: F) -> F:
-    """The same, and those that say where its state is."""
+    """The options that say which program it is, and where its state is."""
     for option in (
         click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
         click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of the application's state."),

@@ -39,7 +39,7 @@ class Backlog:
         self.done = 0
         """Records processed since the start."""
         self.total = 0
-        """The same, with those that wait."""
+        """Records processed since the start, and those that wait."""
 
     def look(self) -> None:
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -76,6 +77,14 @@ class Handle:
     def next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> Handle:
         """That of a step behind it, which is added, partitioned by its keys."""
         return Handle(self.graph, self.graph.add(node), key or self.key, value or self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamHandle(Handle):
+    """That of a stream that is to be joined."""
+
+    for_join: Callable[[str | None, Serde, Serde], Node]
+    """Given a name and types, the step that a join reads: the stream's own, or a repartition that its joins share."""
 
 
 def result_type(given: Any, annotation: Any, default: Serde) -> Serde:

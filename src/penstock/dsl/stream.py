@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import K2, V2, Graph, K, R, V, shown
+from penstock.dsl.graph import K2, V2, Graph, Handle, K, R, StreamHandle, V, shown
 from penstock.dsl.joined import Joined, TableOptions
 from penstock.durations import Duration
 from penstock.errors import TopologyError
@@ -276,10 +276,17 @@ class StreamJoins(Generic[K, V]):
                 )
             no_windows(kind, windows, stream_joined)
             if isinstance(other, KTable):
-                return join_table(kind, this, other, joiner, value, name, options)
-            return join_global_table(kind, this, other, joiner, value, name, options)
+                return this._of(join_table(kind, this._joinable, other._handle, joiner, value, name, options))
+            table = Handle(self._graph, other._node, other._key, other._value)
+            return this._of(join_global_table(kind, this._joinable, table, joiner, value, name, options))
         options.refuse(METHODS[kind])
-        return join_streams(kind, this, other, joiner, windows, stream_joined, value, name)
+        sides = this._joinable, other._joinable
+        return this._of(join_streams(kind, *sides, joiner, windows, stream_joined, value, name))
+
+    @property
+    def _joinable(self) -> StreamHandle:
+        given = self._graph, self._node, self._key, self._value, self._repartition_required
+        return StreamHandle(*given, for_join=self._repartitioned_for_join)
 
     def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> Node:
         """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""

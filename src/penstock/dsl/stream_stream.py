@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, result_type
+from penstock.dsl.graph import DEFAULT_VALUE, Handle, StreamHandle, result_type
 from penstock.dsl.joins import JOINER, METHODS, check_sides
-from penstock.dsl.kstream import KStream
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
 from penstock.errors import TopologyError
@@ -20,16 +19,16 @@ from penstock.serdes import BYTES, Serde
 
 def join_streams(
     kind: str,
-    left: KStream[Any, Any],
-    right: KStream[Any, Any],
+    left: StreamHandle,
+    right: StreamHandle,
     joiner: Callable[..., Any],
     windows: JoinWindows | None,
     joined: StreamJoined | None,
     value: Any,
     name: str | None,
-) -> KStream[Any, Any]:
+) -> Handle:
     """Join two streams in windows of time."""
-    method, graph = METHODS[kind], left._graph
+    method, graph = METHODS[kind], left.graph
     check_type(windows, JoinWindows, f"the windows of {method}", "such as JoinWindows.of_time_difference_with_no_grace")
     assert windows is not None
     given = joined or StreamJoined()
@@ -38,11 +37,11 @@ def join_streams(
         if given.name is not None:
             raise TopologyError(f"{method} at {caller()}: give the name once, not in stream_joined= as well")
         given = given.with_name(name)
-    key = given.key or left._key
-    check_sides(method, graph, right._graph, key, given.key or right._key)
+    key = given.key or left.key
+    check_sides(method, graph, right.graph, key, given.key or right.key)
     function = user_function(joiner, method, *JOINER)
-    one = _Side(left, given.name and f"{given.name}-left", key, given.value or left._value)
-    other = _Side(right, given.name and f"{given.name}-right", key, given.other_value or right._value)
+    one = _Side(left, given.name and f"{given.name}-left", key, given.value or left.value)
+    other = _Side(right, given.name and f"{given.name}-right", key, given.other_value or right.value)
     node = _node(
         kind,
         one,
@@ -52,17 +51,17 @@ def join_streams(
         joiner=function,
         value=result_type(value, function.returns(), DEFAULT_VALUE),
     )
-    return KStream(graph, graph.add(node), key, node.value)
+    return left.next(node, key, node.value)
 
 
 class _Side:
     """One side, repartitioned if need be."""
 
-    def __init__(self, stream: KStream[Any, Any], repartition: str | None, key: Serde, value: Serde):
-        self.graph = stream._graph
+    def __init__(self, stream: StreamHandle, repartition: str | None, key: Serde, value: Serde):
+        self.graph = stream.graph
         self.key = key
         self.value = value
-        self.node = stream._repartitioned_for_join(repartition, key, value)
+        self.node = stream.for_join(repartition, key, value)
 
     def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
         """What keeps this side's records."""

@@ -189,7 +189,7 @@ class Attempt:
         )
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
-        """The same results and state, but nothing of what was read counts as read."""
+        """A manifest with its results and state, but in which nothing of what was read counts as read."""
         old = self._before.tasks
         tasks = {
             name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})

@@ -85,11 +85,8 @@ class Flow:
         groups = groups_of(sub)
         parts = _in_order(sub.working_parts, groups)
         number = {part.name: i for i, part in enumerate(parts)}
-        below: list[list[int]] = [[] for _ in parts]
+        below = _below(sub, number)
         self._steps: list[_Step] = []
-        for part in sub.working_parts:  # in this order each record goes down its branches
-            for name in part.predecessors:
-                below[number[name]].append(number[part.name])
         elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
         uncounted = context.uncounted()
         views: dict[str, RecordView] = {}
@@ -97,21 +94,22 @@ class Flow:
         for i, part in enumerate(parts):
             above = tuple(number[name] for name in part.predecessors)
             branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
-            surroundings = uncounted if part.name in elsewhere else context
-            lowering = Lowering(
-                part,
-                topology.facts,
-                decodes.get(part.name, ()),
-                state,
-                surroundings,
-                caching,
-                children=tuple(parts[child].name for child in below[i]),
-                number=i,
-                views=views,
-                is_member=any(part.name in group for group in groups),
-                hosted=self._hosted,
+            operator = lower(
+                Lowering(
+                    part,
+                    topology.facts,
+                    decodes.get(part.name, ()),
+                    state,
+                    uncounted if part.name in elsewhere else context,
+                    caching,
+                    children=tuple(parts[child].name for child in below[i]),
+                    number=i,
+                    views=views,
+                    is_member=any(part.name in group for group in groups),
+                    hosted=self._hosted,
+                )
             )
-            self._steps.append(_Step(part, lower(lowering), above, branches, _goes_alone(part, parts)))
+            self._steps.append(_Step(part, operator, above, branches, _goes_alone(part, parts)))
 
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
         self._sources = sum(part.kind == "source" for part in parts)
@@ -238,8 +236,17 @@ class Flow:
             yield operator.step(batch)
 
 
+def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
+    """For each part the numbers of those behind it, in the order in which each record goes down its branches."""
+    below: list[list[int]] = [[] for _ in number]
+    for part in sub.working_parts:
+        for name in part.predecessors:
+            below[number[name]].append(number[part.name])
+    return below
+
+
 def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
-    """The same results with large pieces cut into smaller ones."""
+    """Results, large pieces of them cut into smaller ones."""
     for piece in pieces:
         if not isinstance(piece, Batch) or len(piece) <= _BURST:
             yield piece

@@ -69,7 +69,7 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
 
 
 def _gathered(pieces: Iterable[Records]) -> Iterator[Records]:
-    """The same records with small pieces put together and large ones cut, up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
+    """All records in order, small pieces put together and large ones cut: up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
     some: list[Records] = []
     rows = nbytes = 0
     for piece in (half for large in pieces for half in _halves(large)):

@@ -60,7 +60,7 @@ class Serde(ABC):
         return self.encode_to_bytes, self.decode
 
     def encode_to_bytes(self, value: Any) -> bytes:
-        """The same of an ``encode`` that may be a user's: what it gives has to be bytes."""
+        """One value encoded by an ``encode`` that may be a user's: what it gives has to be bytes."""
         data: Any = self.encode(value)
         if type(data) is not bytes:
             raise SerdeError(f"encode of the serde {self.name!r} must return bytes; got {show(data)}")

@@ -229,7 +229,7 @@ class Family:
             self._confirm_beginning(low, high, last)
 
     def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The same rows in order, at most so many or ``BLOCK_BYTES`` at a time: their keys and their values."""
+        """The keys and the values of the rows that ``scan`` gives, at most so many or ``BLOCK_BYTES`` at a time."""
         rows = self._db.items(from_key=low, read_opt=_up_to(high))
         last = None
         block: list[tuple[bytes, bytes]] = []
@@ -259,7 +259,7 @@ class Family:
         self._confirm(at)
 
     def _confirm_beginning(self, low: bytes | None, high: bytes | None, last: bytes | None) -> None:
-        """The same for rows before the last one, backwards."""
+        """Make sure that an iterator that went backwards came to the beginning, and did not break off."""
         at = self._db.iter()
         start = high if last is None else last
         if start is None:

@@ -141,7 +141,7 @@ class _BatchReader(DataSourceReader):
 
 
 class _StreamReader(OffsetsReader):
-    """The same offsets as the engine's own source, with the records behind them, and with the topic's id: a stream
+    """Offsets like those of the engine's own source, with the records behind them and the topic's id: a stream
     does not go on in another topic than the one it began with."""
 
     def __init__(self, log: str, topic: str):

@@ -46,7 +46,7 @@ class Unit(msgspec.Struct, frozen=True, array_like=True):
     oldest: int
     """The newest timestamp that the topic had with the first append in it: until it is old, nothing of it goes."""
     newest: int
-    """The same with the last one."""
+    """The newest timestamp that the topic had with the last append in it."""
     level: int = 0
     """How often it was merged."""
 

@@ -33,12 +33,12 @@ class Context:
         self.chunk = chunk or ChunkNotes()
 
     def uncounted(self) -> Context:
-        """The same surroundings, for work that another task counts."""
+        """These surroundings for work that another task counts."""
         kind = self.facts.on_error if self.facts.on_error == "fail" else "skip"
         return Context(replace(self.facts, on_error=kind), CommitNotes(failed=self.commit.failed), self.chunk)
 
     def of_old_values(self) -> Context:
-        """The same surroundings, for functions of values that were new before: what failed then is counted already."""
+        """These surroundings for functions of values that were new before: what failed then is counted already."""
         return _OfOldValues(self.facts, self.commit, self.chunk)
 
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:

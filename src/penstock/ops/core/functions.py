@@ -28,7 +28,7 @@ class Caller:
         self.context = context
 
     def of_old_values(self) -> Caller:
-        """The same function of values that were new before."""
+        """This function for values that were new before: failures of theirs are counted already."""
         return Caller(self.node, self.function, self.context.of_old_values())
 
     def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
@@ -36,7 +36,7 @@ class Caller:
         return self.each(self.function.call, batch, *arguments)
 
     def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
-        """The same for a part of the function's work that is done later."""
+        """The results of what is done of the function's work later; and the batch, without the rows that failed."""
         results, failed = call_each(call, len(batch), *arguments)
         if not failed:
             return batch, results
@@ -93,7 +93,7 @@ class Caller:
         return batch, ValuesColumn(results, serde)
 
     def written_column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
-        """The same, without the records whose results cannot be written in their type."""
+        """The results as a column; and the batch, without the records whose results cannot be written in its type."""
         batch, column = self.column(batch, serde)
         batch = self.context.encoded(self.node, batch.with_value(column), "value")
         return batch, batch.value

@@ -16,7 +16,7 @@ class Operator(ABC):
         """What becomes of a chunk of records; one batch for each branch if the operator splits."""
 
     def step_in_pieces(self, batch: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
-        """The same in pieces, one after the other, for steps whose results may be more than fits in memory."""
+        """What becomes of a chunk in pieces, one after the other, where it may be more than fits in memory."""
         yield self.step(batch)
 
     def end_of_chunk(self) -> Batch | None:

@@ -123,7 +123,7 @@ def _expiring(
 
 
 def _at(asked: Batch, order: int, place: IntArray) -> Batch:
-    """The same rows before or behind all that their records cause, with their numbers."""
+    """What is asked, at places before or behind all that their records cause, with their numbers."""
     return Batch(asked.key, asked.value, asked.timestamp, (asked.position, order, place))
 
 

@@ -30,7 +30,7 @@ class JoinedTable(NamedTuple):
     now: Lookup
     """Its values as of any time."""
     before: Lookup
-    """The same, before the record that is processed."""
+    """Its values as of any time, before the record that is processed."""
     newest: Lookup
     """Its latest values."""
     times: VersionTimes

@@ -40,7 +40,7 @@ class Joiner:
         return batch, ValuesColumn(results, self._value)
 
     def of_old_values(self) -> Joiner:
-        """The same joiner of values that were new before."""
+        """This joiner for values that were new before: failures of theirs are counted already."""
         return Joiner(self._caller.of_old_values(), self._value, self._swapped)
 
     def join_where(self, mask: BoolArray, batch: Batch, own: Column, other: Column) -> tuple[Column, BoolArray]:

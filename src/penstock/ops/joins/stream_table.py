@@ -73,8 +73,10 @@ class StreamTableJoin(Operator):
 
 
 class BufferedStreamTableJoin(StreamTableJoin):
-    """The same with a grace period: a record waits in a buffer until the time of the records that came into it has
-    passed its own by that much, and is looked up then. One that comes later than that is looked up at once.
+    """A join of a stream with a table that has a grace period.
+
+    A record waits in a buffer until the time of the records that came into it has passed its own by that much, and is
+    looked up then. One that comes later than that is looked up at once.
 
     Waiting records go on in the order of their times, of the bytes of their keys, and of their arrival.
     """

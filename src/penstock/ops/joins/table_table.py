@@ -26,7 +26,7 @@ class Needs(NamedTuple):
     other: bool
 
     def swapped(self) -> Needs:
-        """The same, seen from the other side."""
+        """What the join needs, seen from the other side."""
         return Needs(self.other, self.own)
 
 

@@ -28,5 +28,5 @@ class Sink(Operator):
 
 
 def as_type(column: Column, serde: Serde) -> Column:
-    """The same values, to be written in a type."""
+    """A column as it is to be written in a type."""
     return column if column.serde == serde else ValuesColumn(column.decoded(), serde)

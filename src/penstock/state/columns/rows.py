@@ -122,7 +122,7 @@ class RowTable:
 
     @property
     def used_nbytes(self) -> int:
-        """The same without the room to grow."""
+        """How many bytes it takes without the room to grow."""
         return (
             (16 + 8 * bool(len(self._times))) * len(self)
             + self._index.nbytes

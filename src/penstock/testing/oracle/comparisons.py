@@ -135,7 +135,7 @@ def _never_closes(case: Spec, step: Spec) -> bool:
 
 
 def _rows_differ(case: Spec, ours: list[Any], theirs: list[Any]) -> list[str]:
-    """The same rows, but for those of windows that are held yet, or that were lost by Kafka Streams."""
+    """How rows differ, but for those of windows that are held yet, or that were lost by Kafka Streams."""
     mine, other = [{json.dumps(row[0], sort_keys=True): row for row in rows} for rows in (ours, theirs)]
     found = [f"row {mine[key]}, expected {other[key]}" for key in mine.keys() & other.keys() if mine[key] != other[key]]
     if not any(_closes_last(case, step) for step in _sliding_suppressions(case)):

@@ -46,14 +46,7 @@ def _by_ends(
     by_group = _by_group(case, steps, groups)
     told = {id_ for id_ in alike if _tells_the_way(case, steps, steps[id_])}
     unlike = _all_below(case, told | (_all_below(case, groups) - by_group))
-    rest = {
-        **expected,
-        "output": but(expected["output"], ends),
-        "stores": {name: rows for name, rows in expected["stores"].items() if name not in stores},
-    }
-    for part in ("dropped", "metrics"):
-        rest.pop(part, None)
-    found = compare({**case, "expected": rest}, Outcome(**{**vars(outcome), "output": but(outcome.output, ends)}))
+    found = _all_but(case, outcome, compare, ends, stores)
     in_groups = _topics_of(steps, by_group)
     for topic in sorted(ends - _topics_of(steps, unlike)):
         ours, theirs = (_last(of_topic(rows, topic)) for rows in (outcome.output, expected["output"]))
@@ -68,6 +61,19 @@ def _by_ends(
             is_same = _agree(ours, theirs, empties) if id_ in by_group else ours == theirs
             found += [] if is_same else [f"the end of store {name}: {ours}, expected {theirs}"]
     return found
+
+
+def _all_but(case: Spec, outcome: Outcome, compare: Comparison, topics: set[str], stores: dict[str, str]) -> list[str]:
+    """How all that is not in some topics and stores differs."""
+    expected = case["expected"]
+    rest = {
+        **expected,
+        "output": but(expected["output"], topics),
+        "stores": {name: rows for name, rows in expected["stores"].items() if name not in stores},
+    }
+    for part in ("dropped", "metrics"):
+        rest.pop(part, None)
+    return compare({**case, "expected": rest}, Outcome(**{**vars(outcome), "output": but(outcome.output, topics)}))
 
 
 def _agree(ours: dict[str, Any], theirs: dict[str, Any], empties: tuple[Any, ...] | None = None) -> bool:

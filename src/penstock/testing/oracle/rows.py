@@ -26,7 +26,7 @@ def but(rows: list[Row], topics: Collection[str]) -> list[Row]:
 
 
 def plainly(ours: list[Row], theirs: list[Row]) -> list[str]:
-    """The same rows in the same order."""
+    """How rows differ that are to be the same in the same order."""
     pairs = enumerate(zip_longest(ours, theirs))
     return [f"row {n} is {json.dumps(one)}, expected {json.dumps(other)}" for n, (one, other) in pairs if one != other]
 

@@ -45,7 +45,7 @@ Pairs = list[tuple[IntArray, IntArray]]
 
 
 def _stored(store: VersionedStore, keys: Keys, asked: Questions, until: IntArray, only_first: bool) -> Pairs:
-    """The same of what the store has: from each version to the next, for all questions together."""
+    """From when to when what the store has is valid: from each version to the next, for all questions together."""
     latest = store.latest(keys).get()
     begins = np.where(is_present(latest.data), latest.timestamps, FOREVER)[asked.codes]
     rows = np.flatnonzero(begins > asked.times)  # what is older ends where the latest value begins, or before
@@ -67,7 +67,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, until: IntArray
 def _put(
     keys: Keys, asked: Questions, until: IntArray, puts: VersionedPuts, turns: IntArray, only_first: bool
 ) -> Pairs:
-    """The same of what the chunk has put before each question's turn."""
+    """From when to when that is valid which the chunk has put before each question's turn."""
     known = pc.index_in(keys.data, puts.keys.data).fill_null(-1).to_numpy().astype(np.int64)
     codes = known[asked.codes]
     rows = np.flatnonzero((codes >= 0) & (_highest_put(puts, turns, codes, asked.turns) > asked.times))

@@ -128,7 +128,7 @@ class VersionedSegment(SegmentRows):
         return -1 if not later.size else int(later[np.argmin(self._table.times()[later])])
 
     def _with_disk(self, keys: Keys, codes: IntArray, times: IntArray, rows: IntArray) -> IntArray:
-        """The same with the rows that are only on disk."""
+        """The rows that were found, or others that are only on disk."""
         assert self.base is not None
         ends = np.full(len(codes), FOREVER, np.int64)
         ends[rows >= 0] = self._table.times()[rows[rows >= 0]]
