@@ -124,7 +124,7 @@ class Process(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProcessValues(Process):
-    """The same for a processor that leaves keys as they are."""
+    """Calls a processor that leaves keys as they are."""
 
     changes_key: ClassVar[bool] = False
 

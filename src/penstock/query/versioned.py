@@ -27,7 +27,7 @@ class VersionedView(View):
         return None if found is None else found.value
 
     def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
-        """The same with the times from and to which it is valid."""
+        """The value that a key had at a time, by default the latest, with the times from and to which it is valid."""
         data, time = self._key.encode(key), None if as_of is None else bound(as_of)
         row = self._first(lambda store: store.get_one(data, time))
         return None if row is None else self._record(row)

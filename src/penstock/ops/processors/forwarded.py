@@ -78,7 +78,7 @@ class Forwarded:
         return all(map(is_, [record.key for record in self.records], self.given.decoded()))
 
     def batch(self, key: Serde, value: Serde) -> Batch:
-        """The same as columns."""
+        """All records, as columns."""
         keys, values, timestamps, headers = map(list, zip(*self.records, strict=True))
         batch = Batch(
             self.given if self.given is not None and self.has_given_keys else ValuesColumn(keys, key),

@@ -47,10 +47,9 @@ def _by_ends(
     told = {id_ for id_ in alike if _tells_the_way(case, steps, steps[id_])}
     unlike = _all_below(case, told | (_all_below(case, groups) - by_group))
     found = _all_but(case, outcome, compare, ends, stores)
-    in_groups = _topics_of(steps, by_group)
     for topic in sorted(ends - _topics_of(steps, unlike)):
         ours, theirs = (_last(of_topic(rows, topic)) for rows in (outcome.output, expected["output"]))
-        is_same = _agree(ours, theirs) if topic in in_groups else ours == theirs
+        is_same = _agree(ours, theirs) if topic in _topics_of(steps, by_group) else ours == theirs
         found += [] if is_same else [f"the end of {topic}: {ours}, expected {theirs}"]
     for name, id_ in sorted(stores.items()):
         if id_ not in unlike and not _is_versioned(steps[id_]):
