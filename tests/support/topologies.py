@@ -858,7 +858,7 @@ def stream_join_with_itself_behind_new_keys(builder: StreamsBuilder) -> None:
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-from support import topologies_of_processors  # noqa: E402, F401  (they are among the examples)
+from support import topologies_of_processors, topologies_of_stores  # noqa: E402, F401  (they are among the examples)
 
 
 def topology_of(name: str) -> Topology:

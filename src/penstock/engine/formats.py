@@ -15,8 +15,10 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.lru import LruStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
@@ -27,6 +29,8 @@ from penstock.state.store import StateStore
 _WINDOW = ("retention", "in_memory", "segment_interval")
 _ARGUMENTS: dict[type[StateStore], tuple[str, ...]] = {
     KeyValueStore: ("in_memory",),
+    LruStore: ("max_entries",),
+    DuplicateWindowStore: ("window_size", *_WINDOW),
     SubscriptionStore: ("in_memory",),
     WaitingStore: ("in_memory",),
     WindowStore: _WINDOW,

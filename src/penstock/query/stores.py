@@ -19,6 +19,7 @@ _VIEWS: dict[str, type[AnyView]] = {
     "WindowStore": WindowView,
     "SlidingStore": WindowView,
     "JoinWindowStore": WindowView,
+    "DuplicateWindowStore": WindowView,
     "VersionedStore": VersionedView,
 }
 

@@ -37,6 +37,7 @@ class DuplicateWindowStore(JoinWindowStore):
         segment_interval: int | None = None,
     ):
         super().__init__(name, window_size, retention, in_memory, segment_interval)
+        self.window_size = window_size
 
     def put_all(self, keys: Binary, starts: IntArray, data: Binary, timestamps: IntArray) -> None:
         """Put values, in their order."""
