@@ -92,6 +92,7 @@ from penstock.state.interface import (
     TopicPartition,
     Transaction,
 )
+from penstock.state.restoring import StateRestoreListener
 from penstock.state.shapes import (
     KeyValueStore,
     SessionStore,
@@ -164,6 +165,7 @@ __all__ = [
     "SlidingWindows",
     "SparkLostError",
     "StateQueryRequest",
+    "StateRestoreListener",
     "StateStore",
     "StateStoreContext",
     "StoreBuilder",

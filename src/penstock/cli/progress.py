@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group, RenderableType
@@ -17,6 +18,7 @@ from penstock.log.file.log import FileLog
 from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
+    from penstock.engine.restores import RestoreProgress
     from penstock.engine.spark.streams import Streams
 
 _LINE_SECONDS = 5.0
@@ -68,6 +70,24 @@ def left_out(commit: Commit) -> str:
     return ", ".join(f"{records:,} {done}" for done, records in sums.items())
 
 
+def restores_in_words(restores: Sequence[RestoreProgress]) -> str:
+    """What is being restored or was, in a line; empty when that was nothing.
+
+    >>> from penstock.engine.restores import RestoreProgress
+    >>> done = RestoreProgress("counts", 0, 1_200_000, 2.5, 9, 9, "restored")
+    >>> restores_in_words([done]), restores_in_words([RestoreProgress("counts", 0, 0, 0.1, 9, 9, "restored")])
+    ('restored 1,200,000 rows of 1 store in 2.5 s', '')
+    >>> restores_in_words([done, RestoreProgress("counts", 1, 300, 2.5, 4, 9, "restoring")])
+    'restoring 2 stores: 1,200,300 rows in 2.5 s, 1 store ready'
+    """
+    rows, seconds = sum(one.rows for one in restores), max((one.seconds for one in restores), default=0.0)
+    done = sum(one.is_done for one in restores)
+    if done < len(restores):
+        ready = f", {count(done, 'store')} ready" if done else ""
+        return f"restoring {count(len(restores), 'store')}: {count(rows, 'row')} in {seconds:.1f} s{ready}"
+    return f"restored {count(rows, 'row')} of {count(len(restores), 'store')} in {seconds:.1f} s" if rows else ""
+
+
 class Display(Protocol):
     """What is told while an application runs."""
 
@@ -80,6 +100,9 @@ class Display(Protocol):
     def committed(self, commit: Commit) -> None:
         """A commit was made."""
 
+    def restoring(self, restores: Sequence[RestoreProgress]) -> None:
+        """How far restores are; called several times a second."""
+
     def refresh(self) -> None:
         """Called several times a second."""
 
@@ -87,8 +110,31 @@ class Display(Protocol):
         """Nothing more comes."""
 
 
+class _Restored:
+    """Says what was restored, when all of it is; and every few seconds how far it is."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._said = time.monotonic()
+
+    def say(self, restores: Sequence[RestoreProgress]) -> None:
+        if len(restores) == self._count:
+            return
+        is_done = all(one.is_done for one in restores)
+        if is_done:
+            self._count = len(restores)
+        elif time.monotonic() - self._said < _LINE_SECONDS:
+            return
+        self._said = time.monotonic()
+        if words := restores_in_words(restores):
+            say(words)
+
+
 class JsonDisplay:
     """One JSON object a line for every commit, on standard output."""
+
+    def __init__(self) -> None:
+        self._restored = _Restored()
 
     def status(self, message: str) -> None:
         say(message)
@@ -99,6 +145,9 @@ class JsonDisplay:
     def committed(self, commit: Commit) -> None:
         print_json(commit.to_dict())
         sys.stdout.flush()
+
+    def restoring(self, restores: Sequence[RestoreProgress]) -> None:
+        self._restored.say(restores)
 
     def refresh(self) -> None:
         pass
@@ -113,6 +162,7 @@ class LineDisplay:
     def __init__(self) -> None:
         self._said = float("-inf")
         self._told = 0
+        self._restored = _Restored()
         self._waiting: Commit | None = None
 
     def status(self, message: str) -> None:
@@ -123,6 +173,9 @@ class LineDisplay:
 
     def committed(self, commit: Commit) -> None:
         self._waiting = commit
+
+    def restoring(self, restores: Sequence[RestoreProgress]) -> None:
+        self._restored.say(restores)
 
     def refresh(self) -> None:
         if self._waiting is not None and time.monotonic() - self._said >= _LINE_SECONDS:
@@ -153,6 +206,8 @@ class LiveDisplay:
         self._at_the_end = at_the_end
         self._backlog: Backlog | None = None
         self._message: str | None = None
+        self._restores = ""
+        """What is being restored, while it is."""
         self._records = 0
         self._lost = ""
         self._last = 0.0
@@ -184,6 +239,9 @@ class LiveDisplay:
         self._lost = f" · {left_out(commit)}" if commit.losses else ""
         self._last = time.monotonic()
 
+    def restoring(self, restores: Sequence[RestoreProgress]) -> None:
+        self._restores = "" if all(one.is_done for one in restores) else restores_in_words(restores)
+
     def refresh(self) -> None:
         if self._backlog is None:
             return
@@ -202,6 +260,9 @@ class LiveDisplay:
     def _picture(self) -> RenderableType:
         if self._message is not None:
             self._spinner.update(text=Text(self._message))
+            return self._spinner
+        if self._restores:
+            self._spinner.update(text=Text(self._restores))
             return self._spinner
         if self._behind_since is not None and time.monotonic() - self._behind_since > _CATCH_UP_SECONDS:
             return Group(self._bar, Text(self._lost.removeprefix(" · "))) if self._lost else Group(self._bar)

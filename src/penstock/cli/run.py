@@ -192,6 +192,8 @@ class _Run:
             self._display.status(self._states.get())
         while not self._commits.empty():
             self._display.committed(self._commits.get())
+        if self.streams is not None:
+            self._display.restoring(self.streams.restores())
         if self._signals.wants_stop and not self._is_stopping:
             self._is_stopping = True
             self._display.status("stopping: the commit under way is finished first; Ctrl-C again ends at once ...")

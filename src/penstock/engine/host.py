@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -25,10 +26,14 @@ from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.inventory import DamagedStateError
+from penstock.state.restoring import Tell
 from penstock.storage import Storage
 
 _SMALLER = 16
 """Into how many parts chunks and commits are cut when the results of one do not fit into an Arrow array."""
+
+_OPENED_AT_ONCE = 4
+"""Restores wait for files most of the time, so some of them go on at once."""
 
 _TOO_LARGE = (
     "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
@@ -67,6 +72,10 @@ class TaskHost:
         self._tasks: dict[str, Task] = {}
         self._shares: dict[str, int] = {}
         """By tasks whose results were too large at once, into how many parts their chunks and commits are cut."""
+        self._failed: dict[str, BaseException] = {}
+        """By tasks that did not open, why; told when they are to work."""
+        self.on_restore: Tell | None = None
+        """Hears how restores go on, from several threads."""
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
 
@@ -76,6 +85,7 @@ class TaskHost:
 
     def run(self, stage: StageWork) -> list[TaskDone]:
         """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
+        self._open_together(stage.tasks, stage.application)
         done = []
         for work in stage.tasks:
             try:
@@ -120,18 +130,19 @@ class TaskHost:
 
     def settle(self, works: list[TaskWork], application: str) -> None:
         """Bring tasks to where they are committed, without more work for them."""
+        self._open_together(works, application)
         for work in works:
             self._task(work, application)
 
     def _task(self, work: TaskWork, application: str) -> Task:
         """A task, open and exactly at its last commit."""
+        if (error := self._failed.pop(work.task, None)) is not None:
+            raise error
         task = self._tasks.get(work.task)
         entry = work.entry
         if task is None:
             task = self._tasks[work.task] = self._new(work.task)
-            since = partial(self._manifests.since, work.task, entry)
-            task.state.open(application, entry.changed, entry.snapshot, since)
-            task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
+            self._open(task, work, application)
             return task
         if task.pending is not None:
             crash_point("before-local-commit")
@@ -144,6 +155,30 @@ class TaskHost:
         for step in self._manifests.since(work.task, entry, task.state.at):
             task.state.apply(step)
         return task
+
+    def _open_together(self, works: list[TaskWork], application: str) -> None:
+        """Open the tasks that are not open yet, some of them at once."""
+        new = [work for work in works if work.task not in self._tasks]
+        if len(new) < 2:
+            return
+        for work in new:
+            self._tasks[work.task] = self._new(work.task)
+
+        def open_one(work: TaskWork) -> None:
+            try:
+                self._open(self._tasks[work.task], work, application)
+            except BaseException as error:
+                self._failed[work.task] = error
+
+        with ThreadPoolExecutor(min(len(new), _OPENED_AT_ONCE), "penstock-restore") as pool:
+            list(pool.map(open_one, new))
+
+    def _open(self, task: Task, work: TaskWork, application: str) -> None:
+        """Bring a new task's state to where it is committed."""
+        entry = work.entry
+        since = partial(self._manifests.since, work.task, entry)
+        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore)
+        task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
 
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)

@@ -9,10 +9,12 @@ from penstock.engine.coordinator import Coordinator
 from penstock.engine.host import TaskHost
 from penstock.engine.program import ProgramFile
 from penstock.engine.reader import Reader
+from penstock.engine.restores import Restores
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.restoring import StateRestoreListener
 from penstock.storage import Storage
 
 
@@ -23,6 +25,7 @@ class LocalApplication:
         folder: where databases are kept; None to keep all state in memory.
         reader: gives tasks their input; tests have another.
         program: which program it is, where that is known.
+        restore_listener: is told how restores go on.
     """
 
     def __init__(
@@ -35,11 +38,14 @@ class LocalApplication:
         folder: Path | None = None,
         reader: type[Reader] = Reader,
         program: ProgramFile | None = None,
+        restore_listener: StateRestoreListener | None = None,
     ):
         self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program)
         self.coordinator.take_over()
         layout = self.coordinator.layout
+        self.restores = Restores(application_id, restore_listener)
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
+        self.host.on_restore = self.restores.hear
         self.coordinator.runner = self
 
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:

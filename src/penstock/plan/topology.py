@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.log.base import Log
     from penstock.progress import Progress
     from penstock.settings import SettingsArguments
+    from penstock.state.restoring import StateRestoreListener
 
 _FORMATS = ("text", "mermaid")
 
@@ -145,6 +146,7 @@ class Topology(Declarations):
         trigger: Duration = "500 ms",
         slots: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        state_restore_listener: StateRestoreListener | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> Streams:
         """Run the topology on Spark.
@@ -156,6 +158,7 @@ class Topology(Declarations):
             trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
             slots: how many Python processes work at once; by default as many as cores.
             on_progress: called after every commit.
+            state_restore_listener: is told how stores are restored, from the start on.
             settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
 
         Returns:
@@ -168,7 +171,9 @@ class Topology(Declarations):
         """
         from penstock.engine.spark.streams import start
 
-        return start(self, application_id, log, spark, trigger, slots, on_progress, **settings)
+        listener = state_restore_listener
+        given = (application_id, log, spark, trigger, slots, on_progress)
+        return start(self, *given, state_restore_listener=listener, **settings)
 
     def _repr_markdown_(self) -> str:
         return f"```mermaid\n{self.describe('mermaid')}```"

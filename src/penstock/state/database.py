@@ -203,6 +203,11 @@ class Family:
         self._path = path
         self.is_empty = next(self.scan(None, None), None) is None
 
+    @property
+    def approximate_rows(self) -> int:
+        """About how many rows there are, as RocksDB keeps count."""
+        return self._db.property_int_value("rocksdb.estimate-num-keys") or 0
+
     def get(self, key: bytes) -> bytes | None:
         with told(self._path):
             return self._db.get(key)  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ from penstock.state.delta import read_delta
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
+from penstock.state.restoring import Restoring, Tell
 from penstock.state.snapshot import other_snapshots, read_snapshot, write_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
@@ -71,6 +72,7 @@ class TaskState:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: FolderLock | None = None
         self._database: Database | None = None
+        self._restoring = Restoring(task, (), -1, None)
         self._flushed = -1
         self._unflushed_commits = 0
 
@@ -80,7 +82,14 @@ class TaskState:
 
     # --- opening -------------------------------------------------------------------------------------------------
 
-    def open(self, application: str, commit: int, snapshot: int, since: Callable[[int], list[Committed]]) -> None:
+    def open(
+        self,
+        application: str,
+        commit: int,
+        snapshot: int,
+        since: Callable[[int], list[Committed]],
+        tell: Tell | None = None,
+    ) -> None:
         """Take up what is on disk and bring it to a commit.
 
         Args:
@@ -88,13 +97,22 @@ class TaskState:
             commit: the newest commit.
             snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
             since: gives the task's part of all commits after one, in order.
+            tell: hears how the restore goes on.
 
         Raises:
             CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
         """
-        self.snapshot = max(
-            [snapshot, *self._other_snapshots(snapshot, commit)]
-        )  # it may have been made at the very end
+        self._restoring = Restoring(self.task, self.stores, commit, tell)
+        try:
+            self._open(application, commit, snapshot, since)
+        except BaseException:
+            self._restoring.suspend()
+            raise
+        self._restoring.end()
+
+    def _open(self, application: str, commit: int, snapshot: int, since: Callable[[int], list[Committed]]) -> None:
+        unnamed = self._other_snapshots(snapshot, commit)  # made as a program ended
+        self.snapshot = max([snapshot, *unnamed])
         context, meta = self._context, {}
         context.application, context.newest, context.snapshot = application, commit, snapshot
         if self._folder is not None:
@@ -102,6 +120,7 @@ class TaskState:
             self._database = context.database = self._open_database(application, commit, since)
             meta = self._database.meta()
         self.at = self._flushed = context.at = meta.get("commit", -1)
+        self._restoring.start(self.at)
         context.state_dir = self._folder_of_stores()
         for store in self.stores.values():
             store.init(context, store)
@@ -148,11 +167,16 @@ class TaskState:
     def _restored(self, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         """The database of the newest snapshot that is whole, or an empty one, in place of what is there."""
         assert self._folder is not None
+        self._restoring.start(-1)
         try:
             self._fetch(self.snapshot)
         except CorruptDataError as error:
             self.snapshot = self._fetch_another(error, commit, since)
-        return Database(self._folder, self._settings.block_cache_bytes)
+        database = Database(self._folder, self._settings.block_cache_bytes)
+        for family in database.families():  # those of one store in stretches of time are called store/start
+            store = family if family in self.stores else family.rpartition("/")[0]
+            self._restoring.batch(store, self.snapshot, database.family(family).approximate_rows)
+        return database
 
     def _fetch(self, snapshot: int) -> None:
         """Make the database's folder from a snapshot; leave none for -1."""
@@ -202,6 +226,7 @@ class TaskState:
                 store = self.stores.get(name)  # the topology may have lost it since
                 if store is not None and store.restored_to < step.commit:
                     store.apply(changes)
+                    self._restoring.batch(name, step.commit, len(changes.keys))
         for store in self.stores.values():
             store.applied(self._offsets(store, step.commit))
         if step.commit > self.at:  # or a user's store was behind the others

@@ -16,9 +16,11 @@ from typing import Any
 import msgspec
 
 from penstock.engine.attempt import LostWorkError
+from penstock.engine.restores import Restores, Watch
 from penstock.engine.spark.slot import SlotOrder, obey
 from penstock.engine.work import StageWork, TaskDone
 from penstock.errors import SparkLostError
+from penstock.storage import Storage
 
 _PROPERTY = "penstock.order"
 
@@ -39,15 +41,29 @@ class SparkRunner:
         spark: the session.
         program: what slots need to know, as ``shipping`` packs it.
         widest: how many tasks the widest sub-topology has.
+        storage: the checkpoint, in which slots tell how restores go on.
+        restores: hears of it.
         slots: how many slots there are; by default as many as cores, and no more than there are partitions.
     """
 
-    def __init__(self, spark: Any, program: bytes, widest: int, application_id: str, slots: int | None = None):
+    def __init__(
+        self,
+        spark: Any,
+        program: bytes,
+        widest: int,
+        application_id: str,
+        storage: Storage,
+        restores: Restores,
+        slots: int | None = None,
+    ):
         self._context = spark.sparkContext
         self._application_id = application_id
         self.slots = slots or min(self._context.defaultParallelism, widest)
         self._run = f"{application_id}-{os.urandom(6).hex()}"
         self._program = self._context.broadcast(program)
+        self._storage, self._restores = storage, restores
+        self._open_tasks: set[str] = set()
+        """The tasks that have been at work in the slots there are."""
         self._homes: list[str] = []
         self._graph: Any = None
 
@@ -59,11 +75,18 @@ class SparkRunner:
             SparkLostError: Spark itself is gone.
         """
         try:
-            return self._order(self._current_graph(), stage, label)
+            graph, tasks = self._current_graph(), {work.task for work in stage.tasks}
+            if tasks <= self._open_tasks:
+                return self._order(graph, stage, label)
+            with Watch(self._storage, self._run, self._restores):
+                done = self._order(graph, stage, label)
+            self._open_tasks |= tasks
+            return done
         except Exception as error:
             if not is_alive(self._context):
                 raise spark_lost(self._application_id) from error
             self._graph = None
+            self._open_tasks.clear()
             raise LostWorkError(_first_lines(error)) from error
 
     def close(self) -> None:
@@ -79,6 +102,7 @@ class SparkRunner:
         except Exception:  # slots that are gone have let go already
             pass
         self._graph = None
+        self._open_tasks.clear()
 
     def _order(self, graph: Any, stage: StageWork | None, label: str) -> list[TaskDone]:
         order = msgspec.json.encode(SlotOrder(self._run, stage, self.slots)).decode()

@@ -10,6 +10,7 @@ import msgspec
 from penstock.engine.host import TaskHost
 from penstock.engine.layout import Layout
 from penstock.engine.lock import SlotLock
+from penstock.engine.restores import Channel
 from penstock.engine.spark.shipping import loads
 from penstock.engine.work import StageWork, TaskDone
 from penstock.log.file.log import FileLog
@@ -44,12 +45,18 @@ class Program:
     def lock(self, slot: int, run: str) -> SlotLock:
         return SlotLock(self.folder.parent / "slots", slot, run)
 
-    def host(self) -> TaskHost:
+    def host(self, run: str) -> tuple[TaskHost, Channel]:
+        """A host of tasks, and where it tells how their restores go on."""
         log, storage = FileLog(self.log_url), open_storage(self.storage_url)
-        return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
+        host, channel = (
+            TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder),
+            Channel(storage, run),
+        )
+        host.on_restore = channel.tell
+        return host, channel
 
 
-_hosts: dict[str, tuple[SlotLock, TaskHost]] = {}
+_hosts: dict[str, tuple[SlotLock, TaskHost, Channel]] = {}
 """The host of the application that runs in this process, by the run it belongs to."""
 
 
@@ -70,11 +77,12 @@ def obey(slot: int, order_json: str, program: Any) -> bytes:
             _close_hosts()
             _prepare_process()
             known: Program = loads(program.value)
-            _hosts[order.run] = known.lock(slot, order.run), known.host()
+            _hosts[order.run] = known.lock(slot, order.run), *known.host(order.run)
         own = [work for work in order.stage.tasks if slot_of(work.task, order.slots) == slot]
         if own:
-            _, host = _hosts[order.run]
+            _, host, channel = _hosts[order.run]
             done = host.run(msgspec.structs.replace(order.stage, tasks=own))
+            channel.flush()
     return msgspec.json.encode(done)
 
 
@@ -84,7 +92,7 @@ def slot_of(task: str, slots: int) -> int:
 
 
 def _close_hosts() -> None:
-    for lock, host in _hosts.values():
+    for lock, host, _ in _hosts.values():
         host.close()
         lock.release()
     _hosts.clear()

@@ -16,6 +16,7 @@ from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.program import ProgramFile
+from penstock.engine.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.query import SteadyQuery
 from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
@@ -33,6 +34,7 @@ from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
+from penstock.state.restoring import StateRestoreListener
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Streams:
         on_progress: Callable[[Progress], None] | None,
         program: ProgramFile | None = None,
         on_spark: Callable[[], None] | None = None,
+        state_restore_listener: StateRestoreListener | None = None,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -78,6 +81,7 @@ class Streams:
         self._is_closed = False
         """Whether the user has stopped it; what has ended by itself shows its stores on."""
         self._total = 0
+        self._restores = Restores(application_id, state_restore_listener)
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
         self._stores: ApplicationStores | None = None
@@ -115,7 +119,9 @@ class Streams:
         self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
         if self._owns_session:
             self._resources.append(self._stop_session)
-        runner = SparkRunner(self._spark, packed, max(layout.tasks.values()), self.application_id, slots)
+        runner = SparkRunner(
+            self._spark, packed, max(layout.tasks.values()), self.application_id, storage, self._restores, slots
+        )
         self._resources.append(runner.close)
         self._coordinator.runner = runner
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
@@ -223,6 +229,22 @@ class Streams:
         """
         self._check_open("on_progress")
         self._listeners.append(listener)
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Have a listener told how restores go on from now on, in place of the one before; None for no one.
+
+        The restores of the start may be under way already: ``start(state_restore_listener=...)`` misses none.
+
+        Raises:
+            ConfigError: the application was stopped, or it is no listener.
+        """
+        self._check_open("set_global_state_restore_listener")
+        check_listener(listener, "set_global_state_restore_listener")
+        self._restores.listener = listener
+
+    def restores(self) -> list[RestoreProgress]:
+        """How far the restores of stores are, those since the start that are over as well."""
+        return self._restores.progress()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
@@ -404,6 +426,7 @@ def start(
     on_progress: Callable[[Progress], None] | None = None,
     program: ProgramFile | None = None,
     on_spark: Callable[[], None] | None = None,
+    state_restore_listener: StateRestoreListener | None = None,
     **settings: Any,
 ) -> Streams:
     """Run a topology on Spark.
@@ -418,6 +441,7 @@ def start(
         on_progress: called after every commit.
         program: which program it is, where that is known; ``penstock run`` tells it.
         on_spark: called when nothing was found that stands in the way, and Spark is about to be started.
+        state_restore_listener: is told how restores go on, from the first one on.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
@@ -427,6 +451,7 @@ def start(
         AlreadyRunningError: another program runs under this application id.
     """
     _check_arguments(application_id, spark, trigger, slots, on_progress)
+    check_listener(state_restore_listener, "start: state_restore_listener")
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
@@ -437,4 +462,16 @@ def start(
         log = FileLog(Path(log).resolve())
     if not isinstance(log, FileLog):
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
-    return Streams(topology, application_id, loaded, log, spark, trigger, slots, on_progress, program, on_spark)
+    return Streams(
+        topology,
+        application_id,
+        loaded,
+        log,
+        spark,
+        trigger,
+        slots,
+        on_progress,
+        program,
+        on_spark,
+        state_restore_listener,
+    )

@@ -19,6 +19,7 @@ from typing import Any
 
 PATIENCE = 180.0
 _SWEEPS = 100
+_LAST_WORDS_SECONDS = 1.0
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["penstock", "penstock.engine.local", "penstock.query.committed"])
@@ -82,8 +83,12 @@ class Program:
         self._process = start(command, {**os.environ, **environment})
         self.lines: list[str] = []
         self._errors: list[str] = []
-        for stream, lines in ((self._process.stdout, self.lines), (self._process.stderr, self._errors)):
-            threading.Thread(target=self._collect, args=(stream, lines), daemon=True).start()
+        self._readers = [
+            threading.Thread(target=self._collect, args=(stream, lines), daemon=True)
+            for stream, lines in ((self._process.stdout, self.lines), (self._process.stderr, self._errors))
+        ]
+        for reader in self._readers:
+            reader.start()
 
     @staticmethod
     def _collect(stream: Any, lines: list[str]) -> None:
@@ -92,6 +97,10 @@ class Program:
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def exit_status(self) -> int | None:
+        return self._process.returncode
 
     def wait_for_commits(self, count: int) -> None:
         while self.is_running and len(self.lines) < count:
@@ -149,6 +158,8 @@ class Program:
         code = self._process.returncode
         if tidy:
             self.kill_what_is_left()
+        for reader in self._readers:  # what it left behind may still hold its outputs open
+            reader.join(_LAST_WORDS_SECONDS)
         assert code in (0, 1, -signal.SIGKILL), self.errors()
         return code == 0
 

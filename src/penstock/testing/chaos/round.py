@@ -17,6 +17,8 @@ from penstock.testing.chaos.torn import tear
 
 KINDS = {"local": ["driver"], "spark": ["driver", "jvm", "slot", "daemon", "helper"]}
 _MOST_STARTS = 300
+_COMMITS_TO_A_POINT = 15
+"""After so many commits a program has come to the named point that was asked for, or it does not."""
 _PATIENCE = 900
 """Seconds after which a program hangs: other programs may be running on this machine."""
 
@@ -121,7 +123,9 @@ class Round:
         self.tell(f"start with {self._state}{''.join(f', {fault}' for fault in faults)}")
         running = self._program(self._state, faults)
         try:
-            if disturbs and not (faults and self._rng.random() < 0.7):  # else it seldom comes to the point
+            if disturbs:
+                if faults:
+                    running.wait_for_commits(_COMMITS_TO_A_POINT)
                 self._disturb(running)
             return self._ended(running, faults)
         except BaseException:
@@ -191,7 +195,7 @@ class Round:
         done = running.wait(tidy, _PATIENCE)
         is_full = self._count_points(faults or {})
         if not done:
-            self._check_end(running.errors(), is_full)
+            self._check_end(running.errors(), running.exit_status, is_full)
             if tidy and faults is not None and self._rng.random() < 0.5:  # else the one whose rival it is still runs
                 self._tear()
         return done
@@ -211,9 +215,11 @@ class Round:
                 self.tell(f"came to {point}")
         return is_full
 
-    def _check_end(self, errors: str, is_full: bool) -> None:
+    def _check_end(self, errors: str, code: int | None, is_full: bool) -> None:
         """Raise ``ChaosError`` when a program ended with an error that nothing of what was done to it explains."""
         last = [line for line in errors.splitlines() if re.match(r"\w[\w.]*(Error|Exception|Exit)\b", line)]
+        if not errors.strip() and code == 1:
+            raise ChaosError("a program ended with exit status 1, and said nothing")
         if errors.strip():
             self.done.ends[(last or ["?"])[-1][:160]] += 1
         is_expected = _EXPECTED.search(errors) or (self.mode == "spark" and _LOST.search(errors))

@@ -1,0 +1,186 @@
+"""Which stores are being restored, how far they are, and who is told of it.
+
+Restores go on where tasks are: on Spark in slots, from which their steps come as small files in the checkpoint
+(``Channel``), read while the first job with those tasks runs. Nothing depends on them: what is lost of them is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.engine.layout import TaskId
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.state.interface import TopicPartition
+from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, StateRestoreListener
+from penstock.storage import Storage
+
+_log = logging.getLogger(__name__)
+
+FOLDER = "restores"
+_EVERY_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """How far the restore of one store of one task is.
+
+    >>> RestoreProgress("counts", 0, rows=500, seconds=0.1, commit=7, ending_commit=9, state="restoring").is_done
+    False
+    """
+
+    store: str
+    partition: int
+    rows: int
+    """Rows that came from a snapshot (an estimate) and from delta files."""
+    seconds: float
+    commit: int
+    """The commit that the store has come to; -1 for none."""
+    ending_commit: int
+    """The commit that it is brought to."""
+    state: str
+    """``restoring``, ``restored``, or ``suspended``."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.state != "restoring"
+
+
+class Restores:
+    """The restores of an application since its start; safe to be asked from any thread."""
+
+    def __init__(self, application_id: str, listener: StateRestoreListener | None = None):
+        self.listener = listener
+        self._application_id = application_id
+        self._progress: dict[tuple[str, str], RestoreProgress] = {}
+        self._began: dict[tuple[str, str], float] = {}
+        self._lock = threading.RLock()
+
+    def progress(self) -> list[RestoreProgress]:
+        """All restores, those under way and those that are over."""
+        with self._lock:
+            return list(self._progress.values())
+
+    def hear(self, step: RestoreStep) -> None:
+        """Take a step in, and tell the listener."""
+        with self._lock:
+            self._progress[step.task, step.store] = self._after(step)
+            try:
+                self._tell(step)
+            except Exception:
+                _log.exception("the state restore listener failed at %s; the restore goes on", step)
+
+    def suspend(self) -> None:
+        """The processes of all restores that are under way are gone."""
+        with self._lock:
+            for (task, store), at in list(self._progress.items()):
+                if not at.is_done:
+                    self.hear(RestoreStep(SUSPENDED, task, store, at.commit, at.ending_commit, at.rows))
+
+    def _after(self, step: RestoreStep) -> RestoreProgress:
+        place = step.task, step.store
+        now = time.monotonic()
+        if step.kind == START or place not in self._progress:
+            self._began[place] = now
+            before = 0
+        else:
+            before = self._progress[place].rows
+        rows = before + step.rows if step.kind == BATCH else max(before, step.rows)
+        state = {END: "restored", SUSPENDED: "suspended"}.get(step.kind, "restoring")
+        partition = TaskId.parse(step.task).partition
+        return RestoreProgress(step.store, partition, rows, now - self._began[place], step.at, step.until, state)
+
+    def _tell(self, step: RestoreStep) -> None:
+        if self.listener is None:
+            return
+        place = TopicPartition(f"{self._application_id}-{step.store}-changelog", TaskId.parse(step.task).partition)
+        if step.kind == START:
+            self.listener.on_restore_start(place, step.store, step.at, step.until)
+        elif step.kind == BATCH:
+            self.listener.on_batch_restored(place, step.store, step.at, step.rows)
+        elif step.kind == END:
+            self.listener.on_restore_end(place, step.store, step.rows)
+        else:
+            self.listener.on_restore_suspended(place, step.store, step.rows)
+
+
+class Channel:
+    """Where a slot leaves the steps of its restores: from several threads, a few times a second."""
+
+    def __init__(self, storage: Storage, run: str):
+        self._storage = storage
+        self._prefix = f"{FOLDER}/{run}/"
+        self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._number = 0
+        self._waiting: list[RestoreStep] = []
+        self._written = time.monotonic()
+        self._lock = threading.Lock()
+
+    def tell(self, step: RestoreStep) -> None:
+        with self._lock:
+            self._waiting.append(step)
+            if time.monotonic() - self._written > _EVERY_SECONDS:
+                self._write()
+
+    def flush(self) -> None:
+        """Have the driver hear of everything so far."""
+        with self._lock:
+            if self._waiting:
+                self._write()
+
+    def _write(self) -> None:
+        steps, self._waiting = self._waiting, []
+        self._written = time.monotonic()
+        self._number += 1
+        try:
+            self._storage.create(f"{self._prefix}{self._name}-{self._number:06d}.json", msgspec.json.encode(steps))
+        except Exception as error:  # the restore itself is more important
+            _log.warning("cannot tell how the restore goes on: %s", error)
+
+
+class Watch:
+    """Has an application's restores hear what slots leave in the channel, while the context lasts."""
+
+    def __init__(self, storage: Storage, run: str, restores: Restores):
+        self._storage, self._folder, self._restores = storage, f"{FOLDER}/{run}", restores
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look_again_and_again, name="penstock restores", daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+        if kind is not None:
+            self._restores.suspend()
+
+    def _look_again_and_again(self) -> None:
+        while not self._ended.wait(_EVERY_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            for name in self._storage.list(self._folder):
+                for step in msgspec.json.decode(bytes(self._storage.read(name)), type=list[RestoreStep]):
+                    self._restores.hear(step)
+                self._storage.delete(name)
+        except Exception as error:  # it is only what is shown
+            _log.warning("cannot hear how the restore goes on: %s", error)
+
+
+def check_listener(listener: object, where: str) -> None:
+    """Raise ``ConfigError`` for what is no listener, rather than when the first restore begins."""
+    if listener is not None and not isinstance(listener, StateRestoreListener):
+        raise ConfigError(
+            f"{where} is a StateRestoreListener, got {show(listener)} of type {type(listener).__name__}; extend "
+            "penstock.StateRestoreListener, and write those of its methods that you want to hear of"
+        )

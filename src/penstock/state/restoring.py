@@ -1,0 +1,107 @@
+"""What can be heard of a restore while it goes on: users' listeners, and the steps that a task tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from penstock.state.interface import TopicPartition
+
+START, BATCH, END, SUSPENDED = "start", "batch", "end", "suspended"
+
+
+class StateRestoreListener:
+    """Is told how the restores of an application's stores go on, as in Kafka Streams; its methods do nothing.
+
+    Offsets are numbers of commits, as everywhere where Penstock counts changelogs: delta files of commits, in front of
+    them a snapshot. Restores of several tasks go on at once; calls come one after the other, in the program that
+    started the application. What a listener raises is logged, and the restore goes on.
+
+    >>> class Prints(StateRestoreListener):
+    ...     def on_restore_end(self, topic_partition, store_name, total_restored):
+    ...         print(store_name, topic_partition.partition, total_restored)
+    >>> Prints().on_restore_end(TopicPartition("app-counts-changelog", 0), "counts", 7)
+    counts 0 7
+    """
+
+    def on_restore_start(
+        self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        """A restore begins.
+
+        Args:
+            starting_offset: the commit that the store on disk is at, -1 where there is none.
+            ending_offset: the commit that it is brought to.
+        """
+
+    def on_batch_restored(
+        self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        """A snapshot or a delta file is in the store.
+
+        Args:
+            batch_end_offset: the commit that the store has come to.
+            num_restored: how many rows that brought; of a snapshot an estimate.
+        """
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """A store is where it is to be, after so many rows."""
+
+    def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """A restore ended before that, after so many rows: its process died, or a file was damaged. It begins anew,
+        or the application stops."""
+
+
+class RestoreStep(msgspec.Struct, frozen=True):
+    """Something that happened in the restore of one store of one task."""
+
+    kind: str
+    task: str
+    store: str
+    at: int
+    """The commit that the store is at."""
+    until: int
+    """The commit that it is brought to."""
+    rows: int = 0
+    """Of this batch; at the end, of all of them."""
+
+
+Tell = Callable[[RestoreStep], None]
+
+
+class Restoring:
+    """The restore of one task's stores, told step by step."""
+
+    def __init__(self, task: str, stores: Iterable[str], until: int, tell: Tell | None):
+        self._task, self._until = task, until
+        self._tell = tell if until >= 0 else None
+        self._at = dict.fromkeys(stores, -1)
+        self._rows = dict.fromkeys(self._at, 0)
+        self._has_begun = False
+
+    def start(self, at: int) -> None:
+        """The stores are at this commit before anything is restored; said once."""
+        if not self._has_begun:
+            self._has_begun = True
+            for store in self._at:
+                self._say(START, store, at)
+
+    def batch(self, store: str, at: int, rows: int) -> None:
+        if store in self._rows and rows:
+            self._rows[store] += rows
+            self._say(BATCH, store, at, rows)
+
+    def end(self) -> None:
+        for store, rows in self._rows.items():
+            self._say(END, store, self._until, rows)
+
+    def suspend(self) -> None:
+        if self._has_begun:
+            for store, rows in self._rows.items():
+                self._say(SUSPENDED, store, self._at[store], rows)
+
+    def _say(self, kind: str, store: str, at: int, rows: int = 0) -> None:
+        self._at[store] = at
+        if self._tell is not None:
+            self._tell(RestoreStep(kind, self._task, store, at, self._until, rows))
