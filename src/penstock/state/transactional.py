@@ -8,7 +8,7 @@ ever sees committed rows, when ``flush`` writes them there.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -28,6 +28,7 @@ from penstock.arrays import (
     spans,
     without_first,
 )
+from penstock.state.columns.ordered import OrderedRows
 from penstock.state.columns.replaced import Replaced
 from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.database import BLOCK_BYTES
@@ -36,6 +37,7 @@ Row = tuple[bytes, bytes, int]
 """A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""
 
 READ_AT_ONCE = 10_000
+_FEW_ROWS = 64
 _FLUSHED_AT_ONCE = 10_000  # as Python objects rows take several times the memory that they take here
 
 
@@ -92,6 +94,8 @@ class TransactionalRows:
         self.replaced: Replaced | None = None
         """What the transaction replaced; None where nobody asks for values as they were before."""
         self._table = RowTable()
+        self._ordered: OrderedRows | None = None
+        """The rows in order, once somebody has scanned a range."""
         self._dirty: BoolArray = np.zeros(0, np.bool_)
         self._touched: BoolArray = np.zeros(0, np.bool_)
         self._undo: list[tuple[IntArray, tuple[IntArray, IntArray], BoolArray]] = []
@@ -101,7 +105,8 @@ class TransactionalRows:
     @property
     def nbytes(self) -> int:
         """Memory held by the rows."""
-        return self._table.nbytes + self._dirty.nbytes + self._touched.nbytes
+        ordered = self._ordered.nbytes if self._ordered is not None else 0
+        return self._table.nbytes + self._dirty.nbytes + self._touched.nbytes + ordered
 
     @property
     def recent_nbytes(self) -> int:
@@ -177,23 +182,35 @@ class TransactionalRows:
 
     def scan(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high`` in order of the keys' bytes, or backwards."""
-        laid = self._layout(self._table.keys(np.arange(len(self._table))))
-        within = np.ones(len(laid), np.bool_)
-        if low is not None:
-            within &= pc.greater_equal(laid, pa.scalar(low, pa.binary())).to_numpy(zero_copy_only=False)
-        if high is not None:
-            within &= pc.less(laid, pa.scalar(high, pa.binary())).to_numpy(zero_copy_only=False)
-        live = np.flatnonzero(within & self._table.present())
-        live = live[pc.array_sort_indices(laid.take(pa.array(live))).to_numpy()]
-        live = live[::-1] if reverse else live
-        values = self._table.values(live)
-        keys = laid.take(pa.array(live)).to_pylist()
-        ours = zip(keys, values.data.to_pylist(), values.timestamps.tolist(), strict=True)
+        within = self._in_order(low, high)
+        here = within[self._table.present()[within]]
+        ours = iter(self._rows_at(here[::-1] if reverse else here))
         if self.base is None or self.is_all_here:
-            return iter(ours)
-        known = set(laid.filter(pa.array(within)).to_pylist())
+            return ours
+        known = set(self._physical(within)) if len(within) else ()
         theirs = ((key, *unpack(row)) for key, row in self.base.scan(low, high, reverse) if key not in known)
         return heapq.merge(ours, theirs, key=itemgetter(0), reverse=reverse) if known else theirs
+
+    def _in_order(self, low: bytes | None, high: bytes | None) -> IntArray:
+        """The rows in memory with ``low <= key < high``, with or without a value, in order of the keys' bytes."""
+        size = len(self._table)
+        if not size:
+            return np.zeros(0, np.int64)
+        if low is None and high is None:
+            return pc.array_sort_indices(self._all_keys()).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+        self._ordered = self._ordered or OrderedRows(self._key_of, self._all_keys)
+        self._ordered.grow(size)
+        return self._ordered.between(low, high)
+
+    def _all_keys(self) -> Binary:
+        return self._layout(self._table.keys(np.arange(len(self._table))))
+
+    def _rows_at(self, rows: IntArray) -> Iterable[Row]:
+        """Rows as scans give them; they have values."""
+        if len(rows) <= _FEW_ROWS:
+            return [(self._key_of(row), *(self._table.value(row) or (b"", -1))) for row in rows.tolist()]
+        values = self._table.values(rows)
+        return zip(self._physical(rows), values.data.to_pylist(), values.timestamps.tolist(), strict=True)
 
     def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
         """The rows whose keys begin with these bytes."""
@@ -274,6 +291,10 @@ class TransactionalRows:
         """The keys of rows as they are on disk."""
         return self._layout(self._table.keys(rows)).to_pylist()  # type: ignore[no-any-return]
 
+    def _key_of(self, row: int) -> bytes:
+        """The key of one row as it is on disk."""
+        return self._table.physical_key(row)
+
     def _layout(self, keys: Keys) -> Binary:
         """Keys as they are on disk."""
         return physical_keys(keys)
@@ -339,6 +360,7 @@ class TransactionalRows:
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
         self.is_all_here = self.base is None or (self.is_all_here and len(rows) == size)
         self._table.keep(rows)
+        self._ordered = None
         self._dirty = np.zeros(len(rows), np.bool_)
         self._touched = np.zeros(len(rows), np.bool_)
 

@@ -150,6 +150,11 @@ class RowTable:
                 return row
         return -1
 
+    def physical_key(self, row: int) -> bytes:
+        """The key of one row, with its time behind it if it has one, in 8 bytes."""
+        key = self._keys.item(row)
+        return key + self._times.item(row).to_bytes(8, "big", signed=True) if len(self._times) else key
+
     def value(self, row: int) -> tuple[bytes, int] | None:
         """The value and timestamp of one row, None when it has no value."""
         entry = self._entries.item(row)

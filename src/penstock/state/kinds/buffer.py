@@ -64,6 +64,9 @@ class BufferSegment(SegmentRows):
         assert keys.times is not None
         return pc.binary_join_element_wise(fixed_binary(keys.times.astype(">i8")), keys.data, b"")
 
+    def _key_of(self, row: int) -> bytes:
+        return self._physical(np.array([row]))[0]
+
     def _logical(self, keys: Binary) -> Keys:
         return Keys(without_first(keys, 8), first_numbers(keys))
 
