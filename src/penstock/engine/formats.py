@@ -22,6 +22,7 @@ from penstock.state.kinds.lru import LruStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
+from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -86,12 +87,17 @@ def _formats(topology: Topology, sub: SubTopology) -> Iterator[tuple[str, StoreF
     made = {store.name: store for store in stores_of(sub, facts)}
     everywhere = {part.node for part in sub.global_parts}
     for name in facts.added:
-        if name in made and type(made[name]) in _ARGUMENTS:
+        if name in made and _kind(made[name]) in _ARGUMENTS:
             yield name, _format(made[name], None, facts.added[name], sub.id, False)
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
-        if spec is not None and part.kind == "processor" and type(made[spec.name]) in _ARGUMENTS:
+        if spec is not None and part.kind == "processor" and _kind(made[spec.name]) in _ARGUMENTS:
             yield spec.name, _format(made[spec.name], part.node, spec, sub.id, part.node in everywhere)
+
+
+def _kind(store: StateStore) -> type[StateStore]:
+    """Its class; a store of a user's own is read from Penstock's copy of the rows, which is that of any other."""
+    return KeyValueStore if isinstance(store, UserStore) else type(store)
 
 
 def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_everywhere: bool) -> StoreFormat:
@@ -99,11 +105,11 @@ def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_
     sized = nodes.WindowAggregate | nodes.SlidingAggregate | nodes.JoinWindow
     size = node.windows.size_ms if isinstance(node, sized) else spec.window_size or 0
     return StoreFormat(
-        kind=type(store).__name__,
+        kind=_kind(store).__name__,
         sub=sub,
         key=key.name,
         value=value.name,
-        arguments={name: getattr(store, name) for name in _ARGUMENTS[type(store)]},
+        arguments={name: getattr(store, name) for name in _ARGUMENTS[_kind(store)]},
         keeps_beyond=getattr(store, "keeps_beyond", 0),
         window_size=size,
         is_everywhere=is_everywhere,
