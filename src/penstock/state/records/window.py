@@ -22,7 +22,10 @@ from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
 
 _MISSES = 16
-"""How many keys of a window are looked up by themselves before all that the chunk may ask for are loaded."""
+"""How many keys of a window are looked up by themselves, at least, before all that the chunk may ask for are loaded."""
+_COST_ALONE = 64
+"""How many keys are loaded at once in the time of looking up one by itself; windows of late records are asked for few
+of the chunk's keys."""
 
 
 class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore], WindowStore[Any, Any]):
@@ -51,11 +54,13 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         super().__init__(store, key, values)
         self._size = window_size
         self._key_type = self._keys.plain
+        self._is_plain = values.plain is not None
         self._now = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
         self._changed: dict[int, dict[Any, bool]] = {}
         self._misses: dict[int, int] = {}
+        self._most_alone = _MISSES
         self._asked: Keys | None = None
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -64,7 +69,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         """The value of one window of a key, None when it has none."""
         rows = self._windows.get(window_start)
         if rows is not None and type(key) is self._key_type and key in rows and window_start > self._expired:
-            return self._held.show(rows[key])
+            return rows[key] if self._is_plain else self._held.show(rows[key])
         return self._held.show(self._find(key, window_start))
 
     def fetch(self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS) -> KeyValueIterator[tuple[int, Any]]:
@@ -107,7 +112,10 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             self._now, self._expired = window_start, window_start - self._store.retention
         if window_start > self._expired:
             rows[key] = held
-            self._changed.setdefault(window_start, {})[key] = True
+            changed = self._changed.get(window_start)
+            if changed is None:
+                changed = self._changed[window_start] = {}
+            changed[key] = True
 
     # --- the columns below ---------------------------------------------------------------------------------------
 
@@ -117,6 +125,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def _load_keys(self, keys: Column) -> None:
         self._asked = Keys(pc.unique(keys.encoded()).drop_null())
+        self._most_alone = max(_MISSES, len(self._asked) // _COST_ALONE)
 
     def _find(self, key: Any, window_start: int) -> Any:
         self._check(key)
@@ -130,7 +139,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def _load(self, at: Any, start: int, rows: dict[Any, Any]) -> None:
         self._misses[start] = misses = self._misses.get(start, 0) + 1
-        if misses == _MISSES and self._asked is not None and len(self._asked):
+        if misses == self._most_alone and self._asked is not None and len(self._asked):
             count = len(self._asked)
             found = self._store.look_up(self._asked.at(np.arange(count), np.full(count, start)))
             loaded = dict(zip(self._keys.load(self._asked.data), self._held.load(found), strict=True))
