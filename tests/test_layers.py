@@ -44,9 +44,10 @@ LAYERS = {
     "query": "engine log plan serdes state storage",
     "losses": "",
     "progress": "losses",
-    "spark_python": "engine/spark",
+    "spark_python": "engine/spark state_frames",
     "dataframes": "engine/spark log spark_python",
     "reading": "query serdes",
+    "state_frames": "engine/spark query storage",
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
     "testing/chaos": "engine log plan query storage",
     "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage "

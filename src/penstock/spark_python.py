@@ -46,9 +46,11 @@ def _session() -> Any:
 
 
 def _make_known(session: Any) -> None:
+    from penstock import state_frames
     from penstock.engine.spark.dataframes import make_known
 
     try:
         make_known(session)
+        state_frames.make_known(session)
     except Exception:  # a session that is broken or of another kind: an import does not fail for that
         pass

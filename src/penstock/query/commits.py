@@ -168,5 +168,19 @@ def no_commit(storage: Storage) -> ConfigError:
     )
 
 
+class AtCommit(StoredCommits):
+    """Those in a checkpoint up to one of them."""
+
+    def __init__(self, storage: Storage, commit: int):
+        super().__init__(storage)
+        self._commit = commit
+
+    def newest(self) -> Manifest:
+        return self.manifests.read(self._commit)
+
+    def is_newest(self, commit: int) -> bool:
+        return commit == self._commit
+
+
 def _shape(name: str, format_: StoreFormat) -> StoreShape:
     return StoreShape(name, format_, from_name(format_.key), from_name(format_.value))

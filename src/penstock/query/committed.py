@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from rocksdict import Cache
 
@@ -44,13 +45,21 @@ class CommittedStore:
         commits: those of the application.
         name: the store's name.
         cache_bytes: the size of the cache of what is read from disk.
+        only: the task whose part of it is wanted; None for all.
 
     Raises:
         ConfigError: there is no such store, or no commit yet.
     """
 
-    def __init__(self, commits: Commits, name: str, cache_bytes: int = StateSettings.block_cache_bytes):
+    def __init__(
+        self,
+        commits: Commits,
+        name: str,
+        cache_bytes: int = StateSettings.block_cache_bytes,
+        only: str | None = None,
+    ):
         self.name = name
+        self._only = only
         self._commits = commits
         self._shape = commits.shape(name, commits.newest())
         self._cache = Cache(cache_bytes)
@@ -92,6 +101,16 @@ class CommittedStore:
         """The store after the newest commit, for good."""
         return Pinned(self.now())
 
+    def task_names(self) -> list[str]:
+        """The tasks that have it, as of the newest commit; nothing is copied for that."""
+        return self._tasks_of(self._commits.newest())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Remove its files."""
         with self._lock:
@@ -120,15 +139,18 @@ class CommittedStore:
 
     def _version_of(self, manifest: Manifest) -> Version:
         self._take_shape(manifest)
-        tasks = [task for task in manifest.tasks if TaskId.parse(task).sub == self._shape.format.sub]
-        if self._shape.format.is_everywhere:
-            tasks = tasks[:1]
-        tasks.sort(key=lambda task: TaskId.parse(task).partition)
+        tasks = [task for task in self._tasks_of(manifest) if self._only in (None, task)]
         for task in tasks:
             self._move(task, manifest.tasks[task])
         stores = {task: self._replicas[task].frozen() for task in tasks}
         positions = {task: position_of(TaskId.parse(task).partition, manifest.tasks[task]) for task in tasks}
         return Version(manifest.commit, stores, positions, manifest.at)
+
+    def _tasks_of(self, manifest: Manifest) -> list[str]:
+        """The tasks that have it; one where each has all of it."""
+        tasks = [task for task in manifest.tasks if TaskId.parse(task).sub == self._shape.format.sub]
+        tasks.sort(key=lambda task: TaskId.parse(task).partition)
+        return tasks[:1] if self._shape.format.is_everywhere else tasks
 
     def _take_shape(self, manifest: Manifest) -> None:
         """Take up what the store is by now; begin anew if it is another one, or the application is."""
