@@ -12,6 +12,8 @@ from penstock.cli.config import config
 from penstock.cli.doctor import doctor
 from penstock.cli.explain import explain
 from penstock.cli.run import run
+from penstock.cli.serve import serve
+from penstock.cli.state import state, status
 from penstock.cli.topics import topics
 from penstock.cli.topology import topology
 
@@ -29,7 +31,7 @@ def main() -> None:
     """
 
 
-for command in (run, topics, topology, explain, config, doctor, chaos):
+for command in (run, topics, state, status, serve, topology, explain, config, doctor, chaos):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
     from penstock.engine.spark.streams import Streams
 
 AVAILABLE_NOW = "available-now"
+_SERVE_PORT = 8092
 _LOOK_SECONDS = 0.1
 _ABORTED = 130
 
@@ -43,6 +45,8 @@ _ABORTED = 130
 @click.option("--trigger", default="500 ms", show_default=True, help='How often to look, or "available-now".')
 @click.option("--available-now", is_flag=True, help="Process what is there and stop: --trigger available-now.")
 @click.option("--slots", type=click.IntRange(min=1), help="How many processes work at once. [default: one a core]")
+@click.option("--serve", is_flag=True, help="Answer questions about its state over HTTP, as penstock serve does.")
+@click.option("--serve-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8092]")
 @settings_options
 @json_option
 def run(
@@ -51,6 +55,8 @@ def run(
     trigger: str,
     available_now: bool,
     slots: int | None,
+    serve: bool,
+    serve_port: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -66,6 +72,7 @@ def run(
       penstock run app.py
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
+      penstock run app.py --serve
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     trigger = AVAILABLE_NOW if available_now else trigger
@@ -76,7 +83,8 @@ def run(
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
         given = {"application_id": application_id, **options}
-        running = _Run(signals, _display(as_json, trigger))
+        serve_at = serve_port if serve_port is not None else _SERVE_PORT if serve else None
+        running = _Run(signals, _display(as_json, trigger), serve_at)
         try:
             streams = running.to_its_end(
                 topology,
@@ -143,7 +151,8 @@ class _Run:
     on, and PySpark would put a handler of its own in place of ours.
     """
 
-    def __init__(self, signals: Signals, display: Display):
+    def __init__(self, signals: Signals, display: Display, serve_at: int | None = None):
+        self._serve_at = serve_at
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
@@ -171,13 +180,26 @@ class _Run:
         try:
             if not self._signals.wants_stop:
                 self._display.running(streams)
-            while streams.is_active and not self._signals.wants_stop:
-                self._look()
+            with self._served(streams):
+                while streams.is_active and not self._signals.wants_stop:
+                    self._look()
         finally:
             self._thread.submit(streams.stop).result()
         self._look()
         streams.await_termination()  # it has ended; this tells why, if it failed
         return streams
+
+    @contextmanager
+    def _served(self, streams: Streams) -> Iterator[None]:
+        """Its state can be asked for over HTTP meanwhile, where that is wanted."""
+        if self._serve_at is None:
+            yield
+            return
+        from penstock.query.server import HOST, StateServer
+
+        with StateServer(streams.stores(), HOST, self._serve_at) as server:
+            self._display.status(f"its state is at {server.url}/stores")
+            yield
 
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
         from penstock.engine.spark.streams import start

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from penstock.query.plain import CONTROL, plain, text_of
 from penstock.record import Windowed
 
 
@@ -109,33 +108,22 @@ def readable(value: Any) -> str:
     if isinstance(value, Windowed):
         return f"{readable(value.key)}@{moment(value.start)}/{moment(value.end)}"
     if isinstance(value, bytes):
-        text = _text(value)
+        text = text_of(value)
         return f"0x{value.hex()}" if text is None else text
     text = value if isinstance(value, str) else as_json(value)
-    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+    return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
-def plain(value: Any) -> Any:
-    """A key or a value as JSON has it; bytes that are no text as an object with their base64.
-
-    >>> plain(Windowed("JFK", 0, 1000)), plain(b"ok"), plain(b"\\xff")
-    ({'key': 'JFK', 'start': 0, 'end': 1000}, 'ok', {'base64': '/w=='})
-    """
-    if isinstance(value, Windowed):
-        return {"key": plain(value.key), "start": value.start, "end": value.end}
-    if isinstance(value, bytes):
-        text = _text(value)
-        return {"base64": base64.b64encode(value).decode()} if text is None else text
-    return value
-
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def _text(data: bytes) -> str | None:
-    """Bytes as the text they are, if they are one."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if _CONTROL.search(text) else text
+__all__ = [
+    "as_json",
+    "count",
+    "moment",
+    "plain",
+    "print_json",
+    "print_table",
+    "readable",
+    "say",
+    "size",
+    "stderr",
+    "stdout",
+]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.durations import Duration, to_ms
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
@@ -42,6 +43,17 @@ class ApplicationStores:
         store = self.store(name)
         store.now()
         return view_of(store, store.shape)
+
+    def catch_up(self) -> None:
+        """Take over what was committed since, of the stores that somebody has asked for.
+
+        What cannot be read now is told to whoever reads next.
+        """
+        with self._lock:
+            stores = list(self._stores.values())
+        for store in stores:
+            with suppress(PenstockError, OSError):
+                store.now()
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
         """What the store that a request names answers to it; raises ``ConfigError`` when there is no such store."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from penstock.engine.formats import StoreFormat, formats_of
 from penstock.engine.manifest import Manifest, Manifests
-from penstock.engine.starts import Starts
+from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, from_name
@@ -62,6 +62,11 @@ class Commits(ABC):
     @abstractmethod
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         """All stores as of a commit."""
+
+    def last_start(self) -> Start | None:
+        """The start whose commits these are; None in checkpoints of before."""
+        name = self.newest().start
+        return Starts(self.storage).read(name) if name else None
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
         """One store; raises ``ConfigError`` when there is none of this name."""

@@ -1,0 +1,174 @@
+"""Rows of stores as plain data: what the command line and the HTTP server show, and files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.parquet as parquet
+
+from penstock.errors import ConfigError, SerdeError
+from penstock.query.key_value import BufferView, KeyValueView
+from penstock.query.session import SessionView
+from penstock.query.stores import AnyView
+from penstock.query.versioned import VersionedView
+from penstock.query.window import WindowView
+from penstock.record import Windowed
+from penstock.serdes import BYTES, FLOAT, INT, STR, Serde
+
+FILES = (".parquet", ".arrow", ".csv", ".ndjson")
+
+
+class KeyRange(NamedTuple):
+    """Keys from one to another one, both belong to it; None for no bound."""
+
+    low: Any = None
+    high: Any = None
+
+
+def key_range(low: Any, high: Any) -> KeyRange:
+    """A range of keys."""
+    return KeyRange(low, high)
+
+
+def rows_of(
+    view: AnyView,
+    key: Any = None,
+    within: KeyRange = KeyRange(),  # noqa: B008 - it is a tuple
+    prefix: bytes | None = None,
+    reverse: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a key, of a range of keys, or all, as dicts with the names of the store's columns.
+
+    Raises:
+        ConfigError: a store of this kind is not read that way.
+    """
+    if isinstance(view, KeyValueView):
+        return _by_key(view, key, within, prefix, reverse)
+    if prefix is not None:
+        raise ConfigError(f"the store {view.name!r} is no key-value store, and only these are read by prefix")
+    if isinstance(view, WindowView):
+        return _windows(view, key, within, reverse)
+    if isinstance(view, SessionView):
+        low, high = (key, key) if key is not None else within
+        found = view.find_sessions_in_range(low, high, reverse=reverse)
+        return (_row(one.key, value, window_start=one.start, window_end=one.end) for one, value in found)
+    rows = _versions(view, key) if isinstance(view, VersionedView) else _held(view)
+    return _filtered(view, rows, key, within, reverse)
+
+
+def _row(key: Any, value: Any, **times: int | None) -> dict[str, Any]:
+    return {"key": key, "value": value, **times}
+
+
+def _by_key(
+    view: KeyValueView, key: Any, within: KeyRange, prefix: bytes | None, reverse: bool
+) -> Iterator[dict[str, Any]]:
+    if key is not None:
+        found = view.get_with_timestamp(key)
+        return iter([] if found is None else [_row(key, found.value, timestamp=found.timestamp)])
+    rows = view.range(*within, reverse=reverse) if prefix is None else view.prefix_scan(prefix, reverse, BYTES)
+    return (_row(key, value, timestamp=timestamp) for key, value, timestamp in rows)
+
+
+def _windows(view: WindowView, key: Any, within: KeyRange, reverse: bool) -> Iterator[dict[str, Any]]:
+    low, high = (key, key) if key is not None else within
+    rows = view.fetch_range(low, high, reverse=reverse)
+    return (
+        _row(window.key, value, window_start=window.start, window_end=window.end, timestamp=timestamp)
+        for window, value, timestamp in rows
+    )
+
+
+def _versions(view: VersionedView, key: Any) -> Iterator[dict[str, Any]]:
+    if key is not None:
+        return (_row(key, one.value, valid_from=one.timestamp, valid_to=one.valid_to) for one in view.history(key))
+    return (_row(key, value, valid_from=begin, valid_to=end) for key, value, begin, end in view.all())
+
+
+def _held(view: BufferView) -> Iterator[dict[str, Any]]:
+    return (_row(key, value, timestamp=timestamp) for key, value, timestamp in view.all())
+
+
+def _filtered(
+    view: VersionedView | BufferView, rows: Iterator[dict[str, Any]], key: Any, within: KeyRange, reverse: bool
+) -> Iterator[dict[str, Any]]:
+    """Of all rows those of some keys."""
+    encode = view.shape.key.encode
+    wanted = KeyRange(key, key) if key is not None else within
+    low, high = (None if bound is None else encode(bound) for bound in wanted)
+    if reverse:
+        rows = reversed(list(rows))
+    if low is None and high is None:
+        return rows
+    return (
+        row
+        for row in rows
+        if (low is None or low <= encode(row["key"])) and (high is None or encode(row["key"]) <= high)
+    )
+
+
+def key_of(serde: Serde, text: str) -> Any:
+    """A key from how people write it: text, a number, ``0x`` and hex digits for bytes, else JSON.
+
+    >>> key_of(INT, "42"), key_of(STR, "42"), key_of(BYTES, "0x00ff"), key_of(BYTES, "ab")
+    (42, '42', b'\\x00\\xff', b'ab')
+
+    Raises:
+        SerdeError: it is none.
+    """
+    try:
+        if serde == INT:
+            return int(text)
+        if serde == FLOAT:
+            return float(text)
+        if serde == STR:
+            return text
+        if serde == BYTES:
+            return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
+        data = serde.decode(text.encode()) if serde.name.startswith("json") else msgspec.json.decode(text)
+        return Windowed(data["key"], data["start"], data["end"]) if "[" in serde.name and _is_windowed(data) else data
+    except (ValueError, msgspec.DecodeError, KeyError):
+        raise SerdeError(f"{text!r} is no key of type {serde.name}") from None
+
+
+def _is_windowed(data: Any) -> bool:
+    return isinstance(data, dict) and data.keys() == {"key", "start", "end"}
+
+
+def written(view: AnyView, file: Path) -> int:
+    """Write a whole store into a file, in the format that its name ends with; how many rows there are."""
+    reader = view.to_arrow()
+    if file.suffix == ".parquet":
+        with parquet.ParquetWriter(file, reader.schema) as writer:
+            return _through(reader, writer.write_batch)
+    if file.suffix == ".arrow":
+        with pa.OSFile(str(file), "wb") as sink, ipc.new_file(sink, reader.schema) as writer:
+            return _through(reader, writer.write_batch)
+    with file.open("w", newline="") as text:
+        if file.suffix == ".csv":
+            lines = csv.DictWriter(text, reader.schema.names)
+            lines.writeheader()
+            return _through(reader, lambda batch: lines.writerows(_as_text(row) for row in batch.to_pylist()))
+        encode = msgspec.json.Encoder(enc_hook=str).encode
+        return _through(reader, lambda batch: text.writelines(encode(row).decode() + "\n" for row in batch.to_pylist()))
+
+
+def _as_text(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, dict | list) else value
+        for name, value in row.items()
+    }
+
+
+def _through(reader: Any, write: Any) -> int:
+    count = 0
+    for batch in reader:
+        write(batch)
+        count += batch.num_rows
+    return count

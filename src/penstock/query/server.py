@@ -1,0 +1,339 @@
+"""The state of an application over HTTP: JSON for people and programs, Arrow for tables.
+
+Each answer is of one commit, and says which. Reads never wait for commits to be taken over: one thread follows the
+application, and what it has last taken over is what is shown.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from penstock.errors import ConfigError, PenstockError, SerdeError
+from penstock.query.application import ApplicationStores
+from penstock.query.key_value import KeyValueView
+from penstock.query.plain import plain
+from penstock.query.rows import KeyRange, key_of, rows_of
+from penstock.query.stores import AnyView, view_of
+from penstock.query.versions import Pinned
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST, PORT = "127.0.0.1", 8092
+ARROW = "application/vnd.apache.arrow.stream"
+_MOST = 10_000
+_FOLLOW_SECONDS = 0.02
+_CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
+_PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
+
+
+class WrongRequestError(Exception):
+    """What cannot be answered, with a status of HTTP."""
+
+    def __init__(self, status: int, message: str, **more: Any):
+        super().__init__(message)
+        self.status = status
+        self.more = more
+
+
+class _Asked(NamedTuple):
+    """What is asked for of a store."""
+
+    within: KeyRange
+    prefix: bytes | None
+    reverse: bool
+
+
+class _Open(NamedTuple):
+    """Rows of which some were given: the others are of the same commit."""
+
+    rows: Iterator[dict[str, Any]]
+    next: dict[str, Any]
+    view: AnyView
+    until: float
+
+
+class Cursors:
+    """The rows behind the pages that were given, for a minute; those asked for longest ago go first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, _Open] = {}
+
+    def keep(self, rows: Iterator[dict[str, Any]], next_: dict[str, Any], view: AnyView) -> str:
+        """Keep what comes behind a page, under a name."""
+        name, now = secrets.token_urlsafe(12), time.monotonic()
+        with self._lock:
+            self._open = {key: one for key, one in self._open.items() if one.until > now}
+            while len(self._open) >= _MOST_CURSORS:
+                del self._open[next(iter(self._open))]
+            self._open[name] = _Open(rows, next_, view, now + _CURSOR_SECONDS)
+        return name
+
+    def take(self, name: str, store: str) -> _Open:
+        """What was kept under a name, which is good for one page."""
+        with self._lock:
+            found = self._open.pop(name, None)
+        if found is None or found.view.name != store or found.until < time.monotonic():
+            raise WrongRequestError(
+                410,
+                f"there is no cursor {name!r} of the store {store!r}: it is good for one page, within "
+                f"{_CURSOR_SECONDS:.0f} seconds. Ask for the first page again, without cursor",
+            )
+        return found
+
+
+def app(stores: ApplicationStores) -> Any:
+    """The application of ASGI, for any server; raises ``ConfigError`` when Starlette is not installed."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ImportError:
+        raise ConfigError(
+            "serving state over HTTP needs Starlette and uvicorn: pip install 'penstock[serve]'"
+        ) from None
+    answers = _Answers(stores)
+    routes = [
+        Route("/", _told(answers.listing)),
+        Route("/stores", _told(answers.listing)),
+        Route("/stores/{store}", _told(answers.rows)),
+        Route("/stores/{store}/{key:path}", _told(answers.of_key)),
+    ]
+    return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
+
+
+def _told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """The same with errors told as JSON."""
+
+    def told(request: Request) -> Response:
+        try:
+            return answer(request)
+        except WrongRequestError as error:
+            return _json({"error": str(error), **error.more}, error.status)
+        except (SerdeError, ConfigError) as error:
+            return _json({"error": str(error)}, 400)
+        except (PenstockError, OSError) as error:
+            return _json({"error": str(error)}, 503)
+
+    return told
+
+
+class _Answers:
+    """What each address answers."""
+
+    def __init__(self, stores: ApplicationStores):
+        self._stores = stores
+        self._cursors = Cursors()
+
+    def listing(self, request: Request) -> Response:
+        """All stores."""
+        newest = self._stores.commits.newest()
+        found = [
+            {"store": one.name, "kind": one.format.kind, "key": one.format.key, "value": one.format.value}
+            for one in self._stores.commits.shapes(newest).values()
+        ]
+        return _json({"commit": newest.commit, "stores": found})
+
+    def rows(self, request: Request) -> Response:
+        """The rows of a store: a page as JSON, or all of them as Arrow."""
+        view = self._view(request)
+        unknown = set(request.query_params) - set(_PARAMETERS)
+        if unknown:
+            raise WrongRequestError(400, f"unknown parameter {min(unknown)!r}", parameters=list(_PARAMETERS))
+        if ARROW in request.headers.get("accept", ""):
+            return _arrow(view, request)
+        limit = _limit(request)
+        rows: Iterator[dict[str, Any]]
+        if "cursor" in request.query_params:
+            kept = self._cursors.take(request.query_params["cursor"], view.name)
+            view, rows = kept.view, chain([kept.next], kept.rows)
+        else:
+            within, prefix, reverse = _asked(view, request)
+            rows = rows_of(view, within=within, prefix=prefix, reverse=reverse)
+        shown = [_plain(row) for row in islice(rows, limit)]
+        more = next(rows, None)
+        cursor = None if more is None else self._cursors.keep(rows, more, view)
+        return _json({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
+
+    def of_key(self, request: Request) -> Response:
+        """What a store has for a key."""
+        view = self._view(request)
+        text = request.path_params["key"]
+        found = [_plain(row) for row in rows_of(view, key=key_of(view.shape.key, text))]
+        if not found:
+            raise WrongRequestError(
+                404, f"the store {view.name!r} has nothing for the key {text!r}", commit=view.commit
+            )
+        rows = {"row": found[0]} if isinstance(view, KeyValueView) else {"rows": found}
+        return _json({"store": view.name, "commit": view.commit, **rows})
+
+    def _view(self, request: Request) -> AnyView:
+        """The store of an address, as it was last taken over."""
+        name = request.path_params["store"]
+        try:
+            store = self._stores.store(name)
+        except ConfigError:
+            known = list(self._stores.shapes())
+            if name in known:
+                raise
+            raise WrongRequestError(404, f"there is no store {name!r}", stores=known) from None
+        return view_of(Pinned(store.known), store.shape)
+
+
+def _asked(view: AnyView, request: Request) -> _Asked:
+    given = request.query_params
+    prefix = given.get("prefix")
+    if prefix is not None and ("from" in given or "to" in given):
+        raise WrongRequestError(400, "prefix goes without from and to")
+    low, high = (None if given.get(name) is None else key_of(view.shape.key, given[name]) for name in ("from", "to"))
+    reverse = given.get("reverse", "false").lower()
+    if reverse not in ("true", "false", "1", "0"):
+        raise WrongRequestError(400, f"reverse is true or false, got {reverse!r}")
+    return _Asked(KeyRange(low, high), None if prefix is None else prefix.encode(), reverse in ("true", "1"))
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", "100")
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
+        raise WrongRequestError(400, f"limit is a number from 1 to {_MOST}, got {text!r}")
+    return int(text)
+
+
+def _arrow(view: AnyView, request: Request) -> Response:
+    from starlette.responses import StreamingResponse
+
+    if request.query_params:
+        raise WrongRequestError(400, "Arrow is of whole stores: leave the parameters out, or ask for JSON")
+    return StreamingResponse(_stream(view), media_type=ARROW, headers={"penstock-commit": str(view.commit)})
+
+
+class _Written:
+    """What was written since somebody last took it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing: what is written is there."""
+
+    def take(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _stream(view: AnyView) -> Iterator[bytes]:
+    """A store as a stream of Arrow's, batch by batch."""
+    reader, sink = view.to_arrow(), _Written()
+    writer = ipc.new_stream(pa.PythonFile(sink, "w"), reader.schema)
+    for batch in reader:
+        writer.write_batch(batch)
+        yield sink.take()
+    writer.close()
+    yield sink.take()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in row.items()}
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    return Response(msgspec.json.encode(content, enc_hook=str), status, media_type="application/json")
+
+
+def _nothing_there(request: Request, error: Exception) -> Response:
+    message = f"there is nothing at {request.url.path}; there are /stores, /stores/STORE and /stores/STORE/KEY"
+    return _json({"error": message}, 404)
+
+
+def _only_get(request: Request, error: Exception) -> Response:
+    return _json({"error": f"state is only read: use GET, got {request.method}"}, 405)
+
+
+class StateServer:
+    """The state of an application, served by a thread until it is closed.
+
+    Args:
+        stores: those of the application.
+        host: the address to listen at.
+        port: 0 takes a free one.
+
+    Raises:
+        ConfigError: the address cannot be listened at, or Starlette and uvicorn are not installed.
+    """
+
+    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT):
+        served = app(stores)
+        import uvicorn
+
+        self._stores = stores
+        self._socket = _listening(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        config = uvicorn.Config(served, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._server.run, args=[[self._socket]], name="penstock state server", daemon=True),
+            threading.Thread(target=self._follow, name="penstock state follower", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _follow(self) -> None:
+        """Take over what the application commits."""
+        while not self._ended.wait(_FOLLOW_SECONDS):
+            self._stores.catch_up()
+
+    def wait(self) -> None:
+        """Serve until Ctrl-C."""
+        try:
+            while self._threads[0].is_alive():
+                self._threads[0].join(1.0)
+        except KeyboardInterrupt:
+            pass
+
+    def close(self) -> None:
+        """Answer what was asked, and stop."""
+        self._ended.set()
+        self._server.should_exit = True
+        for thread in self._threads:
+            thread.join()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --port, 0 takes a free one"
+        ) from None
+    return listening

@@ -1,0 +1,109 @@
+"""``penstock state`` and ``penstock status``: what an application keeps, from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.ipc as ipc
+import pyarrow.parquet as parquet
+import pytest
+
+from cli.conftest import Penstock
+from penstock import StreamsBuilder, TimeWindows, produce
+from penstock.engine.local import LocalApplication
+from penstock.log.file.log import FileLog
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+
+AIRPORTS = ["ATL", "JFK", "JFK", "LAX", "LGA"]
+
+
+@pytest.fixture(autouse=True)
+def app(folder: Path) -> None:
+    """Departures by airport, at all and in windows of a second, as ``penstock run`` would have left them."""
+    builder = StreamsBuilder()
+    flights = builder.stream("flights", key=str, value=str).group_by_key()
+    flights.count("counts")
+    flights.windowed_by(TimeWindows.of_size_and_grace("1 s", "1 h")).count("windows")
+    log = FileLog(folder / "log")
+    produce([(airport, "UA", 500 * at) for at, airport in enumerate(AIRPORTS)], "flights", str, str, log)
+    storage = LocalStorage(folder / ".penstock" / "app" / "checkpoint")
+    application = LocalApplication(builder.build(), "app", Settings(), log, storage)
+    application.run_until()
+    application.close()
+
+
+def test_stores_are_listed(penstock: Penstock):
+    assert penstock("state", "ls", "app").out == [
+        "store    kind       key  value",
+        "counts   key-value  str  int",
+        "windows  window     str  int",
+    ]
+    found = [json.loads(line) for line in penstock("state", "ls", "app", "--count", "--json").out]
+    assert found[0] == {"store": "counts", "kind": "key-value", "key": "str", "value": "int", "rows": 4}
+
+
+def test_what_a_store_has_for_a_key_is_shown(penstock: Penstock):
+    assert penstock("state", "get", "app", "counts", "JFK").out == [
+        "key  value  timestamp",
+        "JFK  2      1970-01-01T00:00:01Z",
+    ]
+    windows = penstock("state", "get", "app", "windows", "JFK", "--json").out
+    assert [json.loads(line) for line in windows] == [
+        {"key": "JFK", "value": 1, "window_start": 0, "window_end": 1000, "timestamp": 500},
+        {"key": "JFK", "value": 1, "window_start": 1000, "window_end": 2000, "timestamp": 1000},
+    ]
+    nothing = penstock("state", "get", "app", "counts", "ORD")
+    assert (nothing.code, nothing.out, nothing.err) == (1, [], ["counts has nothing for the key ORD."])
+
+
+def test_rows_are_shown_by_range_and_prefix_and_as_many_as_wanted(penstock: Penstock):
+    def keys(*options: str) -> list[str]:
+        return [json.loads(line)["key"] for line in penstock("state", "scan", "app", "counts", "--json", *options).out]
+
+    assert keys() == ["ATL", "JFK", "LAX", "LGA"]
+    assert keys("--from", "J", "--to", "LAX") == ["JFK", "LAX"]
+    assert keys("--prefix", "L", "--reverse") == ["LGA", "LAX"]
+    some = penstock("state", "scan", "app", "counts", "--limit", "2")
+    assert len(some.out) == 3
+    assert some.err == ["There are more than 2 rows; --limit shows more, and penstock state export has all."]
+    wrong = penstock("state", "scan", "app", "windows", "--prefix", "J")
+    assert (wrong.code, "--prefix is for key-value stores" in wrong.err[-1]) == (2, True)
+
+
+def test_a_store_goes_into_a_file_of_any_format(penstock: Penstock, folder: Path):
+    for name in ("counts.parquet", "counts.arrow", "counts.csv", "counts.ndjson"):
+        assert penstock("state", "export", "app", "counts", name).err == [f"4 rows written to {name}."]
+    rows = parquet.read_table(folder / "counts.parquet").to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == [("ATL", 1), ("JFK", 2), ("LAX", 1), ("LGA", 1)]
+    with ipc.open_file(folder / "counts.arrow") as file:
+        assert file.read_all().to_pylist() == rows
+    assert (folder / "counts.csv").read_text().splitlines()[:2] == [
+        "key,value,timestamp",
+        "ATL,1,1970-01-01 00:00:00+00:00",
+    ]
+    lines = (folder / "counts.ndjson").read_text().splitlines()
+    assert json.loads(lines[1]) == {"key": "JFK", "value": 2, "timestamp": "1970-01-01T00:00:01Z"}
+    wrong = penstock("state", "export", "app", "counts", "counts.xlsx")
+    assert (wrong.code, "ends with .parquet, .arrow, .csv, .ndjson" in wrong.err[-1]) == (2, True)
+
+
+def test_status_says_how_far_an_application_is(penstock: Penstock):
+    said = penstock("status", "app").out
+    assert said[0].startswith("app is at commit 1, made ")
+    assert said[2:] == [
+        "  1 task, 2 stores: counts, windows",
+        "topic    partition  processed up to",
+        "flights  0                        5",
+    ]
+    found = json.loads(penstock("status", "app", "--json").out[0])
+    assert (found["offsets"], found["tasks"], found["stores"]) == ({"flights": {"0": 5}}, 1, ["counts", "windows"])
+
+
+def test_what_is_not_there_is_told(penstock: Penstock):
+    assert (
+        "there is no store 'count'; the stores are counts, windows"
+        in penstock("state", "get", "app", "count", "a").err[0]
+    )
+    assert "'nobody' is no application with commits" in penstock("status", "nobody").err[0]
