@@ -7,6 +7,7 @@ import random
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -256,3 +257,20 @@ def test_tables_in_users_stores_give_what_they_give_in_those_of_the_engine(kind,
         found.append((outputs, {name: world.counts(name) for name in stores}))
     assert found[0] == found[1]
     assert all(rows for part in found[0] for rows in part.values())
+
+
+def test_a_users_store_is_opened_and_used_in_one_thread(tmp_path):
+    threads = set()
+
+    class Told(InMemory):
+        def init(self, context: Any, root: Any) -> None:
+            super().init(context, root)
+            threads.add((context.task_id, get_ident()))
+
+    world = World(tmp_path, counts_in(Supplier(Told)))
+    produce([(f"k{n}", "x", n) for n in range(20)], "in", value=str, log=world.log, partitions=3)
+    for _ in range(2):  # the second one restores
+        application = world.start()
+        application.run_until()
+        application.close()
+    assert threads == {(f"0_{partition}", get_ident()) for partition in range(3)}

@@ -18,6 +18,7 @@ from penstock.arrays import is_too_large
 from penstock.engine.layout import Layout, TaskId
 from penstock.engine.manifest import Manifests
 from penstock.engine.reader import Reader
+from penstock.engine.stores import has_own_stores
 from penstock.engine.task import Task
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import PenstockError, ProcessingError, StoreError
@@ -72,6 +73,7 @@ class TaskHost:
         self._tasks: dict[str, Task] = {}
         self._shares: dict[str, int] = {}
         """By tasks whose results were too large at once, into how many parts their chunks and commits are cut."""
+        self._with_own_stores = {s.id for s in topology.sub_topologies if has_own_stores(s, topology.facts)}
         self._failed: dict[str, BaseException] = {}
         """By tasks that did not open, why; told when they are to work."""
         self.on_restore: Tell | None = None
@@ -157,8 +159,9 @@ class TaskHost:
         return task
 
     def _open_together(self, works: list[TaskWork], application: str) -> None:
-        """Open the tasks that are not open yet, some of them at once."""
-        new = [work for work in works if work.task not in self._tasks]
+        """Open the tasks that are not open yet, some of them at once; what users bring stays in this thread."""
+        others = [work for work in works if work.task not in self._tasks]
+        new = [work for work in others if TaskId.parse(work.task).sub not in self._with_own_stores]
         if len(new) < 2:
             return
         for work in new:
