@@ -5,11 +5,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock import BufferConfig, Suppressed, TimeWindows
+from penstock.batch import Changes
+from penstock.columns import ValuesColumn
+from penstock.errors import BufferFullError
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import TaskFacts
+from penstock.ops.suppress.operator import Suppress
+from penstock.ops.suppress.rules import Limits
+from penstock.serdes import STR
+from penstock.state.clock import StreamTime
+from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows, source
 
@@ -160,3 +172,13 @@ def test_one_large_update_lets_go_of_many_small_ones():
         output = [record[:3] for record in driver.read_output("out")]
     assert output == one_by_one(shape, rows)
     assert output == [(f"{number:02}", "", number) for number in range(46)]
+
+
+@pytest.mark.kip("328-08")
+def test_a_buffer_that_is_full_before_the_last_update_of_a_chunk_says_at_which_one():
+    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    buffer, limits = TimeOrderedBuffer("buffer", 1000, times_follow=False), Limits(1, shuts_down=True)
+    suppress = Suppress("suppress", Context(facts), buffer, StreamTime(), False, limits, False, STR, STR)
+    number, texts = np.arange(4), ValuesColumn(["a", "b", "c", "d"], STR)
+    with pytest.raises(BufferFullError, match=r"Currently \[2/1\] records .* key 'b', timestamp 1\. Nothing"):
+        suppress.step(Changes(texts, texts, number, (number,)))

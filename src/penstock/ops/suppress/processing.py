@@ -151,6 +151,7 @@ def _updates_of(work: Work, old: IntArray, lengths: IntArray) -> Any:
     updates = table(len(work.codes), UPDATE)
     updates["key"], updates["time"], updates["expiry"] = work.codes, work.times, work.expiry
     updates["nbytes"], updates["old"], updates["old_bytes"] = work.sizes, old, lengths[old]
+    updates["prior"] = NONE  # also of those that are not processed any more
     return updates
 
 
