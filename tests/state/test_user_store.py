@@ -274,6 +274,27 @@ def test_every_kind_of_store_is_brought_to_the_newest_commit(checkpoint, kind, s
     state.close()
 
 
+def test_a_class_that_registers_a_callback_gets_what_is_restored_there_and_the_rest_by_put(checkpoint):
+    class Registered(InMemory):
+        def init(self, context: StateStoreContext, root: Any) -> None:
+            super().init(context, root)
+            self.restored: list[tuple[bytes, bytes | None]] = []
+            context.register(root, self.restore)
+
+        def restore(self, key: bytes, value: bytes | None) -> None:
+            self.restored.append((key, value and value[8:]))
+            DictStore.put(self, key, value)
+
+    checkpoint.settings = StateSettings(flush_commits=2, snapshot_commits=1_000)
+    three_commits(checkpoint, Registered)  # two of them are in the database, the last one in its delta file
+    state, own = opened(checkpoint, Registered)
+    assert (own.restored, own.puts, rows(own)) == ([(b"a", b"2"), (b"c", b"3")], [], EXPECTED)
+    write(state, d="4")
+    checkpoint.commit(state)
+    assert (len(own.restored), own.puts) == (2, [b"d"])
+    state.close()
+
+
 def test_a_store_that_is_ahead_of_all_manifests_is_an_error_and_stays_as_it_is(checkpoint):
     three_commits(checkpoint, Remote)
     shutil.rmtree(checkpoint.folder)

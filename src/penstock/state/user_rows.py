@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Any
 
 from penstock.errors import PenstockError, StoreError
-from penstock.state.interface import ChangelogOffsets, StateStore
+from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateStore
 from penstock.state.transactional import Base
 from penstock.state.wrappers import TransactionalKeyValueStore
 
@@ -25,10 +25,17 @@ class UserRows:
     Args:
         store: the user's store, within its transactions.
         keeps_timestamps: whether it is given the timestamps; otherwise nobody knows them.
+        restore: what is given the rows that are restored, where that is not ``put``.
     """
 
-    def __init__(self, store: TransactionalKeyValueStore[bytes, bytes], keeps_timestamps: bool):
+    def __init__(
+        self,
+        store: TransactionalKeyValueStore[bytes, bytes],
+        keeps_timestamps: bool,
+        restore: RestoreCallback | None = None,
+    ):
         self._store = store
+        self._restore = restore
         self._keeps_timestamps = keeps_timestamps
         self.is_empty = next(self.scan(None, None), None) is None
 
@@ -68,11 +75,13 @@ class UserRows:
         with told(self._store, "approximate_num_entries"):
             return self._store.approximate_num_entries()
 
-    def write(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Put rows, into the transaction where there is one; None deletes."""
+    def write(self, rows: Iterable[tuple[bytes, bytes | None]], restores: bool = False) -> None:
+        """Put rows, into the transaction where there is one; None deletes. What is restored goes where the class wants
+        to have it."""
         skip = 0 if self._keeps_timestamps else 8
-        with told(self._store, "put"):
-            put = self._store.transaction.put
+        restore = self._restore if restores else None
+        with told(self._store, "put" if restore is None else "its restore callback"):
+            put = restore or self._store.transaction.put
             for key, value in rows:
                 put(key, None if value is None else value[skip:])
 
@@ -91,7 +100,7 @@ class UserRows:
         different = (row for keys, rows in blocks for row in self._different(keys, rows))
         every = chain(((key, None) for key in strangers), different)
         while some := list(islice(every, AT_ONCE)):
-            self.write(some)
+            self.write(some, restores=True)
             self.commit({})
 
     def _different(self, keys: list[bytes], rows: list[bytes]) -> list[tuple[bytes, bytes]]:

@@ -63,9 +63,10 @@ class UserStore(KeyValueStore):
         context.state_dir.mkdir(parents=True, exist_ok=True)
         with told(self._own, "init"):
             self._own.init(context, self._own)
-        self._rows = UserRows(self._own, self._keeps_timestamps)
+        rows = self._own, self._keeps_timestamps, context.restore_callbacks.get(self.name)
+        self._rows = UserRows(*rows)
         self._bring_up(context)
-        self._rows = UserRows(self._own, self._keeps_timestamps)
+        self._rows = UserRows(*rows)  # which may not be empty any more
         self._piece = TransactionalRows(self._rows)
         if self.shows_committed:
             self.show_committed()
@@ -129,7 +130,7 @@ class UserStore(KeyValueStore):
         restored, self._restored = self._restored, []
         [commit] = changelog_offsets.values()
         if self._rows is not None and commit > self._at:
-            self._rows.write(chain.from_iterable(map(_pairs, restored)))
+            self._rows.write(chain.from_iterable(map(_pairs, restored)), restores=True)
             self._commit_rows(changelog_offsets)
 
     def prepare(self) -> None:
