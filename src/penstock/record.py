@@ -6,6 +6,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
 
+_record = tuple.__new__
+"""What a call of ``Record`` ends in; processors make one for each record that they forward."""
+
 
 class Windowed(NamedTuple, Generic[K]):
     """A key together with its window, both ends in milliseconds.
@@ -58,7 +61,7 @@ class Record(NamedTuple):
 
     def with_key(self, key: Any) -> Record:
         """This record under another key."""
-        return Record(key, self.value, self.timestamp, self.headers)
+        return _record(Record, (key, self.value, self.timestamp, self.headers))
 
     def with_value(self, value: Any) -> Record:
         """This record with another value.
@@ -66,12 +69,12 @@ class Record(NamedTuple):
         >>> Record("JFK", 1, 1000).with_value(2)
         Record(key='JFK', value=2, timestamp=1000, headers=())
         """
-        return Record(self.key, value, self.timestamp, self.headers)
+        return _record(Record, (self.key, value, self.timestamp, self.headers))
 
     def with_timestamp(self, timestamp: int) -> Record:
         """This record at another time, in milliseconds."""
-        return Record(self.key, self.value, timestamp, self.headers)
+        return _record(Record, (self.key, self.value, timestamp, self.headers))
 
     def with_headers(self, headers: tuple[tuple[str, bytes], ...]) -> Record:
         """This record with other headers: pairs of a name and bytes."""
-        return Record(self.key, self.value, self.timestamp, tuple(headers))
+        return _record(Record, (self.key, self.value, self.timestamp, tuple(headers)))
