@@ -99,7 +99,7 @@ class WindowMachine(RecordMachine):
         self.put(data, key, start)
         assert list(rows) == before
 
-    @invariant()
+    @rule()  # and no invariant: it brings what was changed into the columns
     def all_rows_are_there(self) -> None:
         assert list(self.view.all()) == list(self.view.fetch_all()) == self.shown(self.rows())
         assert list(self.view.backward_all()) == list(self.view.backward_fetch_all()) == self.shown(self.rows(True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 import pyarrow.compute as pc
@@ -12,6 +14,7 @@ from penstock.record import ValueAndTimestamp
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds import key_value as engine
+from penstock.state.records.changes import SortedChanges
 from penstock.state.records.held import HeldValues, TimestampedValues
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import KeyValueStore
@@ -41,6 +44,8 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         self._rows: dict[Any, Any] = {}
         """What is known of keys, None of those without a value."""
         self._changed: dict[Any, bool] = {}
+        self._sorted = SortedChanges()
+        """What was changed before somebody last read a range."""
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -147,26 +152,41 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
     def _scanned(self, low: bytes | None, high: bytes | None, reverse: bool) -> KeyValueIterator[tuple[Any, Any]]:
         self._check_open()
-        self._write()
         if low is not None and high is not None and low >= high:
             return self._scan(iter(()))
-        return self._scan(self._shown(self._store.range(low, high, reverse)))
+        own = self._own(low, high)
+        return self._scan(self._shown(self._store.range(low, high, reverse), own, reverse))
 
-    def _shown(self, rows: Iterator[Row]) -> Iterator[tuple[Any, Any]]:
-        decode, held = self._keys.serde.decode, self._held
-        for key, value, timestamp in rows:
-            yield decode(key), held.show(held.load_one(value, timestamp))
+    def _own(self, low: bytes | None, high: bytes | None) -> list[tuple[bytes, Any]]:
+        """What the chunk has changed of a range and is not in the columns yet, as it is held."""
+        self._sort_changes()
+        return [(data, self._rows[at]) for data, at in self._sorted.between(low, high)]
+
+    def _sort_changes(self) -> None:
+        for at in self._changed:
+            self._sorted.add(self._keys.bytes_of(at), at)
+        self._changed.clear()
+
+    def _shown(self, rows: Iterator[Row], own: list[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
+        """Rows of the store as the user gets them, with what the chunk has changed of them."""
+        decode, held, changed = self._keys.serde.decode, self._held, dict(own)
+        theirs = ((row[0], held.load_one(row[1], row[2])) for row in rows if row[0] not in changed)
+        ours = ((key, value) for key, value in (reversed(own) if reverse else own) if value is not None)
+        for key, value in merge(theirs, ours, key=itemgetter(0), reverse=reverse) if own else theirs:
+            yield decode(key), held.show(value)
 
     def _write(self) -> None:
-        if self._changed:
-            changed = list(self._changed)
+        if self._changed or self._sorted.rows:
+            changed = list(dict.fromkeys([*self._sorted.rows.values(), *self._changed]))
             self._changed.clear()
+            self._sorted.clear()
             rows = self._rows
             located = self._store.locate(Keys(self._keys.column(changed)))
             self._store.put(located, self._held.columns([rows[at] for at in changed]))
 
     def _forget(self) -> None:
         self._rows, self._changed = {}, {}
+        self._sorted.clear()
 
 
 class PlainKeyValueRecords(KeyValueRecords):

@@ -85,6 +85,10 @@ class LruRecords(KeyValueRecords):
     def _load_keys(self, keys: Column) -> None:
         """Nothing: all entries are here."""
 
+    def _own(self, low: bytes | None, high: bytes | None) -> list[tuple[bytes, Any]]:
+        self._write()
+        return []
+
     def _write(self) -> None:
         if not self._used and not self._changed:
             return

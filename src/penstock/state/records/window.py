@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from penstock.state.columns.rows import Keys
 from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.window import WindowStore as EngineStore
+from penstock.state.records.changes import SortedChanges
 from penstock.state.records.held import HeldValues
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
 
+_START = itemgetter(0)
 _MISSES = 16
 """How many keys of a window are looked up by themselves, at least, before all that the chunk may ask for are loaded."""
 _COST_ALONE = 64
@@ -59,6 +62,8 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
         self._changed: dict[int, dict[Any, bool]] = {}
+        self._sorted = SortedChanges()
+        """What was changed before somebody last fetched a range."""
         self._misses: dict[int, int] = {}
         self._most_alone = _MISSES
         self._asked: Keys | None = None
@@ -151,10 +156,24 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     def _fetch(self, key: Any, time_from: Time, time_to: Time, reverse: bool) -> KeyValueIterator[tuple[int, Any]]:
         self._check(key)
         data = self._keys.serde.encode_to_bytes(key)
-        self._write()
-        found = list(self._store.fetch(data, bound(time_from), bound(time_to), reverse))
-        held = self._held
-        return self._scan((start, held.show(held.load_one(value, time))) for start, value, time in found)
+        first, last = max(bound(time_from), self._expired + 1, 0), min(bound(time_to), MAX_MS)
+        if last < first:
+            return self._scan(iter(()))
+        load, show = self._held.load_one, self._held.show
+        found = {start: load(value, time) for start, value, time in self._store.fetch(data, first, last)}
+        found |= self._own(data, first, last)
+        rows = sorted(((start, held) for start, held in found.items() if held is not None), reverse=reverse, key=_START)
+        return self._scan((start, show(held)) for start, held in rows)
+
+    def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
+        """What the chunk has changed of a key's windows and is not in the columns yet, as it is held."""
+        for start, names in self._changed.items():
+            for at in names:
+                self._sorted.add(self._keys.bytes_of(at) + start.to_bytes(8, "big"), (start, at))
+        self._changed.clear()
+        rows = self._sorted.between(key + first.to_bytes(8, "big"), key + last.to_bytes(8, "big") + b"\x00")
+        own = (place for data, place in rows if len(data) == len(key) + 8)
+        return {start: self._windows[start][at] for start, at in own}
 
     def _fetch_range(
         self, low: Any, high: Any, time_from: Time, time_to: Time, reverse: bool
@@ -171,9 +190,11 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             yield windowed, held.show(held.load_one(value, timestamp))
 
     def _write(self) -> None:
-        if self._changed:
-            changed = [(start, at) for start, keys in self._changed.items() for at in keys]
+        if self._changed or self._sorted.rows:
+            since = ((start, at) for start, keys in self._changed.items() for at in keys)
+            changed = list(dict.fromkeys([*self._sorted.rows.values(), *since]))
             self._changed.clear()
+            self._sorted.clear()
             times = np.array([start for start, _ in changed], np.int64)
             keys = Keys(self._keys.column([at for _, at in changed]), times)
             assert not isinstance(self._store, DuplicateWindowStore)
@@ -181,6 +202,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def _forget(self) -> None:
         self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
+        self._sorted.clear()
         self._expired = MAX_MS
 
 
@@ -198,6 +220,14 @@ class DuplicateWindowRecords(WindowRecords):
     def get(self, key: Any, window_start: int) -> Any:
         """The value that was last put for one window of a key, None when there is none."""
         return next((value for _, value in self.backward_fetch(key, window_start, window_start)), None)
+
+    def _fetch(self, key: Any, time_from: Time, time_to: Time, reverse: bool) -> KeyValueIterator[tuple[int, Any]]:
+        self._check(key)
+        data = self._keys.serde.encode_to_bytes(key)
+        self._write()
+        found = list(self._store.fetch(data, bound(time_from), bound(time_to), reverse))
+        held = self._held
+        return self._scan((start, held.show(held.load_one(value, time))) for start, value, time in found)
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Add a value to those of a key's window. Nothing is added to one that is not kept any more."""
