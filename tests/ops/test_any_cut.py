@@ -136,6 +136,7 @@ NO_TABLES = (
     "table_join_by_foreign_key_of_a_table_joined_with_itself",  # Kafka Streams' keeps rows that are gone, see 0012
     "transformed_table_with_deletions",  # a deletion has a value there, and a cache leaves deletions of nothing out
     "transformed_table_that_counts_its_updates",
+    "processor_that_reads_a_table",  # a deletion has a value there, too
     "table_join_by_foreign_key_of_sessions",  # a session that grows in place tells no old value, but out of a cache
 )
 
