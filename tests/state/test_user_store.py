@@ -9,6 +9,7 @@ import pytest
 
 from penstock import ConfigError, StateStoreContext, StoreError, TopicPartition
 from penstock.settings import StateSettings
+from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.user import UserStore
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
@@ -306,9 +307,17 @@ def test_a_store_that_is_ahead_of_all_manifests_is_an_error_and_stays_as_it_is(c
     assert {key.decode(): value.decode() for key, value in Remote.rows_of_all["own"].items()} == EXPECTED
 
 
-def test_rows_of_somebody_else_in_a_store_that_is_to_begin_are_an_error_and_stay(checkpoint):
+@pytest.mark.parametrize("is_first_start", [True, False])
+def test_rows_of_somebody_else_in_a_store_that_is_to_begin_are_an_error_and_stay(checkpoint, is_first_start):
+    if not is_first_start:  # the store is new in an application that has others
+        state = TaskState("0_0", [KeyValueStore("other")], EACH, checkpoint.folder, checkpoint.storage)
+        state.open(checkpoint.application, -1, -1, checkpoint.since)
+        checkpoint.commit(state)
+        state.close()
     Remote.rows_of_all["own"] = {b"x": b"?"}
-    with pytest.raises(StoreError, match=r"'own' of task 0_0 has rows, and the application has not written any yet"):
+    with pytest.raises(
+        StoreError, match=r"'own' of task 0_0 has rows, and nothing says that this application has writ"
+    ):
         opened(checkpoint, Remote)
     assert Remote.rows_of_all["own"] == {b"x": b"?"}
 

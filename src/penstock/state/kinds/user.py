@@ -74,10 +74,11 @@ class UserStore(KeyValueStore):
     def _bring_up(self, context: TaskContext) -> None:
         """Find out where the user's store is, and copy into it what delta files no longer have."""
         assert self._rows is not None
-        at, changelog = self._position(context), context.changelog(self.name)
+        at, changelog, database = self._position(context), context.changelog(self.name), context.database
         self._check(at, context)
+        copy = None if database is None else database.family(self.name)
         if at is None or (at < context.snapshot and at < context.at):
-            self._rows.become(None if context.database is None else context.database.family(self.name))
+            self._rows.become(copy)
             at = context.at
             if at >= 0:
                 self._commit_rows({changelog: at})
@@ -93,11 +94,12 @@ class UserStore(KeyValueStore):
                 f"manifest is of commit {context.newest}: manifests are missing. Restore the checkpoint folder from a "
                 "backup; nothing was changed"
             )
-        if at is None and context.newest < 0 and not self._rows.is_empty:
+        is_new = context.database is None or self.name not in context.database.families()
+        if at is None and is_new and not self._rows.is_empty:
             raise StoreError(
-                f"the store {self.name!r} of task {context.task_id} has rows, and the application has not written any "
-                "yet: they would be lost, since a store holds what its changelog does. Have it begin empty, or bring "
-                "the rows in through a topic. Nothing was changed"
+                f"the store {self.name!r} of task {context.task_id} has rows, and nothing says that this application "
+                "has written them: they would be lost, since a store holds what its changelog does. Have it begin "
+                "empty, or bring the rows in through a topic. Nothing was changed"
             )
 
     def _position(self, context: TaskContext) -> int | None:
