@@ -17,8 +17,6 @@ from penstock.testing.chaos.torn import tear
 
 KINDS = {"local": ["driver"], "spark": ["driver", "jvm", "slot", "daemon", "helper"]}
 _MOST_STARTS = 300
-_COMMITS_TO_A_POINT = 15
-"""After so many commits a program has come to the named point that was asked for, or it does not."""
 _PATIENCE = 900
 """Seconds after which a program hangs: other programs may be running on this machine."""
 
@@ -125,7 +123,7 @@ class Round:
         try:
             if disturbs:
                 if faults:
-                    running.wait_for_commits(_COMMITS_TO_A_POINT)
+                    running.wait_for_commits(self.subject.commits // 2)  # it has come to the named point, or does not
                 self._disturb(running)
             return self._ended(running, faults)
         except BaseException:
@@ -142,7 +140,7 @@ class Round:
         for chance, kind, variable in ((0.6, "kill", "PENSTOCK_CRASH_AT"), (0.1, "full disk", "PENSTOCK_FULL_AT")):
             if self._rng.random() < chance:
                 point = self._rng.choice(POINTS * 2 + START_POINTS + LOG_POINTS)
-                count = self._rng.randint(1, 12) if point in POINTS else 1
+                count = self._rng.randint(1, max(self.subject.commits // 3, 2)) if point in POINTS else 1
                 self._markers += 1
                 marker = self.folder / "points" / f"{self._markers}"
                 marker.parent.mkdir(exist_ok=True)
@@ -153,7 +151,7 @@ class Round:
         rng = self._rng
         slow, most = (1.5, 12) if self.mode == "spark" else (0.1, 3)  # what takes long to start is killed more often
         if rng.random() < 0.8:  # now and then something dies while the program starts
-            running.wait_for_commits(rng.randint(1, 12))
+            running.wait_for_commits(rng.randint(1, max(self.subject.commits * 2 // 3, 2)))
         time.sleep(rng.uniform(0, slow))
         if did := self.subject.meanwhile(self.folder, rng):
             self.tell(did)

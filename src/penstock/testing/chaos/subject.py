@@ -38,6 +38,8 @@ class Subject:
         self.modes = modes
         self.expected: Outcome | None = None
         """What comes out undisturbed, as far as it is compared."""
+        self.commits = 4
+        """In how many commits it goes through its input, where that is known."""
         self.base = Path()
         """A folder with its input, and nothing done with it."""
 
@@ -76,6 +78,7 @@ class Subject:
                 raise ChaosError(f"{self.name} does not even run undisturbed:\n{running.errors()}")
         finally:
             running.kill_what_is_left()
+        self.commits = max(len(running.lines), 2)
         return self.outcome(folder)
 
     def copy(self, folder: Path) -> Path:
