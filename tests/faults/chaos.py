@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -130,6 +131,8 @@ def main() -> None:
     known.add_argument("--folder", type=Path, default=None)
     known.add_argument("--keep", action="store_true", help="keep the counts in bench/results.jsonl and RESULTS.md")
     given = known.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # also in the background: what runs is killed on the way out
+        signal.signal(number, signal.default_int_handler)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     folder = given.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, in {folder}", flush=True)
