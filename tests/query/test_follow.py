@@ -303,3 +303,17 @@ def test_an_application_that_begins_anew_shows_its_new_state(folder: Path):
         again.process(("JFK", 1, at))
     assert (other.get("JFK"), other.get("LGA")) == (3, None)
     other.close()
+
+
+def test_a_damaged_snapshot_is_gone_back_from(folder: Path):
+    program = Program(folder, counts(), flush_commits=1, snapshot_commits=2)
+    for at in range(9):
+        program.process(("JFK", 1, at), ("LGA", 1, at))
+    damaged = 0
+    for task in {path.parent for path in (folder / "checkpoint" / "snapshots").rglob("*.snapshot")}:
+        newest = max(task.glob("*.snapshot"), key=lambda path: path.name)
+        newest.write_bytes(newest.read_bytes()[:-1])
+        damaged += 1
+    assert damaged
+    with open_store(folder, "counts") as store:
+        assert (store.get("JFK"), store.get("LGA")) == (9, 9)

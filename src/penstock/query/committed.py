@@ -30,6 +30,7 @@ from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned, Version
 from penstock.settings import StateSettings
 from penstock.state.replica import Replica
+from penstock.state.snapshot import other_snapshots
 from penstock.state.store import StateStore
 
 _TRIES = 20
@@ -164,23 +165,35 @@ class CommittedStore:
     def _move(self, task: str, entry: TaskEntry) -> None:
         """Bring a task's copy to where the task is."""
         replica = self._replicas.get(task)
-        if replica is None or replica.is_torn or replica.commit > entry.changed:
-            replica = self._restored(task, entry.snapshot)
-        newer = list(self._commits.manifests.chain(task, entry, max(replica.commit, entry.snapshot)))
-        oldest = newer[-1].previous if newer else entry.changed
-        if oldest > replica.commit:  # what lies in between is in the snapshot alone
-            replica = self._restored(task, entry.snapshot)
+        if replica is None or replica.is_torn or replica.commit > entry.changed or self._is_gap(task, entry, replica):
+            replica = self._restored(task, entry)
         for step in self._commits.manifests.since(task, entry, replica.commit):
             replica.move(step, self._commits.storage)
 
-    def _restored(self, task: str, snapshot: int) -> Replica:
+    def _is_gap(self, task: str, entry: TaskEntry, replica: Replica) -> bool:
+        """Whether what lies between a copy and the task is in snapshots alone."""
+        kept_from = max(replica.commit, entry.snapshot)
+        newer = list(self._commits.manifests.chain(task, entry, kept_from))
+        return (newer[-1].previous if newer else entry.changed) > replica.commit
+
+    def _restored(self, task: str, entry: TaskEntry) -> Replica:
+        """A new copy from the newest snapshot, or from an older one where that is damaged."""
         if task in self._replicas:
             self._replicas.pop(task).close()
-        make = partial(made_from, self.name, self._shape.format)
-        replica = Replica(self._folder / f"{task}-{next(self._numbers)}", make, self._cache)
-        replica.restore(self._commits.storage, task, snapshot)
-        self._replicas[task] = replica
-        return replica
+        storage, damage = self._commits.storage, None
+        for snapshot in (entry.snapshot, *other_snapshots(storage, task, entry.snapshot, entry.changed)):
+            make = partial(made_from, self.name, self._shape.format)
+            replica = Replica(self._folder / f"{task}-{next(self._numbers)}", make, self._cache)
+            try:
+                replica.restore(storage, task, snapshot)
+            except CorruptDataError as error:
+                replica.close()
+                damage = damage or error
+                continue
+            self._replicas[task] = replica
+            return replica
+        assert damage is not None
+        raise damage
 
 
 def position_of(partition: int, entry: TaskEntry) -> Position:
