@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -83,7 +84,8 @@ class Flow:
         )
         decodes = decoded_columns(sub)
         groups = groups_of(sub)
-        parts = _in_order(sub.working_parts, groups)
+        self._runs = Runs(sub, groups)
+        parts = _in_order(_depth_first(sub) if self._runs.sharing else sub.working_parts, groups)
         number = {part.name: i for i, part in enumerate(parts)}
         below = _below(sub, number)
         self._steps: list[_Step] = []
@@ -114,7 +116,6 @@ class Flow:
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
         self._sources = sum(part.kind == "source" for part in parts)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
-        self._runs = Runs(sub, groups)
         self._groups = dict(self._grouped(groups, below))
 
     def step(self, inputs: Inputs) -> Iterator[Outputs]:
@@ -275,6 +276,29 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     is_timed = any(isinstance(other.node, nodes.Process) for other in parts if other.name in reached)
     gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
     return gives and not is_seen and not is_timed and not theirs & others
+
+
+def _depth_first(sub: SubTopology) -> tuple[Part, ...]:
+    """The parts as a record goes through them: those behind the first step before the second. Who shares a store with a
+    step of the DSL finds in it what that step has written, or has not yet."""
+    below: defaultdict[str, list[Part]] = defaultdict(list)
+    for part in sub.working_parts:
+        for name in part.predecessors:
+            below[name].append(part)
+    backwards: dict[str, Part] = {}
+    seen: set[str] = set()
+
+    def visit(part: Part) -> None:
+        if part.name not in seen:
+            seen.add(part.name)
+            for one in reversed(below[part.name]):
+                visit(one)
+            backwards[part.name] = part
+
+    for part in reversed(sub.working_parts):
+        if not part.predecessors:
+            visit(part)
+    return tuple(reversed(backwards.values()))
 
 
 def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:

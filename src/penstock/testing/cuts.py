@@ -235,11 +235,19 @@ class CutDriver:
             None if self._random is None else folder / "state",
             reader=arrival_reader(self.topology),
         )
-        application.host.on_new_task = _watch
+        application.host.on_new_task = self._watch
         application.coordinator.idle = IdleTasks(
             self.topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms
         )
         return application
+
+    def _watch(self, task: Task) -> None:
+        task.context.commit.dropped_positions = []
+        task.context.facts = replace(
+            task.context.facts,
+            roots=lambda positions: positions,  # positions are those of the records that arrived
+            wall_clock_ms=lambda: self.wall_clock_ms,
+        )
 
     def _restart(self) -> None:
         if self._chooses():  # a crash: what is not on disk is lost
@@ -300,12 +308,6 @@ def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
                 if topic not in topology.internal_topics:
                     (inputs if part.kind == "source" else outputs).setdefault(topic, Types(node.key, node.value))
     return inputs, outputs
-
-
-def _watch(task: Task) -> None:
-    task.context.commit.dropped_positions = []
-    # positions are those of the records that arrived
-    task.context.facts = replace(task.context.facts, roots=lambda positions: positions)
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:

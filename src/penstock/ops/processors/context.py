@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.batch import Batch
+from penstock.batch import Batch, order_columns
 from penstock.durations import Duration, to_ms
 from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.ops.core.context import Context
 from penstock.ops.processors.arrivals import NO_ARRIVALS
-from penstock.ops.processors.punctuations import Punctuation, PunctuationQueue, clock_name
+from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
 from penstock.state.clock import StreamTime
@@ -73,7 +73,7 @@ class TaskProcessorContext:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         position = self.position()
-        if position is None:
+        if position is None or self.has_no_place():
             return None
         at = self._context.facts.origin(position)
         return RecordMetadata(at.topic, at.partition, at.offset) if at.offset >= 0 else None
@@ -165,6 +165,12 @@ class TaskProcessorContext:
         if self._batch is None or len(self.ends) >= len(self._batch):
             return None
         return int(self._batch.position[len(self.ends)])
+
+    def has_no_place(self) -> bool:
+        """Whether the record that is being processed was forwarded by a punctuation, so that no record caused it."""
+        assert self._batch is not None
+        branches = order_columns(self._batch.order, len(self._batch), 2)[1]
+        return int(branches[len(self.ends)]) == BEHIND
 
     def _next_time(self, type_: PunctuationType, interval: int) -> StreamTime:
         """The time of a punctuation's first call, or that at which it was committed."""

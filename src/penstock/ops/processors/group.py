@@ -21,8 +21,8 @@ from penstock.ops.core.context import Context
 from penstock.ops.processors.arrivals import NO_ARRIVALS, Arrivals
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
-from penstock.ops.processors.operator import BEHIND, Process, records_of
-from penstock.ops.processors.punctuations import Punctuation
+from penstock.ops.processors.operator import Process, records_of
+from penstock.ops.processors.punctuations import BEHIND, Punctuation
 from penstock.ops.processors.views import Views
 from penstock.plan.functions import UserFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
@@ -41,6 +41,10 @@ class MemberContext(TaskProcessorContext):
 
     def position(self) -> int | None:
         return self.member.group.position
+
+    def has_no_place(self) -> bool:
+        group = self.member.group
+        return group.position is None or group.is_of_punctuation
 
     @property
     def current_stream_time_ms(self) -> int:
@@ -193,6 +197,8 @@ class Group:
         self.turn = 0
         self.position: int | None = None
         """That of the record that is being processed; None in a punctuation."""
+        self.is_of_punctuation = False
+        """Whether the record that is being processed was forwarded by a punctuation in front of the group."""
         self.stream_time: int | None = None
         """In a punctuation by stream time."""
         self.arrivals: Arrivals = NO_ARRIVALS
@@ -263,6 +269,7 @@ class Group:
         self._has_scheduled()
         for number in range(first, stop):
             self.turn, self.position = number, int(entries.positions[number])
+            self.is_of_punctuation = len(entries.order) > 1 and int(entries.order[1][number]) == BEHIND
             entries.members[number].receive(entries.records[number])
             if self._failure is not None:  # a processor caught what must stop the program
                 raise self._failure

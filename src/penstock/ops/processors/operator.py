@@ -21,16 +21,13 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
+from penstock.ops.processors.punctuations import BEHIND
 from penstock.ops.processors.views import Views
 from penstock.plan.functions import UserFunction
 from penstock.plan.processors import ProcessorFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, Processor, PunctuationType
 from penstock.record import Record
 from penstock.serdes import Serde
-
-BEHIND = 2**40
-"""Stands in the second column of ``order`` where a punctuation sent a record: behind all that the record at that
-position caused."""
 
 _record = partial(tuple.__new__, Record)
 

@@ -14,6 +14,10 @@ from typing import NamedTuple
 from penstock.processor import PunctuationType
 from penstock.state.clock import StreamTime
 
+BEHIND = 2**40
+"""Stands in the second column of ``order`` where a punctuation sent a record: behind all that the record at that
+position caused."""
+
 _CANCELLED = -2
 
 

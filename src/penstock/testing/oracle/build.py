@@ -26,6 +26,13 @@ from penstock.dsl.windowed import windowed_key
 from penstock.serdes import INT, STR, Serde
 from penstock.testing.oracle import functions as fn
 from penstock.testing.oracle.functions import CaseError, Spec
+from penstock.testing.oracle.processors import (
+    FixedProcessor,
+    FixedTransformer,
+    FixedValuesProcessor,
+    result_type,
+    store_builder,
+)
 
 _TYPES: dict[str, Serde] = {"string": STR, "long": INT}
 
@@ -51,6 +58,7 @@ class Build:
         inputs: the types of the topics that records go into.
         outputs: the types of the topics that records come out of.
         stores: the names of the stores that the case names.
+        shapes: those of the stores that the case adds, by their names.
     """
 
     def __init__(self, case: Spec):
@@ -59,6 +67,9 @@ class Build:
         self.inputs: dict[str, tuple[Serde, Serde]] = {}
         self.outputs: dict[str, tuple[Serde, Serde]] = {}
         self.stores: list[str] = []
+        self.shapes: dict[str, str] = {}
+        self._topology: Topology | None = None
+        self._has_steps = any(spec["op"] in ("stream", "table") for spec in case["topology"])
         missing = missing_operators(case)
         if missing:
             raise MissingOperator(", ".join(sorted(missing)))
@@ -68,7 +79,10 @@ class Build:
                 self.steps[spec["id"]] = step
 
     def topology(self) -> Topology:
-        return self.builder.build()
+        """The topology, with which steps by hand go on."""
+        if self._topology is None:
+            self._topology = self.builder.build() if self._has_steps else Topology()
+        return self._topology
 
     # --- helpers -------------------------------------------------------------------------------------------------
 
@@ -284,6 +298,54 @@ class Build:
         table = of.it.aggregate(lambda: initial, *aggregators, value=value, materialized=materialized)
         return Step(table, _result_key(of), value)
 
+    # --- processors ----------------------------------------------------------------------------------------------
+
+    def add_store(self, spec: Spec) -> None:
+        types = _TYPES[spec.get("key_type", "string")], _TYPES[spec.get("value_type", "string")]
+        builder = store_builder(spec, *types)
+        self.stores.append(spec["store"])
+        self.shapes[spec["store"]] = spec["shape"]
+        if "by_hand" in spec:
+            self.topology().add_state_store(builder, *spec["by_hand"])
+        else:
+            self.builder.add_state_store(builder)
+
+    def _processor(self, spec: Spec, kind: type[FixedProcessor] = FixedProcessor) -> Callable[[], FixedProcessor]:
+        return lambda: kind(spec["processor"], self.shapes)
+
+    def process(self, spec: Spec) -> Step:
+        of, value = self._of(spec), result_type(spec["processor"], self._of(spec).value)
+        options: Spec = {"value": value, "name": spec.get("name")}
+        if spec["op"] == "process":
+            stream = of.it.process(self._processor(spec), *spec.get("stores", ()), key=of.key, **options)
+        else:
+            supplier = self._processor(spec, FixedValuesProcessor)
+            stream = of.it.process_values(supplier, *spec.get("stores", ()), **options)
+        return Step(stream, of.key, value)
+
+    def transform_values(self, spec: Spec) -> Step:
+        of, materialized = self._of(spec), self._materialized(spec, always=False)
+        stores, supplier = spec.get("stores", ()), lambda: FixedTransformer(spec["transformer"])
+        return Step(of.it.transform_values(supplier, *stores, value=STR, materialized=materialized), of.key, STR)
+
+    def add_source(self, spec: Spec) -> Step:
+        key, value = self._types(spec)
+        self.topology().add_source(spec["id"], spec["topic"], key=key, value=value)
+        return Step(None, key, value)
+
+    def add_processor(self, spec: Spec) -> Step:
+        of = self.steps[spec["of"][0]]
+        value = result_type(spec["processor"], of.value)
+        self.topology().add_processor(spec["id"], self._processor(spec), *spec["of"], key=of.key, value=value)
+        if "stores" in spec:
+            self.topology().connect_processor_and_state_stores(spec["id"], *spec["stores"])
+        return Step(None, of.key, value)
+
+    def add_sink(self, spec: Spec) -> None:
+        of = self.steps[spec["of"][0]]
+        self.topology().add_sink(spec["id"], spec["topic"], *spec["of"], key=of.key, value=of.value)
+        self.outputs[spec["topic"]] = (of.key, of.value)
+
 
 def existing_operators() -> set[str]:
     """The operators that cases may name."""
@@ -318,9 +380,10 @@ def _kind(spec: Spec, kinds: dict[str, str]) -> str:
     op = spec["op"]
     if op in ("table", "to_table", "count", "reduce", "aggregate"):
         return "table"
-    if op in ("stream", "to_stream"):
+    if op in ("stream", "to_stream", "add_processor"):
         return "stream"
-    return "global table" if op == "global_table" else kinds.get(spec.get("of", "").split(".")[0], "stream")
+    of = spec.get("of", "")
+    return "global table" if op == "global_table" else kinds.get(str(of).partition(".")[0], "stream")
 
 
 def _is_stream(step: Step) -> bool:
@@ -413,4 +476,11 @@ _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "aggregate": Build.aggregate,
     "cogroup": Build.cogroup,
     "distinct": Build.distinct,
+    "add_store": Build.add_store,
+    "process": Build.process,
+    "process_values": Build.process,
+    "transform_values": Build.transform_values,
+    "add_source": Build.add_source,
+    "add_processor": Build.add_processor,
+    "add_sink": Build.add_sink,
 }

@@ -47,7 +47,7 @@ def _run(case: Spec, build: Build, driver: CutDriver, outcome: Outcome) -> None:
         outcome.metrics = {name: of for name, of in outcome.metrics.items() if "buffer-size" not in name}
     for topic in build.outputs:
         outcome.output += _output(driver, topic)
-    outcome.stores = {name: store_rows(driver.store(name)) for name in build.stores}
+    outcome.stores = {name: store_rows(driver.store(name), build.shapes.get(name)) for name in build.stores}
 
 
 def _has_suppression_of_several_topics(topology: Topology) -> bool:
@@ -63,6 +63,8 @@ def _feed(case: Spec, driver: CutDriver, outcome: Outcome) -> None:
     for index, entry in enumerate(case["input"]):
         if "topic" in entry:
             driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"])
+        elif "advance_wall_clock_ms" in entry:
+            driver.advance_wall_clock_time(entry["advance_wall_clock_ms"])
         elif "read" in entry:
             outcome.reads.append({"after": index, "result": read(driver.store(entry["read"]), entry)})
     driver.commit()

@@ -34,7 +34,7 @@ def run(case: Spec) -> Outcome:
             outcome.output.append({**row, "timestamp": record.timestamp})
     outcome.dropped_total = driver.dropped_records_total()
     outcome.metrics = figures_of(driver.topology, driver.metrics())
-    outcome.stores = {name: store_rows(driver.store(name)) for name in build.stores}
+    outcome.stores = {name: store_rows(driver.store(name), build.shapes.get(name)) for name in build.stores}
     return outcome
 
 

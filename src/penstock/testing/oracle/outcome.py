@@ -48,9 +48,13 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def store_rows(view: AnyView) -> list[Any]:
-    """The rows of a store in the form of case files."""
-    return [[as_json(row[0]), *row[1:]] for row in view.all()]
+_WITHOUT_TIMES = ("key_value", "window")
+
+
+def store_rows(view: AnyView, shape: str | None = None) -> list[Any]:
+    """The rows of a store in the form of case files; some shapes of stores that were added have no timestamps."""
+    end = -1 if shape in _WITHOUT_TIMES else None
+    return [[as_json(row[0]), *row[1:end]] for row in view.all()]
 
 
 def read(view: AnyView, entry: Spec) -> list[Any]:

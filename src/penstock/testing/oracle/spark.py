@@ -115,7 +115,9 @@ class _Run:
         self.outcome.dropped_total = int(total(streams.metrics(), DROPPED))
         for topic in self._build.outputs:
             self.outcome.output += list(self._output(topic))
-        self.outcome.stores = {name: store_rows(streams.store(name)) for name in self._build.stores}
+        self.outcome.stores = {
+            name: store_rows(streams.store(name), self._build.shapes.get(name)) for name in self._build.stores
+        }
 
     def _output(self, topic: str) -> Iterator[dict[str, Any]]:
         key, value = self._build.outputs[topic]

@@ -12,7 +12,8 @@ _ONE_BY_ONE = ("to_stream", "to", "filter", "filter_not", "map_values", "peek", 
 
 def parents(step: Spec) -> set[str]:
     """The steps that a step stands on directly, by their ids; a branch of a split counts as the split."""
-    named = [step.get("of"), step.get("with"), *(stream["of"] for stream in step.get("streams", []))]
+    of = step.get("of")
+    named = [*(of if isinstance(of, list) else [of]), step.get("with"), *(s["of"] for s in step.get("streams", []))]
     return {str(name).partition(".")[0] for name in named if name is not None}
 
 
