@@ -18,7 +18,8 @@ from penstock.testing.oracle.decisions import Decisions
 
 HERE = Path(__file__).parent
 ORIGINAL = HERE.parents[2] / "shared" / "oracle"
-FOLDERS = ("cases", "kip655")
+COPIED = ("cases", "kip655")
+FOLDERS = (*COPIED, "processors")
 FILES = {path.stem: path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.json"))}
 DECISIONS = Decisions.beside(HERE / "cases")
 LONG = 30
@@ -64,7 +65,7 @@ def test_a_case_in_the_engine_under_random_cuts(name: str, seed: int) -> None:
 
 
 @pytest.mark.skipif(not ORIGINAL.is_dir(), reason="the oracle's own folder is not beside this repository")
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", COPIED)
 def test_the_copy_of_the_cases_is_complete_and_equal(folder: str) -> None:
     original = {path.name: path.read_bytes() for path in (ORIGINAL / folder).iterdir()}
     ours = {path.name: path.read_bytes() for path in (HERE / folder).iterdir()}

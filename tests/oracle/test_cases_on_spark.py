@@ -35,6 +35,10 @@ NAMES = [
     "map-flat-map-repartition",
     "nulls-group-by-value-count",
     "nulls-repartition",
+    "processor-behind-process-repartitions",
+    "processor-by-hand",
+    "processor-transform-values-2",
+    "processor-values-counted",
     "random-hopping-reduce-in-memory-2",
     "random-session-append-1",
     "random-sliding-append-1",
@@ -70,7 +74,7 @@ NAMES = [
 
 
 def load(name: str) -> Any:
-    folder = "kip655" if name.startswith("kip655-") else "cases"
+    folder = {"kip655": "kip655", "processor": "processors"}.get(name.partition("-")[0], "cases")
     return json.loads((HERE / folder / f"{name}.json").read_text())
 
 

@@ -11,11 +11,12 @@ import pytest
 from penstock.testing.oracle.build import Build
 
 ORACLE = Path(__file__).parents[1] / "oracle"
+FILES = {path.stem: path for folder in ("cases", "processors") for path in (ORACLE / folder).glob("*.json")}
 DESCRIBED = json.loads((ORACLE / "describe.json").read_text())
 
 
 def load(name: str) -> Any:
-    return json.loads((ORACLE / "cases" / f"{name}.json").read_text())
+    return json.loads(FILES[name].read_text())
 
 
 def comparable() -> list[str]:
@@ -29,6 +30,5 @@ def test_a_topology_is_described_as_kafka_streams_describes_it(name: str) -> Non
 
 
 def test_there_is_a_description_of_every_case_that_kafka_streams_accepts() -> None:
-    cases = {path.stem for path in (ORACLE / "cases").glob("*.json")}
-    rejected = {name for name in cases if load(name)["expected"].get("error", {}).get("when") == "build"}
-    assert set(DESCRIBED) == cases - rejected
+    rejected = {name for name in FILES if load(name)["expected"].get("error", {}).get("when") == "build"}
+    assert set(DESCRIBED) == set(FILES) - rejected

@@ -15,7 +15,7 @@ from penstock.serdes import of
 def process(stream: Handle, supplier: Any, stores: Sequence[str], key: Any, value: Any, name: str | None) -> Handle:
     """A processor that may forward anything."""
     node = nodes.Process(
-        name=stream.graph.names.node(names.PROCESSOR, name),
+        name=stream.graph.names.node_or_next(names.PROCESSOR, name),
         parents=(stream.node,),
         where=caller(),
         supplier=processor_function(supplier, "process"),
@@ -29,7 +29,7 @@ def process(stream: Handle, supplier: Any, stores: Sequence[str], key: Any, valu
 def process_values(stream: Handle, supplier: Any, stores: Sequence[str], value: Any, name: str | None) -> Handle:
     """A processor that leaves keys as they are."""
     node = nodes.ProcessValues(
-        name=stream.graph.names.node(names.PROCESS_VALUES, name),
+        name=stream.graph.names.node_or_next(names.PROCESS_VALUES, name),
         parents=(stream.node,),
         where=caller(),
         supplier=processor_function(supplier, "process_values"),

@@ -81,6 +81,10 @@ class Names:
         generated = self._next(prefix)
         return generated if given is None else check_name(given)
 
+    def node_or_next(self, prefix: str, given: str | None) -> str:
+        """The name given, and no number is used up; else the next one with this prefix."""
+        return self._next(prefix) if given is None else check_name(given)
+
     def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
         """The name given with a suffix, else the next one with this prefix; a number is used up either way."""
         generated = self._next(prefix)

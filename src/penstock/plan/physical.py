@@ -231,5 +231,5 @@ def _processor(node: Node, above: tuple[str, ...], facts: TableFacts) -> Part:
     tables = [table for table in facts.stores if isinstance(table, nodes.GlobalTable)]
     reads = tuple(table.name for table in tables if facts.stores[table].named_by_user)
     own = facts.stores.get(node)
-    stores = (*nodes.connected_stores(node), *((own.name,) if own else ()))
+    stores = (*((own.name,) if own else ()), *nodes.connected_stores(node))
     return Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.batch import Batch, order_columns
+import numpy as np
+
+from penstock.batch import NO_RECORD, Batch, order_columns
 from penstock.durations import Duration, to_ms
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -159,6 +161,14 @@ class TaskProcessorContext:
         """No record is being processed any more."""
         self._batch = None
         self.ends = []
+
+    def refused(self, store: str, kind: str) -> None:
+        """Count what a store left out because its retention has passed."""
+        position = self.position()
+        reason = "expired-put" if kind == "version" else "expired-window-of-store"
+        self._context.drop(self._node, np.array([NO_RECORD if position is None else position]), reason)
+        if kind != "version":
+            self._context.expired(store, kind, 1)
 
     def position(self) -> int | None:
         """The position of the record that is being processed."""

@@ -215,6 +215,7 @@ class Group:
         """Have all members process what came to them, and call what is due; for each what it forwards."""
         for member in self.members:
             member.start()
+        self._views.on_refused = self.members[0].own.refused
         waiting = [(member, batch) for member in self.members if (batch := member.take_waiting()) is not None]
         entries = _entries(waiting)
         self._punctuated, self._number = [], 0

@@ -92,6 +92,7 @@ class Process(Operator):
         if self._processor is not None:
             return
         self.own = self.new_context()
+        self.views.on_refused = self.own.refused
         with self.views.open(None):
             processor = self._supplier.make()
             processor.init(self.own)

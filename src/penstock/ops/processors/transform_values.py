@@ -51,6 +51,7 @@ class TransformValues(TableMapValues):
             return
         self._own = self._context_of()
         transformer: Any = self._supplier.make()
+        self._views.on_refused = self._own.refused
         with self._views.open(None):
             transformer.init(self._own)
         if self._own.has_scheduled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,6 +12,8 @@ from penstock.errors import StoreError
 
 class RecordView(Protocol):
     """A store as processors see it: record by record, with what they wrote."""
+
+    on_refused: Callable[[str, str], object]
 
     def begin(self, keys: Column | None) -> None:
         """Open it for a chunk.
@@ -45,6 +47,8 @@ class Views:
 
     def __init__(self, views: Mapping[str, RecordView], read_only: Mapping[str, RecordView]):
         self._views = [*views.values(), *read_only.values()]
+        self.on_refused: Callable[[str, str], object] | None = None
+        """Called when a store leaves out what its retention has passed, with its name and what that was."""
         self.by_name: dict[str, Any] = {**views, **{name: ReadOnly(name, view) for name, view in read_only.items()}}
 
     @classmethod
@@ -63,6 +67,8 @@ class Views:
         """
         try:
             for view in self._views:
+                if self.on_refused is not None:
+                    view.on_refused = self.on_refused
                 view.begin(keys)
             yield
             for view in self._views:

@@ -162,6 +162,10 @@ class SegmentedStore(StateStore):
             return last_gone + 1
         return np.maximum(last_gone, 0) // self.segment_interval * self.segment_interval  # no time is below 0
 
+    def refuses(self, time: int, stream_time: int) -> bool:
+        """Whether what is of this time counts as a drop at this stream time."""
+        return bool(time < self.refused_before(np.array([stream_time]))[0])
+
     @property
     def earliest_visible(self) -> int:
         """The earliest time that can still be seen."""

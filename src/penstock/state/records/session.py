@@ -119,6 +119,8 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
         held = self._held.hold(aggregate)
         self._advance(end)
         self._put(at, start, end, held)
+        if end <= self._expired and self._store.refuses(end, self._now):
+            self.on_refused(self.name, "session")
 
     def remove(self, session: SessionKey | Windowed[Any]) -> None:
         """Take a session away."""

@@ -76,6 +76,7 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         self._check_time(timestamp, "timestamp of a version")
         at, held = self._keys.hold(key), self._held.hold(value)
         if timestamp < self._now - self._store.retention:
+            self.on_refused(self.name, "version")
             return self.NOT_PUT
         latest = self._latest_of(at)
         is_last = held is not None and timestamp >= self._now if latest is None else timestamp >= latest.timestamp
@@ -92,6 +93,7 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         self._check(key)
         self._check_time(timestamp, "timestamp of a deletion")
         if timestamp < self._now - self._store.retention:
+            self.on_refused(self.name, "version")
             return None
         found = self.get(key, timestamp)
         self.put(key, None, timestamp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.columns import Column
@@ -17,6 +17,14 @@ from penstock.state.records.held import HeldKeys, HeldValues
 
 S = TypeVar("S", bound=store.StateStore)
 T = TypeVar("T")
+
+
+Refused = Callable[[str, str], object]
+"""Takes the store's name, and what was refused: ``window``, ``session`` or ``version``."""
+
+
+def _ignore(store: str, kind: str) -> None:
+    """Tell nobody."""
 
 
 class RecordView(StateStore, Generic[S]):
@@ -38,6 +46,8 @@ class RecordView(StateStore, Generic[S]):
         self._held = values
         self._is_open = False
         self._chunk = 0
+        self.on_refused: Refused = _ignore
+        """Called when a put is left out because the store's retention has passed."""
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -121,6 +121,8 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             if changed is None:
                 changed = self._changed[window_start] = {}
             changed[key] = True
+        elif self._store.refuses(window_start, self._now):
+            self.on_refused(self.name, "window")
 
     # --- the columns below ---------------------------------------------------------------------------------------
 
