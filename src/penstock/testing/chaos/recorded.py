@@ -97,7 +97,7 @@ class Recorded(Subject):
         total = sum(end - start for topic, ranges in there.items() if topic not in own for start, end in ranges)
         share = 1.0 if self._most is None or total <= self._most else self._most / total
         return {
-            topic: [(start, start if topic in own else start + round((end - start) * share)) for start, end in ranges]
+            topic: [(start, start if topic in own else start + int((end - start) * share)) for start, end in ranges]
             for topic, ranges in there.items()
         }
 
