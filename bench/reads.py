@@ -58,8 +58,12 @@ def measure(plan: Plan) -> Section:
 
 
 def _ask(what: str, folder: Path, rows: int) -> list[float]:
-    command = [sys.executable, "-m", __name__, what, str(folder), str(rows)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return in_a_process(__name__, what, str(folder), str(rows))
+
+
+def in_a_process(module: str, *arguments: str) -> list[float]:
+    """The figures that a module prints, run as a program of its own."""
+    done = subprocess.run([sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True)
     answer: list[float] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
@@ -73,12 +77,17 @@ def counts() -> Topology:
 
 def fill(folder: Path, rows: int) -> list[float]:
     """Count as many keys as there are rows, and end."""
-    log, storage = FileLog(folder / "log"), LocalStorage(folder / "checkpoint")
-    data.fill(log, "in", data.distinct(rows))
-    application = LocalApplication(counts(), "reads", Settings(), log, storage, folder / "tasks")
+    data.fill(FileLog(folder / "log"), "in", data.distinct(rows))
+    application = opened(folder)
     application.run_until()
     application.close()
     return []
+
+
+def opened(folder: Path) -> LocalApplication:
+    """The application that counts."""
+    log, storage = FileLog(folder / "log"), LocalStorage(folder / "checkpoint")
+    return LocalApplication(counts(), "reads", Settings(), log, storage, folder / "tasks")
 
 
 def read(folder: Path, rows: int) -> list[float]:
