@@ -93,6 +93,7 @@ def imports(file: Path) -> Iterator[tuple[int, tuple[str, ...], bool]]:
 
 
 def is_allowed(importer: str, imported: str) -> bool:
+    assert importer in LAYERS, "the folder of this file is new: write down in LAYERS, above, what it may import"
     allowed = LAYERS[importer].split()
     return (
         imported == importer
@@ -114,7 +115,13 @@ def test_a_file_imports_only_what_its_folder_may(file: Path):
         for line, module, is_inside in imports(file)
         if not is_allowed(importer, folder_of(module)) and not (is_inside and (str(name), folder_of(module)) in DOORS)
     ]
-    assert not wrong
+    assert not wrong, "if one folder is to know the other, LAYERS, above, is where to say so"
+
+
+def test_each_folder_is_a_package():
+    folders = {file.parent for file in SOURCE.rglob("*.py")}
+    missing = [str(folder.relative_to(SOURCE)) for folder in folders if not (folder / "__init__.py").exists()]
+    assert not missing, "these folders lack an __init__.py, whose docstring says what they are"
 
 
 def test_nobody_imports_in_a_circle():

@@ -66,7 +66,8 @@ def endless_loops(tree: ast.AST, inside: str = "") -> Iterator[str]:
 def test_half_of_all_files_have_less_than_120_lines_and_none_more_than_500():
     lines = {name_of(file): file.read_text().count("\n") for file in FILES}
     assert median(lines.values()) < 120
-    assert {name: count for name, count in lines.items() if count > 500} == {}
+    long = {name: count for name, count in lines.items() if count > 500}
+    assert long == {}, "too long: move what has a subject of its own into a file of that name beside it"
 
 
 @pytest.mark.parametrize("folder", sorted({file.parent for file in FILES}), ids=lambda folder: folder.name)
@@ -75,9 +76,10 @@ def test_functions_have_at_most_25_names_of_their_own(folder: Path):
     for file in folder.glob("*.py"):
         for function in functions(symtable.symtable(file.read_text(), str(file), "exec")):
             found[f"{name_of(file)}:{function.get_lineno()} {function.get_name()}"] = len(names_in(function))
-    assert {name: count for name, count in found.items() if count > MOST_NAMES} == {}
+    many = {name: count for name, count in found.items() if count > MOST_NAMES}
+    assert many == {}, "too many names: give a part of the function a name, and make it one of its own"
 
 
 def test_every_loop_without_a_condition_is_known_with_what_ends_it():
     found = [f"{name_of(file)}:{name}" for file in FILES for name in endless_loops(ast.parse(file.read_text()))]
-    assert sorted(found) == sorted(LOOPS)
+    assert sorted(found) == sorted(LOOPS), "say in LOOPS, above, why a loop without a condition ends"

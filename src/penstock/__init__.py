@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from penstock.dataframes import write
+from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.cogrouped import (
     CogroupedKStream,
@@ -14,7 +15,7 @@ from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.grouped import KGroupedStream, KGroupedTable
 from penstock.dsl.joined import Joined
-from penstock.dsl.kstream import BranchedKStream, KStream
+from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.printed import Printed

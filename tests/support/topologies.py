@@ -333,6 +333,12 @@ def stream_table_join_with_grace(builder: StreamsBuilder) -> None:
 
 
 @example
+def stream_table_join_with_grace_by_new_keys(builder: StreamsBuilder) -> None:
+    rows = builder.table("other", value=int, materialized=versioned())
+    stream(builder).select_key(letter).join(rows, lambda value, other: [value, other], grace=10).to("out")
+
+
+@example
 def global_table_join(builder: StreamsBuilder) -> None:
     rows = builder.global_table("in", value=int, store="store")
     numbers = stream(builder, "other")
@@ -555,6 +561,14 @@ def distinct_in_windows(builder: StreamsBuilder) -> None:
 def distinct_in_sessions(builder: StreamsBuilder) -> None:
     windows = SessionWindows.of_inactivity_gap_and_grace(3, 10)
     stream(builder).group_by_key().windowed_by(windows).distinct(Materialized.as_("store")).to_stream().to("out")
+
+
+@example
+def distinct_of_new_keys(builder: StreamsBuilder) -> None:
+    groups = stream(builder).group_by(letter)
+    groups.windowed_by(TimeWindows.of_size_and_grace(5, 10)).distinct().to_stream().to("out")
+    sessions = SessionWindows.of_inactivity_gap_and_grace(3, 10)
+    groups.windowed_by(sessions).distinct().to_stream().to("sessions")
 
 
 @example
