@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology, UnlimitedWindows
+from penstock import Materialized, SessionWindows, Stores, StreamsBuilder, TimeWindows, Topology, UnlimitedWindows
 from penstock.query import arrow
+from penstock.query.rows import rows_of
 from penstock.testing import TopologyTestDriver
 
 
@@ -38,6 +39,20 @@ def test_a_key_value_store_has_keys_values_and_timestamps():
         [("key", pa.string()), ("value", pa.float64()), ("timestamp", pa.timestamp("ms", "UTC"))]
     )
     assert table.to_pylist() == [{"key": "a", "value": 1.5, "timestamp": at(2000)}]
+
+
+def test_rows_of_a_store_that_keeps_no_timestamps_have_none():
+    def kept(record, context):
+        context.get_state_store("store").put(record.key, record.value)
+
+    builder = StreamsBuilder()
+    builder.add_state_store(
+        Stores.key_value_store_builder(Stores.persistent_key_value_store("store"), key=str, value=int)
+    )
+    builder.stream("in", key=str, value=int).process(kept, "store")
+    view = store(builder.build(), [("a", 1, 5)])
+    assert pa.table(view).to_pylist() == [{"key": "a", "value": 1, "timestamp": None}]
+    assert list(rows_of(view)) == [{"key": "a", "value": 1}]
 
 
 def test_pandas_and_pyarrow_read_a_store_by_itself():

@@ -19,6 +19,8 @@ _BATCH_ROWS = 16_384
 _BATCH_BYTES = 8 << 20
 _ROWS_A_LOOK = 256
 """After so many rows a batch looks at its bytes."""
+NO_TIME = -1
+"""The timestamp of rows whose store keeps none."""
 _TIME = pa.timestamp("ms", tz="UTC")
 _PLAIN: dict[Serde, Any] = {STR: pa.string(), INT: pa.int64(), FLOAT: pa.float64(), BYTES: pa.binary()}
 
@@ -108,6 +110,7 @@ def _windowed(serde: WindowedSerde, data: Binary) -> Any:
 
 
 def _times(column: Any) -> Any:
-    """A column of times; one that never comes is null."""
+    """A column of times; one that never comes is null, and so is that of a row in a store that keeps none."""
     times = pa.array(column, pa.int64())
-    return pc.if_else(pc.equal(times, MAX_MS), pa.scalar(None, pa.int64()), times).cast(_TIME)
+    is_none = pc.or_(pc.equal(times, MAX_MS), pc.equal(times, NO_TIME))
+    return pc.if_else(is_none, pa.scalar(None, pa.int64()), times).cast(_TIME)

@@ -13,6 +13,7 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
 from penstock.errors import ConfigError, SerdeError
+from penstock.query.arrow import NO_TIME
 from penstock.query.key_value import BufferView, KeyValueView
 from penstock.query.session import SessionView
 from penstock.query.stores import AnyView
@@ -63,7 +64,8 @@ def rows_of(
 
 
 def _row(key: Any, value: Any, **times: int | None) -> dict[str, Any]:
-    return {"key": key, "value": value, **times}
+    """A row as JSON and the command line show it."""
+    return {"key": key, "value": value, **{name: time for name, time in times.items() if time != NO_TIME}}
 
 
 def _by_key(
