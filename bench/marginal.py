@@ -2,7 +2,8 @@
 
 A workload is run over few and over many records; what the many cost more, by the records they are more, is the marginal
 cost. Engines and sizes take turns, round by round, so that a busy moment of the machine meets all of them. What costs
-little is run over more, or the difference would be lost in the noise (``Engine.scale``).
+little is run over more, or the difference would be lost in the noise (``Engine.scale``); not where state grows with the
+input.
 
 Beside it stands what a run over the fewest records costs in all, its start and its warm-up included.
 """
@@ -39,7 +40,8 @@ class _Measured:
     @classmethod
     def of(cls, plan: Plan, engine: Engine, workload: Workload, name: str = "") -> _Measured:
         few, many = ({name: plan.size(count) for name, count in given.items()} for given in workload.sizes)
-        more = [{name: count * engine.scale for name, count in inputs.items()} for inputs in (few, many)]
+        scale = 1 if workload.grows or workload.alone else engine.scale
+        more = [{name: count * scale for name, count in inputs.items()} for inputs in (few, many)]
         return cls(name or engine.name, engine, workload, few, more[0], more[1])
 
     def take_turn(self, plan: Plan) -> None:
@@ -63,7 +65,8 @@ class _Measured:
 
 def measure(plan: Plan, workload: Workload) -> Section:
     """The marginal cost of a workload with all engines."""
-    engines = [plan.penstock, *(peer for peer in plan.peers if peer.runs(workload))]
+    peers = [] if workload.alone else [peer for peer in plan.peers if peer.runs(workload)]
+    engines = [plan.penstock, *peers]
     measured = [_Measured.of(plan, engine, workload) for engine in engines]
     if (other := workload.beside) is not None:
         measured.append(_Measured.of(plan, plan.penstock, other, other.title))

@@ -247,6 +247,9 @@ class Workload:
         is_exact: whether the number of results is the same in every run; otherwise only what they come to in the end.
         beside: another workload that is measured beside it.
         at_most: how many times what that one costs it may cost.
+        grows: whether state grows with the input, so that all engines are run over as many records: what is more than
+            memory may hold costs more.
+        alone: whether Penstock alone is run, over as many records as it says.
         own_peer: whether the same job in Kafka Streams is in ``bench/peers``, as the peers' harness has none.
     """
 
@@ -261,6 +264,8 @@ class Workload:
     is_exact: bool = True
     beside: Workload | None = None
     at_most: float = 0
+    grows: bool = False
+    alone: bool = False
     own_peer: bool = False
 
     @property
@@ -278,6 +283,7 @@ _FEWER_EVENTS = {"events": 100_000}, {"events": 500_000}
 _ACCOUNTS = {"accounts": 500_000}, {"accounts": 2_500_000}
 _USERS = {"events": 1_000_000, "table": 100_000}, {"events": 5_000_000, "table": 500_000}
 _ORDERS = {"orders": 100_000, "customers": 20_000}, {"orders": 1_000_000, "customers": 200_000}
+_MORE_ORDERS = {"orders": 500_000, "customers": 100_000}, {"orders": 5_000_000, "customers": 1_000_000}
 _VISITS = {"views": 200_000, "clicks": 200_000}, {"views": 1_000_000, "clicks": 1_000_000}
 
 _W5 = Workload("W5", "stream-table join", w5, *_USERS, result=("id", "tier"), at_least=7)
@@ -293,7 +299,12 @@ WORKLOADS = (
     _W5,
     Workload("W5v", "stream-table join, versioned", w5v, *_USERS, ("id", "tier"), at_least=7, beside=_W5, at_most=1.5),
     Workload("W5vg", "stream-table join, versioned with grace", w5vg, *_USERS, ("id", "tier")),
-    Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False),
+    Workload("W6", "foreign-key join", w6, *_ORDERS, result=("amount",), at_least=7, is_exact=False, grows=True),
+    Workload(
+        *("W6", "foreign-key join with more state than memory may hold", w6, *_MORE_ORDERS, ("amount",)),
+        is_exact=False,
+        alone=True,
+    ),
     Workload("JOIN", "stream-stream join", join, *_VISITS, result=("view", "click", "amount"), own_peer=True),
     Workload("W10", "processor with a count for each key", w10, *_EVENTS, ("n",), at_least=3, own_peer=True),
     Workload(

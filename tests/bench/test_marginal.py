@@ -76,3 +76,19 @@ def test_a_workload_beside_another_is_compared_with_what_that_costs():
         Row("W5: join", "0.50 CPU s"),
         Row("W5v / W5", "1.00 times", "", "at most 1.5", True),
     ]
+
+
+def test_where_state_grows_with_the_input_all_run_over_as_many():
+    penstock, kafka = Engine("Penstock", 5, 0.5), Engine("Kafka Streams", 1, 4.0)
+    few, many = {"events": 2_000_000}, {"events": 4_000_000}
+    growing = Workload("W6", "join", Path, few, many, grows=True)
+    alone = Workload("W6", "larger join", Path, few, many, alone=True)
+
+    sections = [marginal.measure(Plan(penstock, [kafka], 1, False, print), workload) for workload in (growing, alone)]
+
+    assert penstock.ran == [2_000_000, 4_000_000] * 2
+    assert kafka.ran == [2_000_000, 4_000_000]
+    assert [section.about for section in sections] == [
+        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock, Kafka Streams).",
+        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock).",
+    ]

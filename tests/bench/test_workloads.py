@@ -19,7 +19,7 @@ from support.sliding_reference import Reference
 MINUTE, GAP, GRACE = 60_000, 30_000, 10_000
 BYTES = ("W1", "W2", "W3", "SLIDE", "W10", "W11")
 """The workloads that do not look into their values."""
-EVERY_UPDATE = [workload for workload in WORKLOADS if not workload.cache]
+EVERY_UPDATE = [workload for workload in WORKLOADS if not workload.cache and not workload.alone]
 
 
 def filtered(placed):
