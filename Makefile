@@ -27,10 +27,11 @@ demo: $(READY)
 	@$(BIN)/python examples/flights/main.py
 
 # Most of the time goes into starting Spark and programs that are killed, and waiting for them: four at a time keep two
-# cores busy. Files with slow tests go first (tests/conftest.py). Spark starts with a quarter less work from when its
-# classes are in an archive, which is made once, beside the first tests.
+# cores busy. Files with slow tests go first (tests/conftest.py). Spark starts with a quarter less work when its classes
+# are in an archive, which is made once.
 test: $(READY)
-	@$(BIN)/python tests/support/spark_classes.py & $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
+	@$(BIN)/python tests/support/spark_classes.py
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 quick: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow' --hypothesis-profile=few

@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Slow tests start Spark: faster from when its classes are in an archive, which ``make test`` makes meanwhile."""
+    """Slow tests start Spark: faster when its classes are in an archive, which ``make test`` makes."""
     if item.get_closest_marker("slow") is not None and (archive := _archive()) is not None and archive.exists():
         spark_classes.use(archive)
 

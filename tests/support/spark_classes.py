@@ -1,5 +1,5 @@
 """Spark's classes in an archive, which JVMs map instead of reading and checking some ten thousand of them: a quarter of
-the CPU of each start of Spark. ``make test`` makes it once, beside the first tests; what starts before has none.
+the CPU of each start of Spark. ``make test`` makes it once.
 
     python tests/support/spark_classes.py
 
@@ -55,5 +55,5 @@ def _arguments(option: str) -> str:
 if __name__ == "__main__":
     place = archive()
     if place is not None and not place.exists():
-        os.nice(5)
+        print("Spark's classes go into an archive, for later starts: half a minute ...", flush=True)
         make(place)
