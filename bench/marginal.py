@@ -49,11 +49,11 @@ class _Measured:
             self.runs[_sizes(inputs)].append(_run(plan, self.engine, self.workload, inputs))
 
     def total_rows(self) -> list[Row]:
-        runs, what = self.runs[_sizes(self.total)], f"{self.name}, {_sizes(self.total)} in all, start included"
+        runs, what = self.runs[_sizes(self.total)], f"{self.name}, all of {_sizes(self.total)}"
         cpu, seconds = [run.cost.cpu for run in runs], [run.cost.seconds for run in runs]
         return [
             Row(what, f"{median(cpu):.1f} CPU s", spread(cpu, 1)),
-            Row(f"{what}, until it has ended", f"{median(seconds):.1f} s", spread(seconds, 1)),
+            Row(f"{what}, time", f"{median(seconds):.1f} s", spread(seconds, 1)),
         ]
 
     def per_million(self, cpu: Callable[[Run], float]) -> tuple[float, list[float]]:
@@ -124,7 +124,7 @@ def _about(measured: list[_Measured]) -> str:
         sizes[f"{_sizes(one.few)} and {_sizes(one.many)}"].append(one.name)
     said = [f"{size} ({', '.join(dict.fromkeys(names))})" for size, names in sizes.items()]
     why = "; who costs more is run over fewer, or it would take too long" if len(said) > 1 else ""
-    return f"Marginal CPU seconds per million records: {'; '.join(said)}{why}."
+    return f"Marginal CPU seconds per million records: {'; '.join(said)}{why}. All of: whole runs, from start to end."
 
 
 def _distinct(inputs: Iterable[Inputs]) -> list[Inputs]:

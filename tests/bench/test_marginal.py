@@ -46,17 +46,18 @@ def test_what_costs_little_is_run_over_more_and_the_whole_of_the_smallest_run_is
     assert kafka.ran == [2_000_000, 4_000_000] * 2
     assert section.about == (
         "Marginal CPU seconds per million records: 10,000,000 events and 20,000,000 events (Penstock); 2,000,000 "
-        "events and 4,000,000 events (Kafka Streams); who costs more is run over fewer, or it would take too long."
+        "events and 4,000,000 events (Kafka Streams); who costs more is run over fewer, or it would take too long. "
+        "All of: whole runs, from start to end."
     )
     assert section.rows == [
         Row("Penstock", "0.50 CPU s", "0.50 to 0.50"),
         Row("Kafka Streams", "4.00 CPU s", "4.00 to 4.00"),
         Row("Kafka Streams, its broker besides", "0.25 CPU s"),
         Row("Kafka Streams / Penstock", "8.0 times", "", "at least 7", True),
-        Row("Penstock, 2,000,000 events in all, start included", "11.0 CPU s", "11.0 to 11.0"),
-        Row("Penstock, 2,000,000 events in all, start included, until it has ended", "9.0 s", "9.0 to 9.0"),
-        Row("Kafka Streams, 2,000,000 events in all, start included", "18.0 CPU s", "18.0 to 18.0"),
-        Row("Kafka Streams, 2,000,000 events in all, start included, until it has ended", "9.0 s", "9.0 to 9.0"),
+        Row("Penstock, all of 2,000,000 events", "11.0 CPU s", "11.0 to 11.0"),
+        Row("Penstock, all of 2,000,000 events, time", "9.0 s", "9.0 to 9.0"),
+        Row("Kafka Streams, all of 2,000,000 events", "18.0 CPU s", "18.0 to 18.0"),
+        Row("Kafka Streams, all of 2,000,000 events, time", "9.0 s", "9.0 to 9.0"),
     ]
     assert said[0] == (
         "W0: nothing, 2,000,000 events, Penstock: 11.0 CPU s; 1 results, output not checked: "
@@ -89,6 +90,8 @@ def test_where_state_grows_with_the_input_all_run_over_as_many():
     assert penstock.ran == [2_000_000, 4_000_000] * 2
     assert kafka.ran == [2_000_000, 4_000_000]
     assert [section.about for section in sections] == [
-        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock, Kafka Streams).",
-        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock).",
+        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock, Kafka Streams)."
+        " All of: whole runs, from start to end.",
+        "Marginal CPU seconds per million records: 2,000,000 events and 4,000,000 events (Penstock). All of: whole "
+        "runs, from start to end.",
     ]

@@ -56,4 +56,7 @@ if __name__ == "__main__":
     place = archive()
     if place is not None and not place.exists():
         print("Spark's classes go into an archive, for later starts: half a minute ...", flush=True)
-        make(place)
+        try:
+            make(place)
+        except subprocess.CalledProcessError as error:
+            print(f"that failed, so Spark's starts take longer:\n{error.stderr.decode()[-2000:]}", file=sys.stderr)
