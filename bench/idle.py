@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench import data
-from bench.measure import session_cpu
+from bench.measure import Sampler
 from bench.plan import Plan
 from bench.report import Row, Section, median, spread
 from bench.running import check, running, wait_for
@@ -38,9 +38,12 @@ def _idle(plan: Plan, source: str, seconds: float) -> float:
     with running(plan.penstock.job("W1", [source], ["--trigger", TRIGGER])) as process:
         wait_for(process, plan.penstock.log, "out", 1)
         time.sleep(SETTLING)
-        before = session_cpu(process.pid)
+        sampler = Sampler(process.pid)  # which counts those that end meanwhile, too
+        sampler.sample()
+        before = sampler.cpu
         time.sleep(seconds)
-        used = session_cpu(process.pid) - before
+        sampler.sample()
+        used = sampler.cpu - before
         check(process)
     plan.penstock.clear("out")
     return used

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bench import data
 from bench.kafka import KafkaStreams
-from bench.measure import RunError, session_cpu
+from bench.measure import RunError, Sampler
 from bench.plan import Plan
 from bench.report import Row, Section, median, spread
 from bench.running import check, running, wait_for
@@ -76,9 +76,12 @@ def _run(plan: Plan, seconds: int) -> Latency:
             wait_for(process, log, "out", APPEND)
             _flow(process, stream, WARM_UP)
             stream.waits.clear()
-            began, before = time.monotonic(), session_cpu(process.pid)
+            sampler = Sampler(process.pid)
+            sampler.sample()
+            began, before = time.monotonic(), sampler.cpu
             _flow(process, stream, seconds)
-            cpu = (session_cpu(process.pid) - before) / (time.monotonic() - began)
+            sampler.sample()
+            cpu = (sampler.cpu - before) / (time.monotonic() - began)
             stream.read_all(process)
     finally:
         plan.penstock.clear("in", "out")
