@@ -124,9 +124,15 @@ def results(world: World) -> dict[str, dict[Any, Any]]:
 # --- any topology ----------------------------------------------------------------------------------------------------
 
 
-OWN_TIME = ("rate_limit", "table_join_by_foreign_key_of_windows", "table_join_by_foreign_key_of_sessions")
-"""What a rate limit lets go of, and which rows of windows have expired when the other side changes, depends on how far
-the stream time of one task has come; with several partitions there are several."""
+OWN_TIME = (
+    "rate_limit",
+    "table_join_by_foreign_key_of_windows",
+    "table_join_by_foreign_key_of_sessions",
+    "processors_behind_a_new_key",
+)
+"""What a rate limit lets go of, which rows of windows have expired when the other side changes, and when a processor is
+called and what it tells then, depends on how far the stream time of one task has come; with several partitions there
+are several."""
 
 
 def meets(name: str) -> bool:

@@ -70,5 +70,5 @@ def test_a_crash_between_any_two_steps_of_a_commit_repeats_no_result(
     base: Path, held_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
-    harness.run_with_crashes_at(folder, "--local", POINTS, 3, SCRIPT)
+    harness.run_with_crashes_at(folder, "--local", POINTS, 2, SCRIPT)
     assert harness.outcome(folder, suppression.topology()) == held_undisturbed

@@ -14,6 +14,7 @@ import pytest
 
 from penstock import consume, produce
 from penstock.dsl.builder import StreamsBuilder
+from penstock.testing.chaos.processes import kill_all_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
 
@@ -61,7 +62,7 @@ def test_every_helper_process_may_be_killed_and_the_run_goes_on(spark: Any, tmp_
     ) as streams:
         streams.process_all_available()
         for kind in (*HELPERS, "PENSTOCK_SLOT=app-0"):
-            killed = harness.kill_all_with(kind)
+            killed = kill_all_with(kind)
             assert killed or kind in HELPERS[:2]  # those may have ended by themselves
             produce([("a", "x", 0)], "in", value=str, log=log)
             streams.process_all_available()

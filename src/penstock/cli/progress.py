@@ -110,6 +110,10 @@ class Display(Protocol):
         """Nothing more comes."""
 
 
+_WORTH_SAYING_SECONDS = 1.0
+"""A start restores a few rows most of the time; nobody waits for that."""
+
+
 class _Restored:
     """Says what was restored, when all of it is; and every few seconds how far it is."""
 
@@ -126,7 +130,8 @@ class _Restored:
         elif time.monotonic() - self._said < _LINE_SECONDS:
             return
         self._said = time.monotonic()
-        if words := restores_in_words(restores):
+        took = max((one.seconds for one in restores), default=0.0)
+        if (words := restores_in_words(restores)) and (not is_done or took >= _WORTH_SAYING_SECONDS):
             say(words)
 
 
