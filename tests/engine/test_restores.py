@@ -51,19 +51,19 @@ def restored(world: World, heard: Heard) -> list[RestoreProgress]:
 
 @pytest.mark.kip("892-13")
 def test_on_an_empty_machine_a_snapshot_is_a_batch_and_each_delta_file_behind_it(world: World):
-    for _ in range(6):
-        world.run("a", "b")
+    for round_ in range(6):  # new keys each time: RocksDB's estimate counts a key that was written again twice
+        world.run(f"a{round_}", f"b{round_}")
     world.lose_local_state()
     heard = Heard()
     [progress] = restored(world, heard)
     assert heard.calls == [
         ("start", COUNTS, "counts", -1, 11),
-        ("batch", COUNTS, "counts", 7, 2),
+        ("batch", COUNTS, "counts", 7, 8),
         ("batch", COUNTS, "counts", 9, 2),
         ("batch", COUNTS, "counts", 11, 2),
-        ("end", COUNTS, "counts", 6),
+        ("end", COUNTS, "counts", 12),
     ]
-    assert (progress.store, progress.partition, progress.rows, progress.state) == ("counts", 0, 6, "restored")
+    assert (progress.store, progress.partition, progress.rows, progress.state) == ("counts", 0, 12, "restored")
     assert (progress.commit, progress.ending_commit) == (11, 11)
 
 
