@@ -2,6 +2,7 @@
 
 PenstockError
 ├── ConfigError            a setting or an argument is wrong; nothing was started
+├── NoSuchElementError     a test reads a record that is not there
 ├── TopologyError          the topology cannot be built (Kafka's name ``TopologyException`` is an alias)
 ├── SerdeError             a value does not fit its serde
 ├── ProcessingError        a record failed: it did not decode, or a user's function raised
@@ -27,6 +28,10 @@ class PenstockError(Exception):
 
 class ConfigError(PenstockError, ValueError):
     """A setting or an argument is wrong."""
+
+
+class NoSuchElementError(PenstockError, LookupError):
+    """A test driver's output topic was asked for a record, and has none that was not read yet."""
 
 
 class TopologyError(PenstockError):

@@ -2,5 +2,6 @@
 
 from penstock.testing.driver import TopologyTestDriver
 from penstock.testing.pipe import pipe
+from penstock.testing.topics import TestInputTopic, TestOutputTopic
 
-__all__ = ["TopologyTestDriver", "pipe"]
+__all__ = ["TestInputTopic", "TestOutputTopic", "TopologyTestDriver", "pipe"]

@@ -40,6 +40,8 @@ from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
 from penstock.testing.records import Given, as_input, batch_of, checked_row, places
+from penstock.testing.stores import StoreAccess
+from penstock.testing.topics import TopicAccess
 from penstock.times import to_timestamp
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class _Queued(NamedTuple):
 _BATCH = 1024
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(TopicAccess, StoreAccess):
     """Pipes records through a topology and shows what comes out; every record is a commit of its own.
 
     Everything runs in one partition. What an input record causes is finished when ``pipe_input`` returns, also what
@@ -212,18 +214,6 @@ class TopologyTestDriver:
                 for row in given:
                     self.pipe_input(topic, *row)
 
-    def read_output(self, topic: str) -> list[Record]:
-        """The records written to a topic since the last call, decoded."""
-        if topic not in self._outputs:
-            raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
-        records, self._outputs[topic] = self._outputs[topic], []
-        return records
-
-    def read_all_output(self) -> list[tuple[str, Record]]:
-        """The records written to all topics since the last call, with their topics, in the order of writing."""
-        records, self._order = self._order, []
-        return records
-
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Let wall-clock time pass."""
         self._check_open()
@@ -240,10 +230,6 @@ class TopologyTestDriver:
 
     def _numbers(self) -> dict[str, Numbers]:
         return {state.task: state.numbers() for _, state, _ in self._tasks}
-
-    def store(self, name: str) -> Any:
-        """A state store, for reading: ``get``, ``range``, ``all``; window stores also ``fetch``."""
-        return self._view(name)
 
     def metrics(self) -> dict[Metric, float]:
         """All figures of all tasks, by their Kafka names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.processors.context import TaskProcessorContext
@@ -13,7 +14,10 @@ from penstock.ops.processors.views import RecordView, Views
 from penstock.ops.tables.table import TableWriter
 from penstock.plan import nodes
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.passes.stores import TableFacts
 from penstock.state.records import record_view
+from penstock.state.records import view as records
+from penstock.state.store import StateStore
 from penstock.state.task_state import TASK_TIME
 
 
@@ -81,17 +85,22 @@ def _views(node: Node, at: Lowering) -> Views:
 def _view(at: Lowering, name: str) -> RecordView:
     """The record view of a store: one for all processors of the task."""
     if name not in at.views:
-        spec = at.facts.named()[name]
-        store, size = at.state.stores[name], _window_size(at, spec)
-        at.views[name] = record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=size)
+        at.views[name] = new_view(at.facts, at.state.stores[name])
     return at.views[name]
 
 
-def _window_size(at: Lowering, spec: StoreSpec) -> int:
+def new_view(facts: TableFacts, store: StateStore) -> records.RecordView[Any]:
+    """A record view of a store."""
+    spec = facts.named()[store.name]
+    size = _window_size(facts, spec)
+    return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=size)
+
+
+def _window_size(facts: TableFacts, spec: StoreSpec) -> int:
     """How much time a window of a store covers: as it was described, or as the step says that fills it."""
     if spec.window_size is not None:
         return spec.window_size
-    windows = [getattr(node, "windows", None) for node, other in at.facts.stores.items() if other is spec]
+    windows = [getattr(node, "windows", None) for node, other in facts.stores.items() if other is spec]
     return max((getattr(some, "size_ms", 0) for some in windows), default=0)
 
 
