@@ -183,9 +183,6 @@ NO_TABLES = (
     "transformed_table_with_deletions",  # a deletion has a value there, and a cache leaves deletions of nothing out
     "transformed_table_that_counts_its_updates",
     "processor_that_reads_a_table",  # a deletion has a value there, too
-    # A row changed twice in one commit ends wrong here when responses are read as the test driver would; as the engine
-    # reads them it ends right, see tests/engine/test_changed_twice.py.
-    "table_join_by_foreign_key_behind_joins_and_groups",
     "table_join_by_foreign_key_of_sessions",  # a session that grows in place tells no old value, but out of a cache
 )
 

@@ -7,6 +7,7 @@ import pytest
 from penstock import Record, StreamsBuilder
 from penstock.errors import ConfigError, ProcessingError
 from penstock.testing.cuts import CutDriver
+from support.topologies import topology_of
 
 
 def counting() -> StreamsBuilder:
@@ -102,3 +103,10 @@ def test_drops_behind_a_topic_of_the_topologys_own_are_counted_but_not_told_apar
     with CutDriver(builder.build()) as driver:
         driver.pipe_input("words", None, "a")
         assert driver.dropped_inputs() == [-1]
+
+
+def test_a_row_that_two_caches_change_in_one_commit_ends_as_its_last_change():
+    with CutDriver(topology_of("table_join_by_foreign_key_behind_joins_and_groups")) as driver:
+        for row in [("in", "a", 1), ("in", "b", 1), ("other", "b", 1)]:
+            driver.pipe_input(*row)
+        assert {record.key: record.value for record in driver.read_output("out")} == {"a": "1|2", "b": "2|0"}
