@@ -1,4 +1,4 @@
-"""The steps of a foreign-key join, one for each processor of Kafka Streams; to be imported from ``plan/nodes.py``."""
+"""The steps of a foreign-key join, one for each processor of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
-    from penstock.plan.nodes import Repartition
+    from penstock.plan.nodes.topics import Repartition
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

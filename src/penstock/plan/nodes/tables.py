@@ -1,0 +1,58 @@
+"""Steps from stream to table, on tables, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.plan.functions import UserFunction
+from penstock.plan.node import Node, StoreSpec
+from penstock.serdes import Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToTable(Node):
+    store: StoreSpec
+
+    is_table: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableFilter(Node):
+    predicate: UserFunction
+    negate: bool = False
+    store: StoreSpec | None = None
+    materialized: bool = False
+    """Whether it was given a ``Materialized``, even one that names no store."""
+
+    is_table: ClassVar[bool] = True
+    inherits_versions: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableMapValues(Node):
+    mapper: UserFunction
+    value: Serde
+    store: StoreSpec | None = None
+    materialized: bool = False
+    """Whether it was given a ``Materialized``, even one that names no store."""
+
+    is_table: ClassVar[bool] = True
+    inherits_versions: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToStream(Node):
+    pass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableGroupBy(Node):
+    """Turns each change of a table into what leaves its old group and what joins its new one."""
+
+    mapper: UserFunction
+    key: Serde
+    value: Serde
+
+    changes_key: ClassVar[bool] = True
+    is_table: ClassVar[bool] = True
