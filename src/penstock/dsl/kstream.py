@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.deduplicate import deduplicate, deduplicate_by_key, deduplicate_by_key_value
 from penstock.dsl.deduplicated import Deduplicated
-from penstock.dsl.graph import (
-    DEFAULT_KEY,
-    DEFAULT_VALUE,
-    K2,
-    V2,
-    Handle,
-    K,
-    R,
-    V,
-    item_annotation,
-    pair_annotation,
-    result_type,
-)
+from penstock.dsl.graph import K2, K, V
 from penstock.dsl.materialized import Materialized, materialized_of
-from penstock.dsl.printed import Printed
 from penstock.dsl.processors import process, process_values
-from penstock.dsl.stream import KEY_VALUE, VALUE, StreamJoins, repartition_node
+from penstock.dsl.stateless import StatelessSteps
+from penstock.dsl.stream import KEY_VALUE, repartition_node
+from penstock.dsl.stream_joins import StreamJoins
 from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
-from penstock.plan.node import Node
-from penstock.serdes import Serde, of
+from penstock.plan.functions import caller, check_type, user_function
+from penstock.serdes import of
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
     from penstock.dsl.ktable import KTable
 
 
-class KStream(StreamJoins[K, V]):
+class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
     """A stream of records: every record is an event of its own.
 
     Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,
@@ -45,167 +33,6 @@ class KStream(StreamJoins[K, V]):
     change: a Python type or a serde. Left out, they follow from the function's annotations, else keys are ``str`` and
     values anything that JSON can say. For editors and type checkers it is a ``KStream[K, V]`` of its keys and values.
     """
-
-    # --- one record at a time ------------------------------------------------------------------------------------
-
-    def filter(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is true.
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.filter(lambda key, value: value > 1), [("a", 1), ("b", 2)])
-        [('b', 2)]
-        """
-        return self._filter(predicate, False, name)
-
-    def filter_not(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is false.
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.filter_not(lambda key, value: value > 1), [("a", 1), ("b", 2)])
-        [('a', 1)]
-        """
-        return self._filter(predicate, True, name)
-
-    def _filter(self, predicate: Callable[[K, V], Any], negate: bool, name: str | None) -> KStream[K, V]:
-        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
-        node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
-        return self._next(node)
-
-    def map(
-        self,
-        mapper: Callable[[K, V], tuple[K2, V2]],
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K2, V2]:
-        """The pairs that a function of (key, value) makes of the records; what groups by key afterwards repartitions.
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.map(lambda key, value: (value, key), key=str, value=str), [("a", "x")])
-        [('x', 'a')]
-        """
-        function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?")
-        keys, values = _pair_types(function.returns(), key, value)
-        node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
-        return self._next(node, key=keys, value=values)
-
-    @overload
-    def map_values(self, mapper: Callable[[V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
-
-    @overload
-    def map_values(self, mapper: Callable[[K, V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
-
-    def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream[K, Any]:
-        """The records with new values, from a function of (value) or (key, value).
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])
-        [('a', 2)]
-        """
-        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?")
-        values = result_type(value, function.returns(), DEFAULT_VALUE)
-        node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
-        return self._next(node, value=values)
-
-    def flat_map(
-        self,
-        mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K2, V2]:
-        """Any number of pairs for each record, from a function of (key, value).
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.flat_map(lambda key, value: [(key, 1), (value, 2)]), [("a", "x")])
-        [('a', 1), ('x', 2)]
-        """
-        function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?")
-        keys, values = _pair_types(item_annotation(function), key, value)
-        node = nodes.FlatMap(
-            name=self._name(names.FLAT_MAP, name), mapper=function, key=keys, value=values, **self._at()
-        )
-        return self._next(node, key=keys, value=values)
-
-    @overload
-    def flat_map_values(
-        self, mapper: Callable[[V], Iterable[R]], value: Any = None, name: str | None = None
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def flat_map_values(
-        self, mapper: Callable[[K, V], Iterable[R]], value: Any = None, name: str | None = None
-    ) -> KStream[K, R]: ...
-
-    def flat_map_values(
-        self, mapper: Callable[..., Any], value: Any = None, name: str | None = None
-    ) -> KStream[K, Any]:
-        """Any number of values for each record, from a function of (value) or (key, value).
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.flat_map_values(lambda value: value.split()), [("a", "x y")])
-        [('a', 'x'), ('a', 'y')]
-        """
-        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint="did you mean flat_map?")
-        values = result_type(value, item_annotation(function), DEFAULT_VALUE)
-        node = nodes.FlatMapValues(
-            name=self._name(names.FLAT_MAP_VALUES, name), mapper=function, value=values, **self._at()
-        )
-        return self._next(node, value=values)
-
-    def select_key(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
-        """The records under new keys, from a function of (key, value).
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.select_key(lambda key, value: value["id"]), [("a", {"id": "x"})])
-        [('x', {'id': 'x'})]
-        """
-        node = self._select_key(user_function(mapper, "select_key", KEY_VALUE), key, name)
-        return self._next(node, key=node.key)
-
-    def _select_key(self, function: UserFunction, key: Any, name: str | None) -> nodes.SelectKey:
-        keys = result_type(key, function.returns(), DEFAULT_KEY)
-        node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
-        return self._graph.add(node)
-
-    def peek(self, action: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
-        """These records; a function of (key, value) is called with each, for its effect.
-
-        >>> from penstock.testing import pipe
-        >>> pipe(lambda stream: stream.peek(lambda key, value: print(key, value)), [("a", 1)])
-        a 1
-        [('a', 1)]
-        """
-        function = user_function(action, "peek", KEY_VALUE)
-        return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
-
-    def foreach(self, action: Callable[[K, V], Any], name: str | None = None) -> None:
-        """Call a function of (key, value) with each record; the stream ends here.
-
-        A batch that is repeated after a crash calls it again: effects outside of Penstock happen at least once.
-        """
-        function = user_function(action, "foreach", KEY_VALUE)
-        self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
-
-    def print(self, printed: Printed | None = None) -> None:
-        """Print each record as ``[label]: key, value``, to see what comes by; a batch repeated after a crash again.
-
-        Args:
-            printed: where to, and how; without it to standard output, with the name of the step above.
-
-        >>> from penstock import StreamsBuilder
-        >>> from penstock.testing import TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> builder.stream("in").print(Printed.to_sys_out().with_label("in"))
-        >>> TopologyTestDriver(builder.build()).pipe_input("in", "a", {"n": 1})
-        [in]: a, {'n': 1}
-        """
-        given = Printed() if printed is None else printed
-        check_type(given, Printed, "what print takes", "such as Printed.to_sys_out()")
-        if given.mapper is not None:
-            user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE)
-        function = user_function(given.printer(self._node.name), "print", KEY_VALUE)
-        self._graph.add(nodes.Peek(name=self._name(names.PRINT, given.name), action=function, **self._at()))
 
     # --- processors ----------------------------------------------------------------------------------------------
 
@@ -434,29 +261,3 @@ class KStream(StreamJoins[K, V]):
         [('a', {'id': 1}), ('b', {})]
         """
         return self._of(deduplicate(self._handle, id_selector, interval, deduplicated, dropped_to))
-
-    # --- inside --------------------------------------------------------------------------------------------------
-
-    @property
-    def _handle(self) -> Handle:
-        return Handle(self._graph, self._node, self._key, self._value, self._repartition_required)
-
-    @staticmethod
-    def _of(made: Handle) -> KStream[Any, Any]:
-        return KStream(made.graph, made.node, made.key, made.value, made.repartition_required)
-
-    def _name(self, prefix: str, given: str | None) -> str:
-        return self._graph.names.node(prefix, given)
-
-    def _at(self) -> dict[str, Any]:
-        return {"parents": (self._node,), "where": caller()}
-
-    def _next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> KStream[Any, Any]:
-        required = self._repartition_required or node.changes_key
-        return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
-
-
-def _pair_types(annotation: Any, key: Any, value: Any) -> tuple[Serde, Serde]:
-    """The types of the pairs that a step results in: as told, else as annotated, else the defaults."""
-    keys, values = pair_annotation(annotation)
-    return result_type(key, keys, DEFAULT_KEY), result_type(value, values, DEFAULT_VALUE)

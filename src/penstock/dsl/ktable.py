@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from penstock.dsl.graph import (
-    DEFAULT_KEY,
-    DEFAULT_VALUE,
-    K2,
-    V2,
-    Graph,
-    Handle,
-    K,
-    R,
-    V,
-    pair_annotation,
-    result_type,
-    shown,
-)
-from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
+from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, K, R, V, pair_annotation, result_type
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import store_names
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
-from penstock.errors import ConfigError, TopologyError
+from penstock.dsl.table_joins import TableJoins
+from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.names import check_name
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.node import StoreSpec
 from penstock.plan.passes.closing import window_wait
 from penstock.plan.processors import transformer_function
 from penstock.serdes import Serde, of
@@ -37,25 +24,12 @@ from penstock.serdes import Serde, of
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable
 
-LATEST = "latest"
-COMPLETE = "complete"
-"""What a join of versioned tables emits for records out of order: nothing, or all results that they change."""
 
-
-class KTable(Generic[K, V]):
+class KTable(TableJoins[K, V]):
     """A table: each key has at most one value, and every record is the change of one key.
 
     Functions are only called with values that are there; a deletion (a null value) passes as it is.
     """
-
-    def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde):
-        self._graph = graph
-        self._node = node
-        self._key = key
-        self._value = value
-
-    def __repr__(self) -> str:
-        return shown(type(self).__name__, self._key, self._value, self._node)
 
     def filter(
         self,
@@ -245,206 +219,7 @@ class KTable(Generic[K, V]):
         )
         return KGroupedTable(self._graph, self._graph.add(node), keys, values, name)
 
-    @overload
-    def join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[V, V2], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    @overload
-    def join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[K, V, V2], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    def join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, Any]:
-        """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
-        right value), makes of the two; every change of either side changes the result.
-
-        >>> from penstock.testing import pipe
-        >>> def doubled_and_itself(stream):
-        ...     table = stream.to_table()
-        ...     return table.map_values(lambda value: 2 * value).join(table, lambda left, right: [left, right])
-        >>> pipe(doubled_and_itself, [("a", 1), ("a", None)])
-        [('a', [2, 1]), ('a', [2, 1])]
-
-        Args:
-            other: the right side; it has keys of the same type, and topics of as many partitions.
-            joiner: makes a value of both values.
-            value: the type of the results.
-            store, materialized: how the result is kept; without them it is kept nowhere.
-            name: the step's name.
-            foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
-                of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing any
-                more when their store has let go of them (``Materialized.with_retention``). As in Kafka Streams, a value
-                of no bytes in the other table, such as an empty string, counts as none here.
-            versioned_join: what to emit for out-of-order records of versioned tables: by default nothing, as in Kafka
-                Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
-                changes, at its time, so that the results, read as a versioned table, are right at every timestamp
-                that both tables' history retentions reach. Both tables must be versioned, and what is made of the
-                result is versioned, too; give a store of it the longer history retention of the two.
-
-        Raises:
-            TopologyError: a complete join has a table, or is itself to be kept in a store, that is not versioned; the
-                two sides have keys of different types.
-
-        >>> from penstock import Materialized, StreamsBuilder
-        >>> from penstock.testing import TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> prices = builder.table("prices", value=int, materialized=Materialized.as_versioned("prices", "1 day"))
-        >>> stocks = builder.table("stocks", value=int, materialized=Materialized.as_versioned("stocks", "1 day"))
-        >>> joined = prices.join(stocks, lambda price, stock: f"{price} x {stock}",
-        ...                      versioned_join="complete")
-        >>> joined.to_stream().to("out")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     for topic, value, timestamp in [("stocks", 7, 0), ("prices", 30, 5), ("prices", 20, 2)]:
-        ...         driver.pipe_input(topic, "tea", value, timestamp)
-        ...     [(record.value, record.timestamp) for record in driver.read_output("out")]
-        [('30 x 7', 5), ('20 x 7', 2)]
-        """
-        return self._join(
-            nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
-        )
-
-    @overload
-    def left_join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[V, V2 | None], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    @overload
-    def left_join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[K, V, V2 | None], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    def left_join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        foreign_key: Callable[..., Any] | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, Any]:
-        """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
-        return self._join(
-            nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
-        )
-
-    @overload
-    def outer_join(
-        self,
-        other: KTable[K, V2],
-        joiner: Callable[[V | None, V2 | None], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    @overload
-    def outer_join(
-        self,
-        other: KTable[K, V2],
-        joiner: Callable[[K, V | None, V2 | None], R],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, R]: ...
-
-    def outer_join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        value: Any = None,
-        store: str | None = None,
-        materialized: Materialized | None = None,
-        name: str | None = None,
-        versioned_join: str = LATEST,
-    ) -> KTable[K, Any]:
-        """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
-        return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name, versioned_join)
-
-    def _join(
-        self,
-        kind: str,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        value: Any,
-        given: Materialized | None,
-        name: str | None,
-        versioned_join: str,
-        foreign_key: Callable[..., Any] | None = None,
-    ) -> KTable[K, Any]:
-        if versioned_join not in (LATEST, COMPLETE):
-            raise ConfigError(
-                f"versioned_join at {caller()} must be {LATEST!r} or {COMPLETE!r}; got {versioned_join!r}"
-            )
-        if foreign_key is not None and versioned_join == COMPLETE:
-            raise ConfigError(
-                f"the join at {caller()} is by a foreign key, for which there is no versioned_join={COMPLETE!r}; leave "
-                "one of the two out"
-            )
-        if not isinstance(other, KTable):
-            raise TopologyError(f"{METHODS[kind]} at {caller()} joins a table with a table; got {other!r}")
-        if foreign_key is not None:
-            made = join_tables_by_foreign_key(
-                kind, self._handle, other._handle, foreign_key, joiner, value, given, name
-            )
-        else:
-            complete = versioned_join == COMPLETE
-            made = join_tables(kind, self._handle, other._handle, joiner, value, given, name, complete)
-        return KTable(made.graph, made.node, made.key, made.value)
-
     # --- inside --------------------------------------------------------------------------------------------------
-
-    @property
-    def _handle(self) -> Handle:
-        return Handle(self._graph, self._node, self._key, self._value)
 
     def _name(self, prefix: str, given: str | None) -> str:
         return self._graph.names.node(prefix, given)

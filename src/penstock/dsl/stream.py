@@ -1,15 +1,10 @@
-"""What every stream has: where it stands in the graph, its types, and its joins."""
+"""What every stream has: where it stands in the graph, and its types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic
 
-from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import K2, V2, Graph, Handle, K, R, StreamHandle, V, shown
-from penstock.dsl.joined import Joined, TableOptions
-from penstock.durations import Duration
-from penstock.errors import TopologyError
+from penstock.dsl.graph import Graph, Handle, K, V, shown
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
@@ -17,16 +12,13 @@ from penstock.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream
-    from penstock.dsl.ktable import KTable
-    from penstock.dsl.stream_joined import StreamJoined
-    from penstock.dsl.windows import JoinWindows
 
 KEY_VALUE = ("key", "value")
 VALUE = ("value",)
 
 
-class StreamJoins(Generic[K, V]):
-    """A stream as the joins see it; users have a ``KStream``."""
+class Stream(Generic[K, V]):
+    """A stream as its steps see it; users have a ``KStream``."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, repartition_required: bool = False):
         self._graph = graph
@@ -40,262 +32,27 @@ class StreamJoins(Generic[K, V]):
     def __repr__(self) -> str:
         return shown(type(self).__name__, self._key, self._value, self._node)
 
-    @overload
-    def join(
-        self,
-        other: KStream[K, V2] | KTable[K, V2],
-        joiner: Callable[[V, V2], R],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        *,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def join(
-        self,
-        other: KStream[K, V2] | KTable[K, V2],
-        joiner: Callable[[K, V, V2], R],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        *,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def join(
-        self,
-        other: GlobalKTable[K2, V2],
-        joiner: Callable[[V, V2], R],
-        *,
-        key_selector: Callable[[K, V], K2 | None],
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def join(
-        self,
-        other: GlobalKTable[K2, V2],
-        joiner: Callable[[K, V, V2], R],
-        *,
-        key_selector: Callable[[K, V], K2 | None],
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    def join(
-        self,
-        other: KStream[K, Any] | KTable[K, Any] | GlobalKTable[Any, Any],
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        key_selector: Callable[[Any, Any], Any] | None = None,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, Any]:
-        """Each record together with what the other side has for its key; records that find nothing are left out.
-
-        Another *stream* has every record of the key that is near in time; the result has the later of both times. A
-        *table* has the value of the key: a versioned one that of the record's time, any other what it is when the
-        record's turn comes (KIP-914). A *global table* has the value of any key that ``key_selector`` gives. Records
-        without a value, or without a key to look up, are dropped and counted.
-
-        Args:
-            other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
-            joiner: a function of (left, right) or (key, left, right) that gives the new value.
-            windows: for streams, how far apart in time two records may be.
-            stream_joined: for streams: names, types, and what keeps the records.
-            value: the type of the results.
-            name: the step's name.
-            key_selector: for global tables, a function of (key, value) that gives the key to look up.
-            grace: for versioned tables, how long records wait for table records that are late.
-            joined: for tables: types for a repartition topic, a name, a grace period.
-
-        >>> from penstock import JoinWindows
-        >>> from penstock.testing import pipe
-        >>> near = JoinWindows.of_time_difference_with_no_grace(5)
-        >>> pipe(lambda stream: stream.join(stream, lambda left, right: [left, right], near),
-        ...      [("a", 1, 0), ("a", 2, 5), ("a", 3, 11)])
-        [('a', [1, 1]), ('a', [2, 1]), ('a', [1, 2]), ('a', [2, 2]), ('a', [3, 3])]
-
-        >>> from penstock import StreamsBuilder
-        >>> from penstock.testing import TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> prices = builder.table("prices", value=int)
-        >>> builder.stream("orders", value=int).join(prices, lambda amount, price: amount * price).to("out")
-        >>> driver = TopologyTestDriver(builder.build())
-        >>> driver.pipe_input("prices", "tea", 3)
-        >>> driver.pipe_input("orders", "tea", 5)
-        >>> driver.pipe_input("orders", "milk", 1)
-        >>> [(record.key, record.value) for record in driver.read_output("out")]
-        [('tea', 15)]
-        """
-        options = TableOptions(key_selector, grace, joined)
-        return self._join(nodes.INNER, other, joiner, windows, stream_joined, value, name, options)
-
-    @overload
-    def left_join(
-        self,
-        other: KStream[K, V2] | KTable[K, V2],
-        joiner: Callable[[V, V2 | None], R],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        *,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def left_join(
-        self,
-        other: KStream[K, V2] | KTable[K, V2],
-        joiner: Callable[[K, V, V2 | None], R],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        *,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def left_join(
-        self,
-        other: GlobalKTable[K2, V2],
-        joiner: Callable[[V, V2 | None], R],
-        *,
-        key_selector: Callable[[K, V], K2 | None],
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def left_join(
-        self,
-        other: GlobalKTable[K2, V2],
-        joiner: Callable[[K, V, V2 | None], R],
-        *,
-        key_selector: Callable[[K, V], K2 | None],
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    def left_join(
-        self,
-        other: KStream[K, Any] | KTable[K, Any] | GlobalKTable[Any, Any],
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-        key_selector: Callable[[Any, Any], Any] | None = None,
-        grace: Duration | None = None,
-        joined: Joined | None = None,
-    ) -> KStream[K, Any]:
-        """Every record of this stream, joined as by ``join``; one that finds nothing is joined with None.
-
-        With another stream that is when no partner can come any more: once stream time has passed its window and the
-        grace period.
-        """
-        options = TableOptions(key_selector, grace, joined)
-        return self._join(nodes.LEFT, other, joiner, windows, stream_joined, value, name, options)
-
-    @overload
-    def outer_join(
-        self,
-        other: KStream[K, V2],
-        joiner: Callable[[V | None, V2 | None], R],
-        windows: JoinWindows,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def outer_join(
-        self,
-        other: KStream[K, V2],
-        joiner: Callable[[K, V | None, V2 | None], R],
-        windows: JoinWindows,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]: ...
-
-    def outer_join(
-        self,
-        other: KStream[K, Any],
-        joiner: Callable[..., Any],
-        windows: JoinWindows,
-        stream_joined: StreamJoined | None = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, Any]:
-        """Every record of both streams, joined as by ``join``; one without a partner is joined with None."""
-        return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, TableOptions())
-
-    def _join(
-        self,
-        kind: str,
-        other: Any,
-        joiner: Callable[..., Any],
-        windows: JoinWindows | None,
-        stream_joined: StreamJoined | None,
-        value: Any,
-        name: str | None,
-        options: TableOptions,
-    ) -> KStream[K, Any]:
-        from penstock.dsl.joins import METHODS
-        from penstock.dsl.kstream import KStream
-        from penstock.dsl.ktable import KTable
-        from penstock.dsl.stream_stream import join_streams
-        from penstock.dsl.stream_table import join_global_table, join_table, no_windows
-
-        this = cast("KStream[K, V]", self)
-        if not isinstance(other, KStream | KTable | GlobalKTable):
-            raise TopologyError(
-                f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got {other!r}"
-            )
-        if isinstance(other, KTable | GlobalKTable):
-            if kind == nodes.OUTER:
-                raise TopologyError(
-                    f"outer_join at {caller()} joins two streams; a table has no records that could wait for a "
-                    "partner, so with a table there are join and left_join"
-                )
-            no_windows(kind, windows, stream_joined)
-            if isinstance(other, KTable):
-                return this._of(join_table(kind, this._joinable, other._handle, joiner, value, name, options))
-            table = Handle(self._graph, other._node, other._key, other._value)
-            return this._of(join_global_table(kind, this._joinable, table, joiner, value, name, options))
-        options.refuse(METHODS[kind])
-        sides = this._joinable, other._joinable
-        return this._of(join_streams(kind, *sides, joiner, windows, stream_joined, value, name))
-
     @property
-    def _joinable(self) -> StreamHandle:
-        given = self._graph, self._node, self._key, self._value, self._repartition_required
-        return StreamHandle(*given, for_join=self._repartitioned_for_join)
+    def _handle(self) -> Handle:
+        return Handle(self._graph, self._node, self._key, self._value, self._repartition_required)
 
-    def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> Node:
-        """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
-        if not self._repartition_required:
-            return self._node
-        made = repartition_node(self._graph, self._node, name or self._node.name, key, value)
-        if self._repartitioned is None or name is not None:
-            self._repartitioned = self._graph.add(made)
-        return self._repartitioned
+    @staticmethod
+    def _of(made: Handle) -> KStream[Any, Any]:
+        from penstock.dsl.kstream import KStream
+
+        return KStream(made.graph, made.node, made.key, made.value, made.repartition_required)
+
+    def _name(self, prefix: str, given: str | None) -> str:
+        return self._graph.names.node(prefix, given)
+
+    def _at(self) -> dict[str, Any]:
+        return {"parents": (self._node,), "where": caller()}
+
+    def _next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> KStream[Any, Any]:
+        from penstock.dsl.kstream import KStream
+
+        required = self._repartition_required or node.changes_key
+        return KStream(self._graph, self._graph.add(node), key or self._key, value or self._value, required)
 
 
 def repartition_node(
