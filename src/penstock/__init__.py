@@ -52,10 +52,11 @@ from penstock.errors import (
     TopologyError,
     TopologyException,
 )
-from penstock.log.consume import ConsumerRecord, consume
+from penstock.log.consume import consume
 from penstock.log.produce import produce, produce_columns
 from penstock.losses import Loss
 from penstock.metrics import Metric
+from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.functions import columnar
 from penstock.plan.topology import Topology
 from penstock.processor import (
@@ -67,6 +68,7 @@ from penstock.processor import (
     ProcessorContext,
     ProcessorSupplier,
     PunctuationType,
+    RecordContext,
     RecordMetadata,
     ValueTransformerWithKey,
 )
@@ -84,7 +86,7 @@ from penstock.query.typed import (
     WindowRangeQuery,
 )
 from penstock.reading import open_store
-from penstock.record import Record, SessionKey, ValueAndTimestamp, Windowed
+from penstock.record import ConsumerRecord, Record, SessionKey, ValueAndTimestamp, Windowed
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 from penstock.state.buffered import BufferedTransaction
 from penstock.state.interface import (
@@ -105,6 +107,13 @@ from penstock.state.shapes import (
 )
 from penstock.state.transaction import AbstractTransaction, AbstractTransactionalStore
 from penstock.state.wrappers import TransactionalKeyValueStore, TransactionalSegment
+from penstock.timestamps import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
+)
 
 if _TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
@@ -115,6 +124,7 @@ __all__ = [
     "AbstractTransaction",
     "AbstractTransactionalStore",
     "AlreadyRunningError",
+    "AutoOffsetReset",
     "BranchedKStream",
     "BufferConfig",
     "BufferFullError",
@@ -127,6 +137,7 @@ __all__ = [
     "CorruptDataError",
     "Deduplicated",
     "EmitStrategy",
+    "FailOnInvalidTimestamp",
     "FencedError",
     "FixedKeyProcessor",
     "GlobalKTable",
@@ -139,6 +150,7 @@ __all__ = [
     "KTable",
     "KeyQuery",
     "KeyValueStore",
+    "LogAndSkipOnInvalidTimestamp",
     "LogError",
     "Loss",
     "Materialized",
@@ -158,6 +170,7 @@ __all__ = [
     "PunctuationType",
     "RangeQuery",
     "Record",
+    "RecordContext",
     "RecordMetadata",
     "SerdeError",
     "SessionKey",
@@ -181,6 +194,7 @@ __all__ = [
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
+    "TimestampExtractor",
     "TimestampedBytesStore",
     "TimestampedKeyQuery",
     "TimestampedRangeQuery",
@@ -194,11 +208,13 @@ __all__ = [
     "TransactionalKeyValueStore",
     "TransactionalSegment",
     "UnlimitedWindows",
+    "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "WallclockTimestampExtractor",
     "WindowKeyQuery",
     "WindowRangeQuery",
     "WindowStore",

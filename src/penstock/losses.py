@@ -87,6 +87,7 @@ _WHY = {
     "out-of-order": "the versioned table has newer rows of their keys, so they change no newest result (KIP-914); "
     'versioned_join="complete" gives the others as well',
     REMOVED_UNREAD: "retention removed them from the topic before they were read; a longer one keeps them",
+    "invalid-timestamp": "they have a negative timestamp, or their extractor gave one",
     "late-response": "a newer change of the row was under way already, so these are of no use to anybody",
 }
 

@@ -43,6 +43,27 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
+class RecordContext(NamedTuple):
+    """What a function of the DSL is told of its record, if its last argument is called ``context`` (KS-08).
+
+    Functions of streams' filters, mappers, actions, branches, groupings and joins may ask for it:
+    ``lambda value, context: ...``, ``lambda key, value, context: ...``. One that is annotated as ``RecordContext`` may
+    be called anything, and so may a third one behind key and value.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.map_values(lambda value, context: f"{value} at {context.offset}"), [("a", "x")])
+    [('a', 'x at 0')]
+    """
+
+    topic: str | None
+    """The topic that the record came from; for what is sent through repartition topics such a one, and None for what
+    no record caused."""
+    partition: int
+    offset: int
+    timestamp: int
+    headers: tuple[tuple[str, bytes], ...]
+
+
 class Cancellable(Protocol):
     """A punctuation that has been scheduled.
 

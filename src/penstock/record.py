@@ -47,6 +47,18 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
+class ConsumerRecord(NamedTuple):
+    """One record of a topic, decoded, and where it stands."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: tuple[tuple[str, bytes], ...]
+    topic: str
+    partition: int
+    offset: int
+
+
 class Record(NamedTuple):
     """One record of a topic, decoded.
 

@@ -15,14 +15,13 @@ from typing import Any, TypedDict
 
 from penstock.errors import ConfigError
 from penstock.messages import nearest
+from penstock.offset_reset import AutoOffsetReset
 from penstock.sizes import to_bytes
 
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "at_least_once")
-OFFSET_RESETS = ("earliest", "latest", "none")
 _CHOICES = {
     "processing_guarantee": GUARANTEES,
-    "auto_offset_reset": OFFSET_RESETS,
     "on_lost_records": ("fail", "skip"),
 }
 
@@ -73,6 +72,9 @@ class SettingsArguments(TypedDict, total=False):
     chunk_records: int
     chunk_bytes: int | str
     auto_offset_reset: str
+    default_key_serde: str | None
+    default_value_serde: str | None
+    default_timestamp_extractor: str | None
     on_lost_records: str
     on_error: str
     processing_guarantee: str
@@ -111,7 +113,14 @@ class Settings:
             so that a crash in between has records processed again on the state that they have changed already.
         auto_offset_reset: where a source topic is begun that the application has not read yet, unless the source says
             it itself: ``"earliest"`` (with the first record that is still there), ``"latest"`` (with what comes from
-            now on), or ``"none"`` (the start fails), as in Kafka. A global table is always read from the earliest.
+            now on), ``"by_duration:1 day"`` (with what is not older), ``"by_timestamp:2026-01-01"`` (with what is of
+            that time or later), or ``"none"`` (the start fails). A global table is always read from the earliest.
+        default_key_serde: the type of keys where the topology says none (``str``): ``"str"``, ``"int"``, ``"float"``,
+            ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
+        default_value_serde: the type of values where the topology says none (``json``).
+        default_timestamp_extractor: where the times of records come from that the topology does not say:
+            ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
+            ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
         on_lost_records: what to do when retention has removed records that were not read yet: ``"fail"``, or
             ``"skip"`` to go on with the first one that is still there.
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
@@ -132,6 +141,9 @@ class Settings:
     on_error: str = "fail"
     processing_guarantee: str = "exactly_once"
     auto_offset_reset: str = "earliest"
+    default_key_serde: str | None = None
+    default_value_serde: str | None = None
+    default_timestamp_extractor: str | None = None
     on_lost_records: str = "fail"
     emit_interval_ms: int = 0
     output_partitions: int = 0
@@ -149,6 +161,7 @@ class Settings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+        AutoOffsetReset.of(self.auto_offset_reset, "auto_offset_reset")
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")

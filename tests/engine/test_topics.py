@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from penstock import StreamsBuilder, Topology
+from penstock import AutoOffsetReset, StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
 from penstock.engine.manifest import Manifest, Manifests
 from penstock.engine.work import StageWork, TaskDone
@@ -627,3 +629,59 @@ def test_bytes_go_into_a_topic_of_any_type_and_any_type_into_one_of_bytes(world:
         ("a", 0),
         (b"a", b"x"),
     ]
+
+
+# --- begun at a time -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.kip("KS-07")
+@pytest.mark.parametrize(
+    ("reset", "read"),
+    [
+        (AutoOffsetReset.by_timestamp(20), ["b", "c", "d"]),
+        ("by_timestamp:1970-01-01T00:00:00.015", ["b", "c", "d"]),
+        (datetime(1970, 1, 1, 0, 0, 0, 30_000), ["b", "c", "d"]),
+        ("by_timestamp:31", []),
+        (AutoOffsetReset.by_duration("1 day"), []),
+        (AutoOffsetReset.by_duration("200 weeks"), []),
+        (timedelta(days=365 * 200), ["a", "b", "c", "d"]),
+        ("by_duration:P99999D", ["a", "b", "c", "d"]),
+        (AutoOffsetReset.earliest(), ["a", "b", "c", "d"]),
+        (AutoOffsetReset.latest(), []),
+    ],
+)
+def test_a_source_is_begun_with_the_first_record_of_a_time(world: World, reset: Any, read: list[str]):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str, offset_reset=reset).to("out")
+    world.log.create_topic(TopicInfo("in", 1, "str", "str"))
+    for key, time in [("a", 10), ("b", 30), ("c", 15), ("d", 20)]:
+        produce([(key, "x", time)], "in", value=str, log=world.log)
+    running = world.start(builder.build())
+    running.run_until()
+    assert [key for key, _ in world.output()] == read
+    produce([("e", "x", 1)], "in", value=str, log=world.log)
+    running.run_until()
+    assert [key for key, _ in world.output()] == [*read, "e"]
+
+
+@pytest.mark.kip("KS-07")
+def test_each_partition_is_begun_where_its_own_records_reach_the_time(world: World):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str, offset_reset="by_timestamp:50").to("out")
+    world.log.create_topic(TopicInfo("in", 4, "str", "str"))
+    rows = [(key, "x", time) for time, key in enumerate("abcdefghijklmnopqrstuvwxyz" * 4)]
+    produce(rows, "in", value=str, log=world.log)
+    world.start(builder.build()).run_until()
+    assert {record.timestamp for record in consume("out", log=world.log)} == set(range(50, 104))
+
+
+@pytest.mark.kip("KS-07")
+def test_the_setting_says_it_for_all_sources_and_nonsense_is_refused(world: World):
+    world.settings = replace(world.settings, auto_offset_reset="by_timestamp:5")
+    world.produce("a")
+    world.start().run_until()
+    assert world.output() == []
+    with pytest.raises(ConfigError, match=r"auto_offset_reset must be one of earliest, .*; got 'by_timestamp:'"):
+        Settings(auto_offset_reset="by_timestamp:")
+    with pytest.raises(TopologyError, match=r"offset_reset at .* must be one of earliest, .*; got 'begin'"):
+        StreamsBuilder().stream("in", offset_reset="begin")

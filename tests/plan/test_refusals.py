@@ -245,8 +245,8 @@ WRONG_ARGUMENTS = {
         "map at HERE takes a function of (key, value); got '<lambda>' of (value); did you mean map_values?",
     ),
     "a mapper of three": (
-        lambda b, s: s.map_values(lambda a, b, c: a),
-        "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (a, b, c); did you mean "
+        lambda b, s: s.map_values(lambda a, b, c, d: a),
+        "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (a, b, c, d); did you mean "
         "map?",
     ),
     "an initial value instead of an initializer": (

@@ -19,7 +19,8 @@ from penstock.cli.terminal import as_json as to_json
 from penstock.cli.terminal import moment, plain, readable
 from penstock.errors import ConfigError, SerdeError, TopicNotFoundError
 from penstock.log.base import Log
-from penstock.log.consume import ConsumerRecord, Range, ranges_of, records_of
+from penstock.log.consume import Range, ranges_of, records_of
+from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name
 
 _POLL_SECONDS = 0.2

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 
+from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.processor import RecordContext
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream
@@ -24,9 +26,17 @@ class BranchedKStream(Generic[K, V]):
         self._prefix = prefix
         self._streams: dict[str, KStream[K, V]] = {}
 
-    def branch(self, predicate: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]:
+    @overload
+    def branch(self, predicate: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]: ...
+
+    @overload
+    def branch(
+        self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None
+    ) -> BranchedKStream[K, V]: ...
+
+    def branch(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> BranchedKStream[K, V]:
         """A branch for the records that no earlier branch took and for which a function of (key, value) is true."""
-        self._add(user_function(predicate, "branch", KEY_VALUE), name, len(self._node.predicates) + 1)
+        self._add(user_function(predicate, "branch", KEY_VALUE, context=True), name, len(self._node.predicates) + 1)
         return self
 
     def default_branch(self, name: str | None = None) -> dict[str, KStream[K, V]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, overload
 
 from penstock.dsl.global_table import GlobalKTable
@@ -13,17 +13,17 @@ from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import add_store
-from penstock.errors import TopologyError
+from penstock.errors import ConfigError, TopologyError
+from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import names, nodes
-from penstock.plan.fields import field_function
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.functions import caller, check_type
 from penstock.plan.processors import checked_builder, processor_function
+from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, of
-from penstock.settings import OFFSET_RESETS
 
-Timestamp = Callable[[Any], int | datetime] | Callable[[Any, Any], int | datetime] | str
-"""Where a record's time comes from: a function of (value) or (key, value), or a field of the value."""
+OffsetReset = str | AutoOffsetReset | datetime | timedelta
+"""Where a topic is begun that was not read yet."""
 
 
 class StreamsBuilder:
@@ -45,7 +45,7 @@ class StreamsBuilder:
         value: type[V],
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -56,7 +56,7 @@ class StreamsBuilder:
         value: Any = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KStream[K, Any]: ...
 
     @overload
@@ -68,7 +68,7 @@ class StreamsBuilder:
         value: type[V],
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -79,7 +79,7 @@ class StreamsBuilder:
         value: Any = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -89,7 +89,7 @@ class StreamsBuilder:
         value: Any = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
@@ -100,11 +100,12 @@ class StreamsBuilder:
                 can say by default.
             timestamp: a field of the value such as ``"at"`` or ``"order.at"``, or a function of (value) or
                 (key, value), that gives a record's time: milliseconds since 1970, a ``datetime`` or text in ISO 8601
-                (UTC where no zone is given). Without it the time is the one the record carries.
+                (UTC where no zone is given); or a ``TimestampExtractor``, which gets the whole record. Without it the
+                time is the one the record carries.
             name: the step's name.
-            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"`` or
-                ``"none"`` (its start fails), as ``Consumed.with_offset_reset_policy`` in Kafka Streams; by default
-                what the setting ``auto_offset_reset`` says.
+            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
+                ``"none"`` (its start fails), a ``timedelta`` (what is not older), a ``datetime`` (what is of that
+                time or later), or an ``AutoOffsetReset``; by default what the setting ``auto_offset_reset`` says.
 
         Raises:
             TopologyError: there is no topic, or ``offset_reset`` is none of these.
@@ -120,7 +121,7 @@ class StreamsBuilder:
             topics=topics,
             key=DEFAULT_KEY if key is None else of(key, "key"),
             value=DEFAULT_VALUE if value is None else of(value, "value"),
-            timestamp=_extractor(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),
+            timestamp=timestamp_of(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),
             offset_reset=_offset_reset(offset_reset),
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
@@ -135,7 +136,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KTable[K, V]: ...
 
     @overload
@@ -148,7 +149,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KTable[K, Any]: ...
 
     @overload
@@ -162,7 +163,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KTable[str, V]: ...
 
     @overload
@@ -175,7 +176,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -187,7 +188,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        offset_reset: str | None = None,
+        offset_reset: OffsetReset | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -211,7 +212,7 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=spec,
-            timestamp=_extractor(timestamp, values),
+            timestamp=timestamp_of(timestamp, values),
             offset_reset=_offset_reset(offset_reset),
         )
         return KTable(graph, graph.add(node), keys, values)
@@ -314,7 +315,7 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=replace(spec, named_by_user=True, caching=False),
-            timestamp=_extractor(timestamp, values),
+            timestamp=timestamp_of(timestamp, values),
         )
         return GlobalKTable(graph.add(node), keys, values)
 
@@ -414,13 +415,10 @@ def _table_type(method: str, what: str, told: Any, kept: Serde | None, default: 
     return read
 
 
-def _extractor(given: Timestamp | None, value: Serde) -> UserFunction | None:
-    if isinstance(given, str):
-        return field_function(given, "timestamp", value)
-    return None if given is None else user_function(given, "timestamp", ("value",), ("key", "value"))
-
-
-def _offset_reset(given: str | None) -> str | None:
-    if given not in (None, *OFFSET_RESETS):
-        raise TopologyError(f"offset_reset at {caller()} must be one of {', '.join(OFFSET_RESETS)}; got {given!r}")
-    return given
+def _offset_reset(given: OffsetReset | None) -> AutoOffsetReset | None:
+    if given is None:
+        return None
+    try:
+        return AutoOffsetReset.of(given, f"offset_reset at {caller()}")
+    except ConfigError as error:
+        raise TopologyError(str(error)) from None

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
 from penstock.dsl.materialized import Materialized
+from penstock.plan.defaults import DEFAULT_KEY as DEFAULT_KEY
+from penstock.plan.defaults import DEFAULT_VALUE as DEFAULT_VALUE
 from penstock.plan.functions import UserFunction
 from penstock.plan.names import Names
 from penstock.plan.node import Node, StoreSpec
-from penstock.serdes import JSON, STR, Serde, of
+from penstock.serdes import Serde, of
 
 N = TypeVar("N", bound=Node)
 K = TypeVar("K")
@@ -22,9 +24,6 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 R = TypeVar("R")
 """What a user's function results in."""
-
-DEFAULT_KEY: Serde = STR
-DEFAULT_VALUE: Serde = JSON
 
 
 class Graph:

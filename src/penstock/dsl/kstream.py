@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.deduplicate import deduplicate, deduplicate_by_key, deduplicate_by_key_value
 from penstock.dsl.deduplicated import Deduplicated
+from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K2, K, V
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import process, process_values
@@ -18,6 +19,7 @@ from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
+from penstock.processor import RecordContext
 from penstock.serdes import of
 
 if TYPE_CHECKING:
@@ -173,9 +175,27 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         values = self._value if value is None else of(value, "value")
         return KGroupedStream(self._graph, self._node, keys, values, name, self._repartition_required)
 
+    @overload
     def group_by(
         self,
         mapper: Callable[[K, V], K2],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KGroupedStream[K2, V]: ...
+
+    @overload
+    def group_by(
+        self,
+        mapper: Callable[[K, V, RecordContext], K2],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KGroupedStream[K2, V]: ...
+
+    def group_by(
+        self,
+        mapper: OfKeyValue[K, V, K2],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
@@ -188,7 +208,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         """
         from penstock.dsl.grouped import KGroupedStream
 
-        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE), key, name)
+        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE, context=True), key, name)
         values = self._value if value is None else of(value, "value")
         return KGroupedStream(self._graph, node, node.key, values, name, True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import (
     DEFAULT_KEY,
     DEFAULT_VALUE,
@@ -21,6 +22,7 @@ from penstock.dsl.printed import Printed
 from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, check_type, user_function
+from penstock.processor import RecordContext
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
@@ -30,7 +32,13 @@ if TYPE_CHECKING:
 class StatelessSteps(Stream[K, V]):
     """A stream's steps that keep nothing; users have a ``KStream``."""
 
-    def filter(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
+    @overload
+    def filter(self, predicate: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    @overload
+    def filter(self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    def filter(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is true.
 
         >>> from penstock.testing import pipe
@@ -39,7 +47,13 @@ class StatelessSteps(Stream[K, V]):
         """
         return self._filter(predicate, False, name)
 
-    def filter_not(self, predicate: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
+    @overload
+    def filter_not(self, predicate: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    @overload
+    def filter_not(self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    def filter_not(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is false.
 
         >>> from penstock.testing import pipe
@@ -48,14 +62,32 @@ class StatelessSteps(Stream[K, V]):
         """
         return self._filter(predicate, True, name)
 
-    def _filter(self, predicate: Callable[[K, V], Any], negate: bool, name: str | None) -> KStream[K, V]:
-        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
+    def _filter(self, predicate: OfKeyValue[K, V, Any], negate: bool, name: str | None) -> KStream[K, V]:
+        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE, context=True)
         node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
         return self._next(node)
 
+    @overload
     def map(
         self,
         mapper: Callable[[K, V], tuple[K2, V2]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KStream[K2, V2]: ...
+
+    @overload
+    def map(
+        self,
+        mapper: Callable[[K, V, RecordContext], tuple[K2, V2]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KStream[K2, V2]: ...
+
+    def map(
+        self,
+        mapper: OfKeyValue[K, V, tuple[K2, V2]],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
@@ -66,7 +98,7 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.map(lambda key, value: (value, key), key=str, value=str), [("a", "x")])
         [('x', 'a')]
         """
-        function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?")
+        function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?", context=True)
         keys, values = _pair_types(function.returns(), key, value)
         node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
         return self._next(node, key=keys, value=values)
@@ -77,6 +109,9 @@ class StatelessSteps(Stream[K, V]):
     @overload
     def map_values(self, mapper: Callable[[K, V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
 
+    @overload
+    def map_values(self, mapper: Callable[[K, V, RecordContext], R], value: Any = None, name: str | None = None,) -> KStream[K, R]: ...
+
     def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream[K, Any]:
         """The records with new values, from a function of (value) or (key, value).
 
@@ -84,14 +119,32 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])
         [('a', 2)]
         """
-        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?")
+        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?", context=True)
         values = result_type(value, function.returns(), DEFAULT_VALUE)
         node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
         return self._next(node, value=values)
 
+    @overload
     def flat_map(
         self,
         mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KStream[K2, V2]: ...
+
+    @overload
+    def flat_map(
+        self,
+        mapper: Callable[[K, V, RecordContext], Iterable[tuple[K2, V2]]],
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ,) -> KStream[K2, V2]: ...
+
+    def flat_map(
+        self,
+        mapper: OfKeyValue[K, V, Iterable[tuple[K2, V2]]],
         key: Any = None,
         value: Any = None,
         name: str | None = None,
@@ -102,7 +155,7 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.flat_map(lambda key, value: [(key, 1), (value, 2)]), [("a", "x")])
         [('a', 1), ('x', 2)]
         """
-        function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?")
+        function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?", context=True)
         keys, values = _pair_types(item_annotation(function), key, value)
         node = nodes.FlatMap(
             name=self._name(names.FLAT_MAP, name), mapper=function, key=keys, value=values, **self._at()
@@ -119,6 +172,9 @@ class StatelessSteps(Stream[K, V]):
         self, mapper: Callable[[K, V], Iterable[R]], value: Any = None, name: str | None = None
     ) -> KStream[K, R]: ...
 
+    @overload
+    def flat_map_values(self, mapper: Callable[[K, V, RecordContext], Iterable[R]], value: Any = None, name: str | None = None,) -> KStream[K, R]: ...
+
     def flat_map_values(
         self, mapper: Callable[..., Any], value: Any = None, name: str | None = None
     ) -> KStream[K, Any]:
@@ -128,21 +184,27 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.flat_map_values(lambda value: value.split()), [("a", "x y")])
         [('a', 'x'), ('a', 'y')]
         """
-        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint="did you mean flat_map?")
+        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint="did you mean flat_map?", context=True)
         values = result_type(value, item_annotation(function), DEFAULT_VALUE)
         node = nodes.FlatMapValues(
             name=self._name(names.FLAT_MAP_VALUES, name), mapper=function, value=values, **self._at()
         )
         return self._next(node, value=values)
 
-    def select_key(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
+    @overload
+    def select_key(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None,) -> KStream[K2, V]: ...
+
+    @overload
+    def select_key(self, mapper: Callable[[K, V, RecordContext], K2], key: Any = None, name: str | None = None,) -> KStream[K2, V]: ...
+
+    def select_key(self, mapper: OfKeyValue[K, V, K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
         """The records under new keys, from a function of (key, value).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.select_key(lambda key, value: value["id"]), [("a", {"id": "x"})])
         [('x', {'id': 'x'})]
         """
-        node = self._select_key(user_function(mapper, "select_key", KEY_VALUE), key, name)
+        node = self._select_key(user_function(mapper, "select_key", KEY_VALUE, context=True), key, name)
         return self._next(node, key=node.key)
 
     def _select_key(self, function: UserFunction, key: Any, name: str | None) -> nodes.SelectKey:
@@ -150,7 +212,13 @@ class StatelessSteps(Stream[K, V]):
         node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
         return self._graph.add(node)
 
-    def peek(self, action: Callable[[K, V], Any], name: str | None = None) -> KStream[K, V]:
+    @overload
+    def peek(self, action: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    @overload
+    def peek(self, action: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+
+    def peek(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """These records; a function of (key, value) is called with each, for its effect.
 
         >>> from penstock.testing import pipe
@@ -158,15 +226,21 @@ class StatelessSteps(Stream[K, V]):
         a 1
         [('a', 1)]
         """
-        function = user_function(action, "peek", KEY_VALUE)
+        function = user_function(action, "peek", KEY_VALUE, context=True)
         return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
 
-    def foreach(self, action: Callable[[K, V], Any], name: str | None = None) -> None:
+    @overload
+    def foreach(self, action: Callable[[K, V], Any], name: str | None = None,) -> None: ...
+
+    @overload
+    def foreach(self, action: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> None: ...
+
+    def foreach(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> None:
         """Call a function of (key, value) with each record; the stream ends here.
 
         A batch that is repeated after a crash calls it again: effects outside of Penstock happen at least once.
         """
-        function = user_function(action, "foreach", KEY_VALUE)
+        function = user_function(action, "foreach", KEY_VALUE, context=True)
         self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
 
     def print(self, printed: Printed | None = None) -> None:

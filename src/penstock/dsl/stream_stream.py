@@ -39,7 +39,7 @@ def join_streams(
         given = given.with_name(name)
     key = given.key or left.key
     check_sides(method, graph, right.graph, key, given.key or right.key)
-    function = user_function(joiner, method, *JOINER)
+    function = user_function(joiner, method, *JOINER, context=True)
     one = _Side(left, given.name and f"{given.name}-left", key, given.value or left.value)
     other = _Side(right, given.name and f"{given.name}-right", key, given.other_value or right.value)
     node = _node(

@@ -42,7 +42,7 @@ def join_table(
         )
     key = joined.key or stream.key
     check_sides(method, graph, table.graph, key, table.key)
-    function = user_function(joiner, method, *JOINER)
+    function = user_function(joiner, method, *JOINER, context=True)
     values = joined.value or stream.value
     parent = stream.for_join(joined.name, key, values)
     own_name = graph.names.node(names.LEFT_JOIN if kind == nodes.LEFT else names.JOIN, joined.name)
@@ -86,14 +86,16 @@ def join_global_table(
             f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and with a "
             "global table there is none; leave them out"
         )
-    selector = user_function(options.key_selector, f"{method} with a global table: key_selector", KEY_VALUE)
+    selector = user_function(
+        options.key_selector, f"{method} with a global table: key_selector", KEY_VALUE, context=True
+    )
     selected = result_type(None, selector.returns(), table.key)
     if selected != table.key:
         raise TopologyError(
             f"{method} at {caller()}: the key selector gives {selected.name} keys, and the global table's are "
             f"{table.key.name}; have it give keys of that type"
         )
-    function = user_function(joiner, method, *JOINER)
+    function = user_function(joiner, method, *JOINER, context=True)
     join = nodes.GlobalTableJoin(
         name=graph.names.node(names.LEFT_JOIN, joined.name),
         parents=(stream.node,),

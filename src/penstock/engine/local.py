@@ -40,6 +40,7 @@ class LocalApplication:
         program: ProgramFile | None = None,
         restore_listener: StateRestoreListener | None = None,
     ):
+        topology = topology.completed_by(settings)
         self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program)
         self.coordinator.take_over()
         layout = self.coordinator.layout

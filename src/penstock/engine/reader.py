@@ -19,6 +19,7 @@ from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
 from penstock.log.base import Records, join_headers
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import Place
 from penstock.serdes import Serde
 
 LATEST = 2**63 - 1
@@ -293,6 +294,18 @@ class Reader:
                 rows, found = piece.rows(positions[first:end])
                 offsets[first:end][found] = piece.records.offset + rows
         return offsets
+
+    def places(self, positions: IntArray) -> list[Place]:
+        """Where the records at some positions came from, nowhere for what none caused; the positions never decrease."""
+        places: list[Place] = [(None, -1, -1)] * len(positions)
+        for piece in self._origins:
+            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
+            if first < end:
+                rows, found = piece.rows(positions[first:end])
+                at = (np.flatnonzero(found) + first).tolist()
+                for row, offset in zip(at, (piece.records.offset + rows).tolist(), strict=True):
+                    places[row] = piece.topic, piece.partition, offset
+        return places
 
 
 class _Piece:

@@ -21,7 +21,7 @@ from penstock.log.base import Log, Records
 from penstock.metrics import labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
-from penstock.ops.core.notes import DeadLetter, TaskFacts
+from penstock.ops.core.notes import DeadLetter, Place, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -72,6 +72,7 @@ class Task:
             on_error=settings.on_error.partition(":")[0],
             origin=self._origin,
             offsets=self._offsets,
+            places=self._places_of,
             topic_bytes=self._topic_bytes,
             wall_clock_ms=wall_clock_ms,
             emit_interval_ms=settings.emit_interval_ms,
@@ -90,6 +91,9 @@ class Task:
 
     def _offsets(self, positions: IntArray) -> IntArray:
         return self._reader.offsets(positions)
+
+    def _places_of(self, positions: IntArray) -> list[Place]:
+        return self._reader.places(positions)
 
     def _topic_bytes(self, positions: IntArray) -> IntArray:
         return self._reader.by_topic(positions, self._topic_sizes)

@@ -18,10 +18,12 @@ from penstock.engine.work import TaskWork
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
 from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
+from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.serdes import fits, is_known
 from penstock.settings import Settings
+from penstock.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 
@@ -235,25 +237,33 @@ class Topics:
 
     def _beginning(self, topic: str, policy: str | None) -> list[int]:
         """For each partition of a topic the offset at which an application begins that has not read it."""
-        policy = policy or self._policy(topic)
-        if policy == "none":
+        reset = AutoOffsetReset(policy) if policy else self._policy(topic)
+        if reset.policy == "none":
             raise ConfigError(
                 f"application {self._application_id!r} has no offsets of source topic {topic!r}, and is not to choose "
                 "where to begin (auto_offset_reset is 'none'): it has not read the topic yet, or its checkpoint is "
                 "lost. Restore the checkpoint, or start once with auto_offset_reset 'earliest' or 'latest'"
             )
-        return self._log.end_offsets(topic) if policy == "latest" else self._log.start_offsets(topic)
+        if reset.policy == "earliest":
+            return self._log.start_offsets(topic)
+        ends = self._log.end_offsets(topic)
+        if reset.policy == "latest":
+            return ends
+        time = reset.begins_at(wall_clock_ms())
+        found = (self._log.offset_at(topic, partition, time) for partition in range(len(ends)))
+        return [end if at is None else at for at, end in zip(found, ends, strict=True)]
 
-    def _policy(self, topic: str) -> str:
+    def _policy(self, topic: str) -> AutoOffsetReset:
         """How a source says that it is begun, or else the setting. Global tables always begin with all there is."""
+        usual = AutoOffsetReset.of(self._settings.auto_offset_reset)
         for node in self._topology.nodes:
             if isinstance(node, nodes.GlobalTable) and node.topic == topic:
-                return "earliest"
+                return AutoOffsetReset.earliest()
             if isinstance(node, nodes.TableSource) and node.topic == topic:
-                return node.offset_reset or self._settings.auto_offset_reset
+                return node.offset_reset or usual
             if isinstance(node, nodes.StreamSource) and topic in node.topics:
-                return node.offset_reset or self._settings.auto_offset_reset
-        return self._settings.auto_offset_reset
+                return node.offset_reset or usual
+        return usual
 
     def next_offset(self, at: int, topic: str, partition: int, start: int, end: int) -> int:
         """From where a task goes on that has read a partition up to an offset, when the partition has these ends.

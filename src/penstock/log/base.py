@@ -209,6 +209,11 @@ class Log(ABC):
         """
         return None
 
+    def offset_at(self, topic: str, partition: int, time: int) -> int | None:
+        """The offset of the first record whose timestamp is a time or later; None when there is none."""
+        start, end = self.start_offsets(topic)[partition], self.end_offsets(topic)[partition]
+        return first_at(self.read(topic, partition, start, end), time)
+
     @abstractmethod
     def writer(self, topic: str, name: str) -> AbstractContextManager[SegmentWriter]:
         """A writer of new records; ``name`` makes its file's name unique among all writers."""
@@ -252,6 +257,15 @@ class Log(ABC):
     @abstractmethod
     def last_sequence(self, topic: str, producer: str) -> int:
         """The number of a producer's last append to a topic; -1 when there is none."""
+
+
+def first_at(pieces: Iterable[Records], time: int) -> int | None:
+    """The offset of the first record whose timestamp is a time or later; None when there is none."""
+    for piece in pieces:
+        found = np.flatnonzero(piece.timestamp >= time)
+        if len(found):
+            return piece.offset + int(found[0])
+    return None
 
 
 def reach(appends: Iterable[tuple[int, int, int]], end: int, nbytes: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,23 +14,12 @@ from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log, Records
 from penstock.log.open import open_log
 from penstock.messages import describe
+from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name, of
 
 Decode = Callable[[Serde, Binary], list[Any]]
 Range = tuple[int, int]
 """The first offset, and the one behind the last."""
-
-
-class ConsumerRecord(NamedTuple):
-    """One record of a topic, decoded, and where it stands."""
-
-    key: Any
-    value: Any
-    timestamp: int
-    headers: tuple[tuple[str, bytes], ...]
-    topic: str
-    partition: int
-    offset: int
 
 
 def consume(

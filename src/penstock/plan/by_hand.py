@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from penstock.errors import TopologyError
+from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
+from penstock.plan.functions import caller, check_type
 from penstock.plan.names import check_name
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.processors import checked_builder, own_stores, processor_function
-from penstock.serdes import JSON, STR, Serde, of
+from penstock.plan.timestamps import timestamp_of
+from penstock.serdes import Serde, of
 
 
 class Declarations:
@@ -29,7 +32,7 @@ class Declarations:
         key: Any = None,
         value: Any = None,
         timestamp: Any = None,
-        offset_reset: str | None = None,
+        offset_reset: Any = None,
     ) -> Self:
         """Add a source: the records of some topics.
 
@@ -38,9 +41,10 @@ class Declarations:
             topics: the topics' names.
             key: the type of the keys; ``str`` by default.
             value: the type of the values; anything JSON can say by default.
-            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds.
-            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"`` or
-                ``"none"``.
+            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds, or a
+                ``TimestampExtractor``.
+            offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
+                ``"none"``, a ``timedelta``, a ``datetime`` or an ``AutoOffsetReset``.
 
         Raises:
             TopologyError: there is no topic, or a step of this name is there already.
@@ -49,18 +53,15 @@ class Declarations:
             raise TopologyError(f"add_source at {caller()}: the source {name!r} must have at least one topic")
         for topic in topics:
             check_type(topic, str, "a topic of add_source")
-        time: UserFunction | None = None
-        if timestamp is not None:
-            time = user_function(timestamp, "timestamp", ("value",), ("key", "value"))
         return self._add(
             nodes.StreamSource(
                 name=self._new_name(name, "add_source"),
                 where=caller(),
                 topics=topics,
-                key=STR if key is None else of(key, "key"),
-                value=JSON if value is None else of(value, "value"),
-                timestamp=time,
-                offset_reset=offset_reset,
+                key=DEFAULT_KEY if key is None else of(key, "key"),
+                value=DEFAULT_VALUE if value is None else of(value, "value"),
+                timestamp=timestamp_of(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),
+                offset_reset=None if offset_reset is None else AutoOffsetReset.of(offset_reset),
             )
         )
 

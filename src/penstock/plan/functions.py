@@ -43,6 +43,8 @@ class UserFunction:
     columnar: bool
     where: str
     """The user's file and line of the DSL call it was given to."""
+    wants_context: bool = False
+    """Whether the record's context is its last argument, which is not counted in ``arity``."""
 
     @property
     def name(self) -> str:
@@ -62,8 +64,13 @@ class UserFunction:
         return annotation
 
 
-def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: str = "") -> UserFunction:
+def user_function(
+    call: Any, method: str, *parameters: tuple[str, ...], hint: str = "", context: bool = False
+) -> UserFunction:
     """The function, checked against the argument lists that the method allows.
+
+    Args:
+        context: whether it may take the record's context as one more argument, see ``_wants_context``.
 
     Raises:
         TopologyError: it is not callable, takes another number of arguments, or is columnar where that cannot be.
@@ -75,7 +82,8 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
             f"{method} at {where} takes a function of {forms}; got {call!r} of type {type(call).__name__}"
         )
     arities = [len(names) for names in parameters]
-    fitting = [arity for arity in arities if accepts(call, arity)]
+    wants_context = context and _wants_context(call, max(arities))
+    fitting = [arity for arity in arities if accepts(call, arity + wants_context)]
     if not fitting:
         signature = inspect.signature(call)
         raise TopologyError(
@@ -88,7 +96,28 @@ def user_function(call: Any, method: str, *parameters: tuple[str, ...], hint: st
             f"{method} at {where} calls its function for one record after the other; got the columnar function "
             f"{getattr(call, '__name__', call)!r}; take @columnar away"
         )
-    return UserFunction(call, fitting[0], columnar, where)
+    if columnar and wants_context:
+        raise TopologyError(
+            f"{method} at {where}: the columnar function {getattr(call, '__name__', call)!r} works on whole columns, "
+            "which have no context; take @columnar or the argument away"
+        )
+    return UserFunction(call, fitting[0], columnar, where, wants_context)
+
+
+def _wants_context(call: Callable[..., Any], most: int) -> bool:
+    """Whether a function asks for the record's context: its last argument must be given, and is called ``context``, is
+    annotated as ``RecordContext``, or is one more than the method could give otherwise."""
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+    except (ValueError, TypeError):  # builtins that do not tell
+        return False
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in parameters if one.kind in plain and one.default is inspect.Parameter.empty]
+    if len(needed) < 2 or len(needed) > most + 1:
+        return False
+    last = needed[-1]
+    is_annotated = getattr(last.annotation, "__name__", last.annotation) in ("RecordContext", "penstock.RecordContext")
+    return last.name == "context" or is_annotated or len(needed) == most + 1
 
 
 def accepts(call: Callable[..., Any], arity: int) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.plan import describe
 from penstock.plan.by_hand import Declarations
+from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import Repartition
 from penstock.plan.passes.copartition import Copartition, copartitions
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
     from penstock.log.base import Log
     from penstock.progress import Progress
-    from penstock.settings import SettingsArguments
+    from penstock.settings import Settings, SettingsArguments
     from penstock.state.restoring import StateRestoreListener
 
 _FORMATS = ("text", "mermaid")
@@ -67,6 +68,16 @@ class Topology(Declarations):
         """
         self._built  # noqa: B018 - finds out
         return self
+
+    def completed_by(self, settings: Settings) -> Topology:
+        """This topology with the types and the extractor that the settings say where it says none.
+
+        Raises:
+            ConfigError: a setting names no type or no extractor.
+            TopologyError: with these types the steps do not fit together.
+        """
+        defaults = Defaults(settings)
+        return Topology(defaults.of(self._declared), defaults.of(self._stores.values())) if defaults else self
 
     def _changed(self) -> None:
         self.__dict__.pop("_built", None)

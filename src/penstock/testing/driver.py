@@ -90,8 +90,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     """How many records one input record may make in a topic that the topology both writes and reads."""
 
     def __init__(self, topology: Topology, application_id: str = "test", **settings: Unpack[SettingsArguments]):
-        self.topology = topology
         self.settings = Settings.load(environment={}, **settings)
+        self.topology = topology = topology.completed_by(self.settings)
         self.wall_clock_ms = 0
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
@@ -124,6 +124,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                 on_error=kind,
                 origin=self._origin,
                 offsets=self._offsets_at,
+                places=lambda positions: self._current.places(positions),
                 topic_bytes=self._topic_bytes,
                 roots=lambda positions: np.full(len(positions), self._piped),
                 wall_clock_ms=lambda: self.wall_clock_ms,

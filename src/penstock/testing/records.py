@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import Place
 from penstock.plan.nodes import Repartition
 from penstock.serdes import Serde
 from penstock.times import to_timestamp
@@ -36,6 +38,13 @@ class Given:
             return Origin(self.topic, 0, -1, None, None, -1)
         key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
         return Origin(self.topic, 0, self.offset + position, key, value, self.times[position])
+
+    def places(self, positions: IntArray) -> list[Place]:
+        """Where the records at some positions came from."""
+        offsets = (self.offset + positions).tolist()
+        nowhere: Place = (None, -1, -1)
+        rows = zip(offsets, (positions != NO_RECORD).tolist(), strict=True)
+        return [(self.topic, 0, offset) if is_one else nowhere for offset, is_one in rows]
 
 
 def checked_row(topic: str, row: Any) -> tuple[Any, ...]:

@@ -18,8 +18,8 @@ def lower(lowering: Lowering) -> Operator:
     part = lowering.part
     if part.kind == "source":
         timestamp = getattr(part.node, "timestamp", None)
-        clock = lowering.state.clock(part.name)
-        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock)
+        state, is_internal = lowering.state, isinstance(part.node, nodes.Repartition)
+        return Source(part.name, lowering.context, timestamp, lowering.decodes, state.clock, is_internal)
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return Sink(part.name, lowering.context, part.node.key, part.node.value)
     return LOWER[type(part.node)](part.node, lowering)

@@ -463,7 +463,7 @@ def start(
     if not isinstance(log, FileLog):
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
     return Streams(
-        topology,
+        topology.completed_by(loaded),
         application_id,
         loaded,
         log,

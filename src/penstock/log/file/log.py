@@ -26,6 +26,7 @@ from penstock.log.base import (
     check_start,
     check_topic,
     check_trim,
+    first_at,
     reach,
 )
 from penstock.log.file import upkeep
@@ -160,6 +161,16 @@ class FileLog(Log):
             return reach(((one.end, one.nbytes, one.max_timestamp) for one in segments), end, nbytes)
         except CorruptDataError:  # reading will tell
             return None
+
+    def offset_at(self, topic: str, partition: int, time: int) -> int | None:
+        found = self._topic(topic)
+        state = found.fresh()
+        segments = found.nodes.segments_from(state, partition, state.starts[partition])
+        first = next((segment for segment in segments if segment.max_timestamp >= time), None)
+        if first is None:
+            return None
+        start = max(first.base, state.starts[partition])
+        return first_at(self.read(topic, partition, start, state.ends[partition]), time)
 
     def stats(self, topic: str) -> TopicStats:
         """How much a topic holds."""

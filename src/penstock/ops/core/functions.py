@@ -15,6 +15,7 @@ from penstock.columns import Column, ValuesColumn, from_arrow
 from penstock.errors import ProcessingError
 from penstock.messages import describe, show
 from penstock.ops.core.context import Context
+from penstock.ops.core.record_context import record_contexts
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 
@@ -33,6 +34,8 @@ class Caller:
 
     def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         """The results for each row; and the batch, without the rows that failed."""
+        if self.function.wants_context:
+            arguments = (*arguments, record_contexts(self.context.facts, batch))
         return self.each(self.function.call, batch, *arguments)
 
     def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:

@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from penstock.ops.suppress.lookup import PriorValues
 
 
+Place = tuple[str | None, int, int]
+"""Where a record came from: topic, partition and offset; None and -1 for what no record of a topic caused."""
+
+
 def _of_no_topic(positions: IntArray) -> IntArray:
     return np.full(len(positions), -1, np.int64)
+
+
+def _from_nowhere(positions: IntArray) -> list[Place]:
+    return [(None, -1, -1)] * len(positions)
 
 
 def _without_names(positions: IntArray) -> IntArray:
@@ -44,6 +52,8 @@ class TaskFacts:
     """Finds where the record at a position came from."""
     offsets: Callable[[IntArray], IntArray] = _of_no_topic
     """The offsets of the records at some positions, -1 for those that no record of a topic caused."""
+    places: Callable[[IntArray], list[Place]] = _from_nowhere
+    """Where the records at some positions, ascending, came from."""
     topic_bytes: Callable[[IntArray], IntArray] = _without_names
     """How long the topics' names are that records at some positions, ascending, came from."""
     roots: Callable[[IntArray], IntArray] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +12,21 @@ from penstock.metrics import LATENESS
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Operator
+from penstock.ops.stateless.timestamps import ExtractedTimes
 from penstock.plan.functions import UserFunction
+from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.state.clock import StreamTime
 from penstock.times import parsed
+from penstock.timestamps import FailOnInvalidTimestamp
 
 
 class Source(Operator):
     """Takes the time from where the user says, and finds records that do not decode before anybody works on them.
 
     Args:
-        clock: the stream time of this source's records; how far each is behind it is its lateness.
+        clock: gives clocks by their names: that of the source, whose records' lateness is how far they are behind it,
+            and those of partitions.
+        is_internal: whether it reads a repartition topic.
         decodes: which of ``key`` and ``value`` somebody downstream looks into; the others are not decoded.
     """
 
@@ -28,20 +34,27 @@ class Source(Operator):
         self,
         node: str,
         context: Context,
-        timestamp: UserFunction | None,
+        timestamp: UserFunction | Extractor | None,
         decodes: tuple[str, ...],
-        clock: StreamTime,
+        clock: Callable[[str], StreamTime],
+        is_internal: bool = False,
     ):
         self._node = node
         self._context = context
-        self._timestamp = None if timestamp is None else Caller(node, timestamp, context)
+        self._timestamp = Caller(node, timestamp, context) if isinstance(timestamp, UserFunction) else None
+        extractor = timestamp if isinstance(timestamp, Extractor) else FAIL_ON_INVALID
+        self._extracted = ExtractedTimes(node, extractor, context, clock)
+        self._carries = isinstance(timestamp, UserFunction) or is_internal
+        self._extracts = isinstance(timestamp, Extractor)
         self._decodes = decodes
-        self._clock = clock
+        self._clock = clock(node)
 
     def step(self, batch: Batch) -> Batch:
         batch = self._context.decoded(self._node, batch, *self._decodes)
         if self._timestamp is not None:
             batch = self._with_time(batch, self._timestamp)
+        elif self._extracts or (not self._carries and len(batch) and int(batch.timestamp.min()) < 0):
+            batch = self._extracted.of(batch)
         self._context.observe(LATENESS, self._node, self._clock.advance(batch.timestamp) - batch.timestamp)
         return batch
 
@@ -53,6 +66,7 @@ class Source(Operator):
         return replace(batch, timestamp=np.array([parsed(time) for time in times], np.int64))
 
 
+FAIL_ON_INVALID = extractor_of(FailOnInvalidTimestamp)
 _EXPECTED = "the record's time, an int of milliseconds that is not negative"
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.processors import ProcessorFunction
+from penstock.plan.timestamps import Extractor
 from penstock.serdes import Serde
 
 
@@ -16,8 +18,8 @@ class StreamSource(Node):
     topics: tuple[str, ...]
     key: Serde
     value: Serde
-    timestamp: UserFunction | None = None
-    offset_reset: str | None = None
+    timestamp: UserFunction | Extractor | None = None
+    offset_reset: AutoOffsetReset | None = None
     """Where it begins that has not been read yet; None for the setting ``auto_offset_reset``."""
 
 
@@ -28,8 +30,8 @@ class TableSource(Node):
     key: Serde
     value: Serde
     store: StoreSpec
-    timestamp: UserFunction | None = None
-    offset_reset: str | None = None
+    timestamp: UserFunction | Extractor | None = None
+    offset_reset: AutoOffsetReset | None = None
 
     is_table: ClassVar[bool] = True
 

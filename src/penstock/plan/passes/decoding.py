@@ -11,6 +11,7 @@ from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node
 from penstock.plan.physical import Part, SubTopology
+from penstock.plan.timestamps import Extractor
 
 Columns = frozenset[str]
 KEY: Columns = frozenset(("key",))
@@ -42,6 +43,8 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
     node = part.node
     if part.kind == "source":
         timestamp = getattr(node, "timestamp", None)
+        if isinstance(timestamp, Extractor):
+            return BOTH if timestamp.looks_into_records else NEITHER, BOTH
         uses = NEITHER if timestamp is None else VALUE if timestamp.arity == 1 else BOTH
         return uses, BOTH
     if isinstance(node, nodes.Split | nodes.CogroupInput):

@@ -1,0 +1,90 @@
+"""The times of records as they come in (``RecordQueue``): carried, extracted, or none, so that they are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.arrays import IntArray
+from penstock.batch import Batch
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import Caller, call_each
+from penstock.ops.core.notes import Place
+from penstock.ops.core.record_context import headers_of, places_of
+from penstock.plan.timestamps import Extractor
+from penstock.record import ConsumerRecord
+from penstock.state.clock import StreamTime
+from penstock.times import parsed
+
+INVALID = "invalid-timestamp"
+EXPECTED = "the record's time, an int of milliseconds"
+
+
+class ExtractedTimes:
+    """Gives the records of a source the times that an extractor takes from them.
+
+    Args:
+        clock: gives the clock of a name, which belongs to the commit: each partition has one.
+    """
+
+    def __init__(self, node: str, extractor: Extractor, context: Context, clock: Callable[[str], StreamTime]):
+        self._node = node
+        self._extractor = extractor
+        self._context = context
+        self._clock = clock
+
+    def of(self, batch: Batch) -> Batch:
+        """The records with their times; those whose time is negative are dropped."""
+        if not len(batch):
+            return batch
+        if self._extractor.is_wall_clock:
+            now = self._context.facts.wall_clock_ms()
+            return replace(batch, timestamp=np.full(len(batch), now, np.int64))
+        places = places_of(self._context.facts, batch)
+        if self._extractor.is_of_carried_times and (batch.timestamp >= 0).all():
+            self._advance(places, batch.timestamp)
+            return batch
+        return self._called(batch, places)
+
+    def _called(self, batch: Batch, places: list[Place]) -> Batch:
+        caller = Caller(self._node, self._extractor.function, self._context)
+        rows = np.arange(len(batch))
+        keys, values = ([None] * len(batch), [None] * len(batch))
+        if self._extractor.looks_into_records:
+            keys, values = batch.key.decoded(), batch.value.decoded()
+        topics, partitions, offsets = zip(*places, strict=True)
+        times = batch.timestamp.tolist()
+        records = list(map(ConsumerRecord, keys, values, times, headers_of(batch), topics, partitions, offsets))
+        results, failed = call_each(self._time_of, len(batch), records)
+        for row, error in failed:
+            self._context.failed(self._node, int(batch.position[row]), error, caller.function)
+        rows = np.setdiff1d(rows, [row for row, _ in failed])
+        times = np.array([results[row] for row in rows.tolist()], np.int64)
+        batch = replace(batch.take(rows), timestamp=times)
+        self._context.drop(self._node, batch.position[times < 0], INVALID)
+        return batch.keep(times >= 0)
+
+    def _time_of(self, record: ConsumerRecord) -> int:
+        """The time of a record, which moves its partition's time on."""
+        clock = self._clock(clock_name(record.topic, record.partition))
+        time = parsed(self._extractor.function.call(record, clock.now))
+        if time is None or time >= 2**63:
+            raise TypeError(f"the extractor must return {EXPECTED}")
+        clock.now = max(clock.now, time)
+        return time
+
+    def _advance(self, places: list[Place], times: IntArray) -> None:
+        first = places[0]
+        if places[-1][:2] == first[:2] and all(place[:2] == first[:2] for place in places):
+            self._clock(clock_name(*first[:2])).advance(times)
+            return
+        for place, time in zip(places, times.tolist(), strict=True):
+            clock = self._clock(clock_name(*place[:2]))
+            clock.now = max(clock.now, time)
+
+
+def clock_name(topic: str | None, partition: int) -> str:
+    """Under which name the time of a partition is kept."""
+    return f"partition-time of {topic}/{partition}"

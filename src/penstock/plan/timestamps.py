@@ -1,0 +1,77 @@
+"""Where the times of a source's records come from: a field, a function, or an extractor (KS-07)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.plan.fields import field_function
+from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.serdes import Serde
+from penstock.timestamps import InvalidTimestampExtractor, TimestampExtractor, WallclockTimestampExtractor, is_extractor
+
+Timestamp = (
+    Callable[[Any], int | datetime]
+    | Callable[[Any, Any], int | datetime]
+    | str
+    | TimestampExtractor
+    | type[TimestampExtractor]
+)
+"""Where a record's time comes from: a function of (value) or (key, value), a field of the value, or an extractor."""
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """An extractor of the user's, or a ready one, and its method ``extract`` as a function."""
+
+    extractor: Any
+    function: UserFunction
+
+    @property
+    def looks_into_records(self) -> bool:
+        """Whether it may want keys and values; ready ones want the carried time alone."""
+        return type(self.extractor).__module__ != TimestampExtractor.__module__
+
+    @property
+    def is_wall_clock(self) -> bool:
+        return type(self.extractor) is WallclockTimestampExtractor
+
+    @property
+    def is_of_carried_times(self) -> bool:
+        """Whether it takes the time that a record carries wherever there is one, and does no more then."""
+        return isinstance(self.extractor, InvalidTimestampExtractor) and (
+            type(self.extractor).extract is InvalidTimestampExtractor.extract
+        )
+
+
+def timestamp_of(given: Timestamp | None, value: Serde) -> UserFunction | Extractor | None:
+    """What gives the times of a source's records; None for the times that they carry.
+
+    Args:
+        given: what the user gave.
+        value: the type of the source's values.
+
+    Raises:
+        TopologyError: it is none of the forms.
+    """
+    if isinstance(given, str):
+        return field_function(given, "timestamp", value)
+    if given is not None and is_extractor(given):
+        return extractor_of(given)
+    return None if given is None else user_function(given, "timestamp", ("value",), ("key", "value"), context=True)
+
+
+def extractor_of(given: Any) -> Extractor:
+    """An extractor, or one of a class of them."""
+    try:
+        extractor = given() if isinstance(given, type) else given
+    except TypeError as error:
+        raise TopologyError(
+            f"timestamp at {caller()}: an extractor cannot be made of {given.__name__} without arguments ({error}); "
+            "give one, not its class"
+        ) from None
+    function = user_function(extractor.extract, "timestamp: extract", ("record", "partition_time"))
+    return Extractor(extractor, function)

@@ -1,0 +1,143 @@
+"""Functions that take their record's context as one more argument (KS-08)."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import JoinWindows, RecordContext, StreamsBuilder, columnar
+from penstock.errors import TopologyError
+from penstock.testing import TopologyTestDriver
+from support.flows import Run, source
+
+pytestmark = pytest.mark.kip("KS-08")
+
+ROWS = [("a", 1, 10), ("b", 2, 5), (None, 3, 7), ("c", None, 8)]
+
+
+def place(context: RecordContext) -> str:
+    return f"{context.topic}/{context.partition}/{context.offset}@{context.timestamp}"
+
+
+def driver_of(steps) -> TopologyTestDriver:
+    builder = StreamsBuilder()
+    steps(builder.stream("in", value=int)).to("out")
+    return TopologyTestDriver(builder.build())
+
+
+def test_a_mapper_of_values_sees_where_its_record_came_from(run: Run):
+    builder, stream = source(value=int)
+    stream.map_values(lambda value, context: [value, place(context)]).to("out")
+    assert run(builder, ROWS).output() == [
+        ("a", [1, "in/0/0@10"], 10),
+        ("b", [2, "in/0/1@5"], 5),
+        (None, [3, "in/0/2@7"], 7),
+        ("c", [None, "in/0/3@8"], 8),
+    ]
+
+
+def test_every_step_that_keeps_nothing_gives_the_context_to_those_who_ask(run: Run):
+    seen: set[tuple[str, int]] = set()
+    builder, stream = source(value=int)
+    branches = (
+        stream.filter(lambda key, value, context: context.offset != 1)
+        .filter_not(lambda key, value, context: context.offset == 2)
+        .peek(lambda key, value, context: seen.add(("peek", context.offset)))
+        .map(lambda key, value, context: (key, [context.offset]), key=str)
+        .flat_map(lambda key, value, context: [(key, [*value, context.timestamp])], key=str)
+        .flat_map_values(lambda value, context: [[*value, context.partition]])
+        .select_key(lambda key, value, context: f"{key} of {context.topic}")
+        .split()
+        .branch(lambda key, value, context: context.offset == 0, name="first")
+        .default_branch("rest")
+    )
+    branches["first"].to("out")
+    branches["rest"].foreach(lambda key, value, context: seen.add(("foreach", context.offset)))
+    assert run(builder, ROWS).output() == [("a of in", [0, 10, 0], 10)]
+    assert seen == {("peek", 0), ("peek", 3), ("foreach", 3)}
+
+
+def test_the_context_has_the_headers():
+    driver = driver_of(lambda stream: stream.map_values(lambda value, context: dict(context.headers)["h"].decode()))
+    driver.pipe_input("in", "a", 1, headers=[("h", b"x")])
+    driver.pipe_record_list("in", [("a", 1, 5, [("h", b"y")]), ("a", 1, 6, [("h", b"z")])])
+    assert [record.value for record in driver.read_output("out")] == ["x", "y", "z"]
+
+
+def test_behind_a_repartition_the_context_is_that_of_the_repartition_topic():
+    driver = driver_of(
+        lambda stream: (
+            stream.select_key(lambda key, value: str(value))
+            .repartition()
+            .map_values(lambda value, context: [context.topic, context.offset])
+        )
+    )
+    for value in (7, 8):
+        driver.pipe_input("in", "a", value)
+    [first, second] = [record.value for record in driver.read_output("out")]
+    assert first[0] == second[0] != "in"
+    assert [first[1], second[1]] == [0, 1]
+
+
+def test_joins_and_groupings_have_it_too():
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=int)
+    table = builder.table("table", value=int)
+    everywhere = builder.global_table("everywhere", value=int)
+    stream.join(table, lambda left, right, context: [left, right, context.offset]).to("with-table")
+    stream.join(
+        everywhere,
+        lambda key, left, right, context: [key, left, right, context.offset],
+        key_selector=lambda key, value, context: key if context.offset else None,
+    ).to("with-all")
+    near = JoinWindows.of_time_difference_with_no_grace(5)
+    stream.join(stream, lambda left, right, context: context.offset, near).to("with-itself")
+    stream.group_by(lambda key, value, context: str(context.offset)).count().to_stream().to("counts")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("table", "a", 5)
+    driver.pipe_input("everywhere", "a", 6)
+    driver.pipe_input("in", "a", 1, 100)
+    driver.pipe_input("in", "a", 2, 200)
+    values = {topic: [record.value for record in driver.read_output(topic)] for topic in ("with-table", "with-all")}
+    assert values == {"with-table": [[1, 5, 0], [2, 5, 1]], "with-all": [["a", 2, 6, 1]]}
+    assert [record.value for record in driver.read_output("with-itself")] == [0, 1]
+    assert [record.key for record in driver.read_output("counts")] == ["0", "1"]
+
+
+def test_it_is_asked_for_by_name_by_annotation_or_as_a_third_argument():
+    def named(value, context):
+        return context.offset
+
+    def annotated(value, where: RecordContext):
+        return where.offset
+
+    def third(key, value, anything):
+        return anything.offset
+
+    class Method:
+        def mapped(self, value, context):
+            return context.offset
+
+    for function in (named, annotated, third, Method().mapped):
+        driver = driver_of(lambda stream, function=function: stream.map_values(function))
+        driver.pipe_input("in", "a", 5)
+        assert [record.value for record in driver.read_output("out")] == [0]
+
+
+def test_who_does_not_ask_gets_what_was_always_given():
+    def with_default(key, value, context=None):
+        return [key, value, context]
+
+    for function, given in [
+        (lambda key, value: [key, value], ["a", 5]),
+        (with_default, ["a", 5, None]),
+        (lambda context: context, 5),
+        (lambda *arguments: list(arguments), [5]),
+    ]:
+        driver = driver_of(lambda stream, function=function: stream.map_values(function))
+        driver.pipe_input("in", "a", 5)
+        assert [record.value for record in driver.read_output("out")] == [given]
+
+
+def test_functions_of_columns_cannot_ask():
+    with pytest.raises(TopologyError, match="works on whole columns, which have no context"):
+        driver_of(lambda stream: stream.filter(columnar(lambda key, value, context: value)))
