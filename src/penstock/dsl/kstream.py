@@ -182,7 +182,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KGroupedStream[K2, V]: ...
+    ) -> KGroupedStream[K2, V]: ...
 
     @overload
     def group_by(
@@ -191,7 +191,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KGroupedStream[K2, V]: ...
+    ) -> KGroupedStream[K2, V]: ...
 
     def group_by(
         self,

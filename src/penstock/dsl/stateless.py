@@ -33,10 +33,18 @@ class StatelessSteps(Stream[K, V]):
     """A stream's steps that keep nothing; users have a ``KStream``."""
 
     @overload
-    def filter(self, predicate: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[[K, V], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     @overload
-    def filter(self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[[K, V, RecordContext], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     def filter(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is true.
@@ -48,10 +56,18 @@ class StatelessSteps(Stream[K, V]):
         return self._filter(predicate, False, name)
 
     @overload
-    def filter_not(self, predicate: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     @overload
-    def filter_not(self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[[K, V, RecordContext], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     def filter_not(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """The records for which a function of (key, value) is false.
@@ -74,7 +90,7 @@ class StatelessSteps(Stream[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KStream[K2, V2]: ...
+    ) -> KStream[K2, V2]: ...
 
     @overload
     def map(
@@ -83,7 +99,7 @@ class StatelessSteps(Stream[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KStream[K2, V2]: ...
+    ) -> KStream[K2, V2]: ...
 
     def map(
         self,
@@ -110,7 +126,12 @@ class StatelessSteps(Stream[K, V]):
     def map_values(self, mapper: Callable[[K, V], R], value: Any = None, name: str | None = None) -> KStream[K, R]: ...
 
     @overload
-    def map_values(self, mapper: Callable[[K, V, RecordContext], R], value: Any = None, name: str | None = None,) -> KStream[K, R]: ...
+    def map_values(
+        self,
+        mapper: Callable[[K, V, RecordContext], R],
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
 
     def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream[K, Any]:
         """The records with new values, from a function of (value) or (key, value).
@@ -131,7 +152,7 @@ class StatelessSteps(Stream[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KStream[K2, V2]: ...
+    ) -> KStream[K2, V2]: ...
 
     @overload
     def flat_map(
@@ -140,7 +161,7 @@ class StatelessSteps(Stream[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-    ,) -> KStream[K2, V2]: ...
+    ) -> KStream[K2, V2]: ...
 
     def flat_map(
         self,
@@ -173,7 +194,12 @@ class StatelessSteps(Stream[K, V]):
     ) -> KStream[K, R]: ...
 
     @overload
-    def flat_map_values(self, mapper: Callable[[K, V, RecordContext], Iterable[R]], value: Any = None, name: str | None = None,) -> KStream[K, R]: ...
+    def flat_map_values(
+        self,
+        mapper: Callable[[K, V, RecordContext], Iterable[R]],
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
 
     def flat_map_values(
         self, mapper: Callable[..., Any], value: Any = None, name: str | None = None
@@ -184,7 +210,8 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.flat_map_values(lambda value: value.split()), [("a", "x y")])
         [('a', 'x'), ('a', 'y')]
         """
-        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint="did you mean flat_map?", context=True)
+        hint = "did you mean flat_map?"
+        function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint=hint, context=True)
         values = result_type(value, item_annotation(function), DEFAULT_VALUE)
         node = nodes.FlatMapValues(
             name=self._name(names.FLAT_MAP_VALUES, name), mapper=function, value=values, **self._at()
@@ -192,10 +219,20 @@ class StatelessSteps(Stream[K, V]):
         return self._next(node, value=values)
 
     @overload
-    def select_key(self, mapper: Callable[[K, V], K2], key: Any = None, name: str | None = None,) -> KStream[K2, V]: ...
+    def select_key(
+        self,
+        mapper: Callable[[K, V], K2],
+        key: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V]: ...
 
     @overload
-    def select_key(self, mapper: Callable[[K, V, RecordContext], K2], key: Any = None, name: str | None = None,) -> KStream[K2, V]: ...
+    def select_key(
+        self,
+        mapper: Callable[[K, V, RecordContext], K2],
+        key: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V]: ...
 
     def select_key(self, mapper: OfKeyValue[K, V, K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
         """The records under new keys, from a function of (key, value).
@@ -213,10 +250,18 @@ class StatelessSteps(Stream[K, V]):
         return self._graph.add(node)
 
     @overload
-    def peek(self, action: Callable[[K, V], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def peek(
+        self,
+        action: Callable[[K, V], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     @overload
-    def peek(self, action: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> KStream[K, V]: ...
+    def peek(
+        self,
+        action: Callable[[K, V, RecordContext], Any],
+        name: str | None = None,
+    ) -> KStream[K, V]: ...
 
     def peek(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
         """These records; a function of (key, value) is called with each, for its effect.
@@ -230,10 +275,18 @@ class StatelessSteps(Stream[K, V]):
         return self._next(nodes.Peek(name=self._name(names.PEEK, name), action=function, **self._at()))
 
     @overload
-    def foreach(self, action: Callable[[K, V], Any], name: str | None = None,) -> None: ...
+    def foreach(
+        self,
+        action: Callable[[K, V], Any],
+        name: str | None = None,
+    ) -> None: ...
 
     @overload
-    def foreach(self, action: Callable[[K, V, RecordContext], Any], name: str | None = None,) -> None: ...
+    def foreach(
+        self,
+        action: Callable[[K, V, RecordContext], Any],
+        name: str | None = None,
+    ) -> None: ...
 
     def foreach(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> None:
         """Call a function of (key, value) with each record; the stream ends here.
