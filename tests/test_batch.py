@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, Batch, Changes, Placement, merge, take_order
-from penstock.columns import BytesColumn, ValuesColumn
-from penstock.serdes import STR
+from penstock.batch import HEADERS, Batch, Changes, Placement, Routed, merge, take_order
+from penstock.columns import BytesColumn, ValuesColumn, WindowedColumn
+from penstock.serdes import STR, TimeWindowedSerde
 
 PLACED = Placement(0, 2)
 
@@ -61,6 +62,25 @@ def test_new_keys_forget_where_the_old_ones_belong_and_new_values_do_not():
     assert (rows_of(by_value), by_value.placed) == ([(1, "1", "1", 10)], None)
     assert (rows_of(upper), upper.placed, header_texts(upper)) == ([(1, "a", "ONE", 10)], PLACED, ["x"])
     assert (rows_of(batch), batch.drop_headers().headers) == ([(1, "a", "1", 10)], None)
+
+
+def test_keys_that_get_windows_or_lose_them_belong_where_they_did():
+    batch = batch_of((1, "a", "1", 10), placed=PLACED)
+    windowed = batch.with_key(WindowedColumn(batch.key, np.array([5]), np.array([15]), TimeWindowedSerde(STR, 10)))
+    assert (windowed.placed, windowed.with_key(batch.key).placed) == (PLACED, PLACED)
+    assert windowed.with_key(ValuesColumn(["b"], STR)).placed is None
+
+
+def test_rows_that_follow_each_other_are_cut_out_with_all_their_columns():
+    batch = batch_of((1, "a", "1", 10), (2, "b", None, 11), (3, "c", "3", 12), headers=headers_of("x", None, "z"))
+    changes = batch.as_changes(batch.value, batch.timestamp, ValuesColumn(["0", "1", "2"], STR))
+    changes = replace(changes, latest=np.array([True, False, True]), topic_bytes=np.array([4, 5, 6]))
+    cut = changes.slice(1, 3)
+    assert rows_of(cut) == [(2, "b", None, 11), (3, "c", "3", 12)]
+    assert (header_texts(cut.slice(1, 2)), cut.topic_bytes.tolist()) == (["z"], [5, 6])
+    assert (cut.old.decoded(), cut.latest.tolist()) == (["1", "2"], [False, True])
+    routed = Routed(batch.key, batch.value, batch.timestamp, batch.order, to=np.array([0, 1, -1]))
+    assert routed.slice(0, 2).to.tolist() == [0, 1]
 
 
 def test_changes_take_their_old_values_along_and_become_a_stream_of_the_new_ones():

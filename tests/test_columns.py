@@ -68,6 +68,15 @@ def test_rows_are_taken_in_any_order_and_again(values: list[int | None], data: s
         check(column.take(np.array(rows, np.int64)), [values[row] for row in rows])
 
 
+@given(ints, st.integers(0, 8), st.integers(0, 8))
+def test_rows_that_follow_each_other_are_cut_out(values: list[int | None], start: int, length: int):
+    start = min(start, len(values))
+    stop = min(start + length, len(values))
+    for column in forms(values):
+        check(column.slice(start, stop), values[start:stop])
+        check(column.slice(start, stop).take(np.arange(stop - start)[::-1]), values[start:stop][::-1])
+
+
 @given(ints, st.data())
 def test_rows_are_hidden(values: list[int | None], data: st.DataObject):
     keep = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
@@ -108,6 +117,7 @@ def test_windowed_keys_are_a_column_of_keys_and_their_windows():
     assert (column.decoded(), column.null_mask()) == (expected, None)
     assert column.encoded().to_pylist() == HOURS.encode_all(expected).to_pylist()
     assert BytesColumn(column.encoded(), HOURS).decoded() == expected
+    assert column.slice(1, 3).decoded() == expected[1:]
     assert column.routing().to_pylist() == [b"a", b"b", b"a"]
     assert BytesColumn(column.encoded(), HOURS).routing().to_pylist() == [b"a", b"b", b"a"]
     for arrow in (column.arrow(), BytesColumn(column.encoded(), HOURS).arrow()):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, concat, is_all
-from penstock.columns import Column
+from penstock.columns import Column, is_routed_alike
 
 Order = tuple[IntArray | int, ...]
 """Where each record stands in the task's processing order: its position, then which branch and which of several
@@ -75,9 +75,21 @@ class Batch:
     def drop_headers(self) -> Self:
         return replace(self, headers=None)
 
+    def slice(self, start: int, stop: int) -> Self:
+        """The rows from one on until before another, without a copy where that can be."""
+        return replace(
+            self,
+            key=self.key.slice(start, stop),
+            value=self.value.slice(start, stop),
+            timestamp=self.timestamp[start:stop],
+            order=tuple(column if isinstance(column, int) else column[start:stop] for column in self.order),
+            headers=None if self.headers is None else self.headers[start:stop],
+            topic_bytes=None if self.topic_bytes is None else self.topic_bytes[start:stop],
+        )
+
     def with_key(self, key: Column) -> Self:
-        """These records under other keys; they may belong to other partitions."""
-        return replace(self, key=key, placed=None)
+        """These records under other keys; they may belong to other partitions, unless the keys are those they had."""
+        return replace(self, key=key, placed=self.placed if is_routed_alike(key, self.key) else None)
 
     def with_value(self, value: Column) -> Self:
         return replace(self, value=value)
@@ -110,6 +122,11 @@ class Changes(Batch):
         old = None if self.old is None else self.old.take(rows)
         return replace(taken, old=old, latest=None if self.latest is None else self.latest[rows])
 
+    def slice(self, start: int, stop: int) -> Self:
+        part = super(Changes, self).slice(start, stop)
+        old = None if self.old is None else self.old.slice(start, stop)
+        return replace(part, old=old, latest=None if self.latest is None else self.latest[start:stop])
+
     def only_latest(self) -> Self:
         """Without the updates that came out of order: others are later by their timestamps."""
         return self if self.latest is None else replace(self.keep(self.latest), latest=None)
@@ -130,6 +147,9 @@ class Routed(Batch):
     def take(self, rows: IntArray) -> Self:
         taken = super(Routed, self).take(rows)
         return taken if taken is self else replace(taken, to=self.to[rows])
+
+    def slice(self, start: int, stop: int) -> Self:
+        return replace(super(Routed, self).slice(start, stop), to=self.to[start:stop])
 
     def only_to(self, step: int) -> Batch:
         """What the step of a number gets."""

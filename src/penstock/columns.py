@@ -36,6 +36,10 @@ class Column(ABC):
     def take(self, rows: IntArray) -> Column:
         """The rows of these numbers, in their order."""
 
+    def slice(self, start: int, stop: int) -> Column:
+        """The rows from one on until before another, without a copy where that can be."""
+        return self.take(np.arange(start, stop))
+
     @abstractmethod
     def null_mask(self) -> BoolArray | None:
         """Which rows are null; None when none is."""
@@ -92,6 +96,12 @@ class BytesColumn(Column):
         if self._values is not None:
             taken._values = pick(self._values, rows)
         return taken
+
+    def slice(self, start: int, stop: int) -> Column:
+        part = BytesColumn(self._data[start:stop], self.serde)
+        if self._values is not None:
+            part._values = self._values[start:stop]
+        return part
 
     def null_mask(self) -> BoolArray | None:
         return null_mask(self._data)
@@ -165,6 +175,10 @@ class NumberColumn(Column):
     def take(self, rows: IntArray) -> Column:
         return NumberColumn(self.numbers[rows], self.serde, None if self.valid is None else self.valid[rows])
 
+    def slice(self, start: int, stop: int) -> Column:
+        valid = None if self.valid is None else self.valid[start:stop]
+        return NumberColumn(self.numbers[start:stop], self.serde, valid)
+
     def null_mask(self) -> BoolArray | None:
         return None if self.valid is None or self.valid.all() else ~self.valid
 
@@ -213,6 +227,9 @@ class WindowedColumn(Column):
     def take(self, rows: IntArray) -> Column:
         return WindowedColumn(self.key.take(rows), self.start[rows], self.end[rows], self.serde)
 
+    def slice(self, start: int, stop: int) -> Column:
+        return WindowedColumn(self.key.slice(start, stop), self.start[start:stop], self.end[start:stop], self.serde)
+
     def null_mask(self) -> BoolArray | None:
         return None
 
@@ -234,6 +251,15 @@ class WindowedColumn(Column):
         key = self.key.join([column.key for column in every[1:]])
         start = np.concatenate([column.start for column in every])
         return WindowedColumn(key, start, np.concatenate([column.end for column in every]), self.serde)
+
+
+def is_routed_alike(one: Column, other: Column) -> bool:
+    """Whether two columns are certain to have the same keys, record by record, as far as they decide the partition."""
+    return _without_windows(one) is _without_windows(other)
+
+
+def _without_windows(keys: Column) -> Column:
+    return keys.key if isinstance(keys, WindowedColumn) else keys
 
 
 def windows_of(keys: Column) -> tuple[IntArray, IntArray]:

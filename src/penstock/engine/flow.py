@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from penstock.batch import Batch, Routed, merge
 from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
@@ -253,7 +251,7 @@ def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
             yield piece
         else:
             for first in range(0, len(piece), _BURST):
-                yield piece.take(np.arange(first, min(first + _BURST, len(piece))))
+                yield piece.slice(first, min(first + _BURST, len(piece)))
 
 
 def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:

@@ -1,9 +1,18 @@
 """``map`` on streams."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import columnar
+from penstock.batch import Batch, Placement
+from penstock.columns import BytesColumn, NumberColumn, WindowedColumn
+from penstock.ops.core.context import Context
+from penstock.ops.core.functions import Caller
+from penstock.ops.core.notes import Origin, TaskFacts
+from penstock.ops.stateless.map import Map
+from penstock.plan.functions import user_function
+from penstock.serdes import BYTES, INT, STR, TimeWindowedSerde
 from support.flows import Run, source
 
 
@@ -45,6 +54,25 @@ def test_a_columnar_mapper_returns_a_pair_of_arrays(run: Run):
         ("y", None, 2),
         (None, 1, 3),
     ]
+
+
+def test_keys_that_a_columnar_mapper_gives_back_need_no_new_place():
+    there, windows = Placement(1, 2), TimeWindowedSerde(STR, 10)
+    keys, numbers = BytesColumn(STR.encode_all(["a", "b"]), STR), NumberColumn(np.array([7, 8]), INT)
+    windowed = WindowedColumn(keys, np.array([0, 10]), np.array([10, 20]), windows)
+    batch = Batch(windowed, numbers, np.array([5, 15]), (np.arange(2),), placed=there)
+    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+
+    def mapped(function, key):
+        caller = Caller("map", user_function(columnar(function), "map", ("key", "value")), Context(facts))
+        return Map(caller, key, INT).step(batch)
+
+    plain = mapped(lambda key, value: (key.key, value), STR)
+    assert (plain.key, plain.placed) == (keys, there)
+    upper = mapped(lambda key, value: (pc.utf8_upper(key.key), value), STR)
+    assert (upper.key.decoded(), upper.placed) == (["A", "B"], None)
+    read_otherwise = mapped(lambda key, value: (key.key, value), BYTES)
+    assert (read_otherwise.key.decoded(), read_otherwise.placed) == ([b"a", b"b"], None)
 
 
 def test_a_columnar_mapper_may_return_values_of_any_serde(run: Run):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
-from penstock.columns import Column, ValuesColumn, from_arrow
+from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
 from penstock.messages import describe, show
 from penstock.ops.core.context import Context
@@ -104,8 +104,9 @@ class Caller:
     def pairs(self, batch: Batch, key: Serde, value: Serde) -> tuple[Batch, Column, Column]:
         """The keys and the values that a function of (key, value) returns."""
         if self.function.columnar:
-            keys, values = self.columns(batch, batch.key.arrow(), batch.value.arrow())
-            return batch, from_arrow(keys, key), from_arrow(values, value)
+            given = batch.key.arrow()
+            keys, values = self.columns(batch, given, batch.value.arrow())
+            return batch, _key_column(keys, given, batch.key, key), from_arrow(values, value)
         batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
         if set(map(type, results)) != {tuple} or set(map(len, results)) != {2}:
             batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
@@ -124,6 +125,16 @@ class Caller:
             self.context.failed(self.node, int(batch.position[row]), problem, self.function)
         kept = np.setdiff1d(np.arange(len(results)), wrong)
         return batch.take(kept), [results[row] for row in kept.tolist()]
+
+
+def _key_column(keys: Any, given: Any, column: Column, serde: Serde) -> Column:
+    """The keys that a columnar function returned; the column it was given, or the one inside its windowed keys, if it
+    gave that very array back."""
+    if isinstance(column, WindowedColumn):
+        column, given = column.key, given.key
+    if keys is given and serde.immutable and column.serde == serde:
+        return column
+    return from_arrow(keys, serde)
 
 
 def as_column(values: list[Any], given: Column, serde: Serde) -> Column:

@@ -89,7 +89,7 @@ class SlidingAggregate(PackedAggregate):
             changes = self._changes(batch, rows, outcome)
             if changes is not None and self._is_looked_up:
                 start, timestamp = loaded.entries.first, loaded.entries.second
-                times = np.append(time_before, outcome.start)
+                times = np.append(time_before, outcome.updates.start)
                 self._note(loaded, start, start + self._difference, timestamp, changes, times)
         if self._closing is None:
             return done, self._emit(changes)
@@ -100,27 +100,27 @@ class SlidingAggregate(PackedAggregate):
         late = np.sort(np.concatenate([late, np.repeat(rows, outcome.closed)]))
         if len(late):
             self._context.drop(self._node, batch.position[late], CLOSED_WINDOW)
-        expires_at = outcome.stream_time - self._store.retention
-        if not len(outcome.start) or int(outcome.start.min()) > expires_at:
+        if not outcome.expired:
             return
-        times = np.maximum(np.maximum.accumulate(outcome.start), self._store.observed_stream_time)
-        expired = outcome.start < np.minimum(times - self._store.retention + 1, self._store.refused_before(times))
+        record, start = outcome.updates.record, outcome.updates.start
+        times = np.maximum(np.maximum.accumulate(start), self._store.observed_stream_time)
+        expired = start < np.minimum(times - self._store.retention + 1, self._store.refused_before(times))
         if expired.any():
-            self._context.drop(self._node, batch.position[rows[outcome.record[expired]]], "expired-window-of-store")
+            self._context.drop(self._node, batch.position[rows[record[expired]]], "expired-window-of-store")
             self._context.expired(self._store.name, "window", int(expired.sum()))
 
     def _changes(self, batch: Batch, rows: IntArray, outcome: Outcome) -> Changes | None:
         """All updates, old values with them."""
-        if not len(outcome.record):
+        record, start, timestamp, is_there, new, old = outcome.updates
+        if not len(record):
             return None
         without_values = batch.with_value(NumberColumn(batch.timestamp, INT))
-        wide = without_values.take(rows[outcome.record])
-        key = WindowedColumn(wide.key, outcome.start, outcome.start + self._difference, self._serde)
-        wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(outcome.record))))
-        old = outcome.old
+        wide = without_values.take(rows[record])
+        key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
+        wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(record))))
         if self._cache is not None:  # it tells what the store had, and not what a window began with
-            old = old.where(outcome.is_there)
-        return wide.as_changes(outcome.new, outcome.timestamp, old)
+            old = old.where(is_there)
+        return wide.as_changes(new, timestamp, old)
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
         """The results of the windows that the records close; those cannot change any more, so the store has them.

@@ -32,23 +32,33 @@ _NEW_WINDOWS = 3
 """How many windows a record may make: its own two, and the right one of the record before."""
 _FEWEST_PUTS = 256
 """For how many puts there is room at first."""
+_BLOCK = 4096
+"""How many puts become columns at once: few enough to stay in the processor's cache until then."""
 
 
-class Outcome(NamedTuple):
-    """What came of records: all updates in order, and what the windows are then."""
+class Updates(NamedTuple):
+    """Updates of windows, in order."""
 
-    records: int
-    """How many records were processed."""
     record: IntArray
-    """For each update its record."""
+    """For each its record."""
     start: IntArray
     timestamp: IntArray
     is_there: BoolArray
     """Whether the window was there before."""
     new: Column
     old: Column
+
+
+class Outcome(NamedTuple):
+    """What came of records: all updates, and what the windows are then."""
+
+    records: int
+    """How many records were processed."""
+    updates: Updates
     closed: IntArray
     """For each record how many of its windows were closed."""
+    expired: int
+    """How many updates were too old to be seen in the store."""
     removed: IntArray
     """The places of the windows out of the store that are not there any more, or have changed."""
     entries: Entries
@@ -87,7 +97,7 @@ def windows_of(stored: Entries, keys: int, records: Any, counts: IntArray, strea
     )
     places[place] = known
     is_gone = np.zeros(size + _NEW_WINDOWS * len(records), np.bool_)
-    return Windows(stretches, places, is_gone, np.array([stream_time]), np.array([size]))
+    return Windows(stretches, places, is_gone, np.array([stream_time]), np.array([size]), np.zeros(1, np.int64))
 
 
 def process_records(
@@ -106,6 +116,9 @@ def process_records(
     is_count = isinstance(fold, CountSessions)
     counts = fold.numbers(stored.data) if is_count else np.zeros(len(stored), np.int64)
     windows = windows_of(stored, keys, records, counts, stream_time)
+    if is_count:
+        done, updates = _count_all(rules, records, windows, most)
+        return _outcome(done, records, windows, updates, _last_counts, stored), []
     puts, done, used = table(min(most, _FEWEST_PUTS * len(records) + _FEWEST_PUTS), PUT), 0, 0
     while True:
         done, used = process(rules, records, windows, puts, used, done, True)
@@ -113,8 +126,6 @@ def process_records(
             break
         puts = twice(puts)
     puts = puts[:used]
-    if is_count:
-        return _outcome(done, records, windows, puts, *_counts(puts), _last_counts, stored), []
     users = _Users(fold, batch, stored.data, len(windows.is_gone))
     failed: list[tuple[int, BaseException]] = []
     if not users.add_all(puts):
@@ -122,8 +133,8 @@ def process_records(
         windows = windows_of(stored, keys, records, counts, stream_time)
         users = _Users(fold, batch, stored.data, len(windows.is_gone))
         puts = _one_by_one(rules, records[:done], windows, users, failed)
-    new, old = fold.column(users.new), fold.column(users.old)
-    return _outcome(done, records, windows, puts, new, old, users.last, stored), failed
+    updates = Updates(*_columns(puts), fold.column(users.new), fold.column(users.old))
+    return _outcome(done, records, windows, updates, users.last, stored), failed
 
 
 def twice(puts: Any) -> Any:
@@ -137,9 +148,7 @@ def _outcome(
     done: int,
     records: Any,
     windows: Windows,
-    puts: Any,
-    new: Column,
-    old: Column,
+    updates: Updates,
     last: Callable[[Any], Binary],
     stored: Entries,
 ) -> Outcome:
@@ -152,23 +161,37 @@ def _outcome(
     numbers = np.concatenate([now["number"], np.flatnonzero(windows.is_gone)])
     return Outcome(
         done,
-        column(puts, "record"),
-        column(puts, "start"),
-        column(puts, "latest"),
-        puts["is_there"] != 0,
-        new,
-        old,
+        updates,
         records["closed"][:done],
+        int(windows.expired[0]),
         numbers[numbers < len(stored)],
         Entries(owner[is_put], column(now, "start"), column(now, "latest"), last(now)),
         int(windows.stream_time[0]),
     )
 
 
-def _counts(puts: Any) -> tuple[Column, Column]:
-    """The counts after and before each put."""
-    count, was_there = column(puts, "count"), puts["kind"] != COPY
-    return NumberColumn(count, INT), NumberColumn(np.where(was_there, count - 1, 0), INT, was_there)
+def _count_all(rules: Rules, records: Any, windows: Windows, most: int) -> tuple[int, Updates]:
+    """Count records in order, until there is about so much to put: up to which, and the updates."""
+    puts, done, put = table(_BLOCK, PUT), 0, 0
+    parts = [_count_columns(puts[:0])]
+    while done < len(records) and (put < most or not done):
+        stop, used = process(rules, records, windows, puts, 0, done, True)
+        if stop == done:  # no room for one record
+            puts = twice(puts)
+        parts.append(_count_columns(puts[:used]))
+        done, put = stop, put + used
+    record, start, latest, is_there, count, was_there = (np.concatenate(some) for some in zip(*parts, strict=True))
+    old = NumberColumn(np.where(was_there, count - 1, 0), INT, was_there)
+    return done, Updates(record, start, latest, is_there, NumberColumn(count, INT), old)
+
+
+def _count_columns(puts: Any) -> tuple[Any, ...]:
+    return *_columns(puts), column(puts, "count"), puts["kind"] != COPY
+
+
+def _columns(puts: Any) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
+    """The records, starts and timestamps of puts, and whether the windows were there."""
+    return column(puts, "record"), column(puts, "start"), column(puts, "latest"), puts["is_there"] != 0
 
 
 def _last_counts(windows: Any) -> Binary:

@@ -96,6 +96,8 @@ class Windows(NamedTuple):
     """One number: the latest start of all that was ever put."""
     made: IntArray
     """One number: how many windows there have ever been."""
+    expired: IntArray
+    """One number: how much was put that could not be seen any more."""
 
 
 # --- the store ---------------------------------------------------------------------------------------------------
@@ -277,8 +279,10 @@ def _keep(rules: Rules, windows: Windows, owner: int, put: Any) -> None:
         place = _first_from(windows, owner, start)
     put.is_there = _is_at(windows, owner, place, start)
     put.window = NONE
-    if start < windows.stream_time[0] - rules.retention + 1 and not rules.keeps_all:
-        return
+    if start < windows.stream_time[0] - rules.retention + 1:
+        windows.expired[0] += 1
+        if not rules.keeps_all:
+            return
     if put.is_gone:
         if put.is_there:
             _remove(windows, owner, place)
@@ -293,7 +297,7 @@ def _keep(rules: Rules, windows: Windows, owner: int, put: Any) -> None:
 _EXAMPLES = (
     Rules(1, 1, False),
     np.zeros(1, RECORD),
-    Windows(np.zeros(1, STRETCH), np.zeros(1, PLACE), np.zeros(1, np.bool_), *np.zeros((2, 1), np.int64)),
+    Windows(np.zeros(1, STRETCH), np.zeros(1, PLACE), np.zeros(1, np.bool_), *np.zeros((3, 1), np.int64)),
     np.zeros(1, PUT),
 )
 
