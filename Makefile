@@ -12,6 +12,7 @@ help:
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need neither Spark nor much time'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
+	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
@@ -41,6 +42,11 @@ KILLS := 500
 chaos: $(READY)
 	@$(BIN)/python tests/faults/chaos.py --kills $(KILLS) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
+TRANSFERS := 200000
+
+readers: $(READY)
+	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/transfers.py $$folder --prove $(TRANSFERS) 60 && rm -r $$folder
+
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -59,4 +65,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: chaos help setup demo test quick lint bench lock clean
+.PHONY: chaos readers help setup demo test quick lint bench lock clean
