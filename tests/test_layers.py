@@ -58,6 +58,7 @@ LAYERS = {
 DOORS = {
     ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
     ("engine/spark/streams.py", "query"): "Streams.store(), for users",
+    ("engine/local.py", "query"): "the same without Spark",
 }
 """Imports inside functions that go upwards: where users enter."""
 

@@ -5,8 +5,8 @@ python transfers.py FOLDER --local     process it without Spark
 python transfers.py FOLDER --read      check the balances again and again, until there is a file ``done`` in the folder
 python transfers.py FOLDER --prove N KILLS    all of it: four readers, and a program that is killed so often
 
-Each transfer is two records behind a repartition topic, for two accounts. The tasks there stop at their own limits, so a
-commit may have one half of a transfer in a balance and the other still on its way: in Kafka Streams, too, these are
+Each transfer is two records behind a repartition topic, for two accounts. The tasks there stop at their own limits, so
+a commit may have one half of a transfer in a balance and the other still on its way: in Kafka Streams, too, these are
 transactions of several tasks. What each commit says is where everything is: the balances of all partitions and what
 its manifest has waiting are nothing together, to the cent, or a reader was shown parts of several commits.
 """

@@ -93,6 +93,7 @@ def test_views_of_every_kind_show_after_each_commit_what_the_tasks_have(name: st
     program = Program(folder, topology_of(name), flush_commits=1, flush_rows=3, snapshot_commits=2)
     names = list(formats_of(program.topology))
     own, lazy = program.stores(), program.stores()
+    live = ApplicationStores(own.commits, live=program.running)
     others = {name: open_store(folder / "checkpoint", name) for name in names}
     for turn in range(5):
         for topic in program.topology.source_topics:
@@ -106,6 +107,7 @@ def test_views_of_every_kind_show_after_each_commit_what_the_tasks_have(name: st
         for store in names:
             expected = program.of_the_tasks(store)
             assert rows_of(own.view(store)) == expected, (turn, store)
+            assert rows_of(live.view(store)) == expected, (turn, store, "asked of the tasks")
             assert rows_of(others[store]) == expected, (turn, store)
             assert turn % 2 or rows_of(lazy.view(store)) == expected, "after several commits"
     for view in others.values():

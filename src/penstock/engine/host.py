@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.arrays import is_too_large
 from penstock.engine.layout import Layout, TaskId
+from penstock.engine.live import Desk
 from penstock.engine.manifest import Manifests
 from penstock.engine.reader import Reader
 from penstock.engine.stores import has_own_stores
@@ -28,6 +29,7 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.inventory import DamagedStateError
 from penstock.state.restoring import Tell
+from penstock.state.store import StateStore
 from penstock.storage import Storage
 
 _SMALLER = 16
@@ -78,6 +80,8 @@ class TaskHost:
         """By tasks that did not open, why; told when they are to work."""
         self.on_restore: Tell | None = None
         """Hears how restores go on, from several threads."""
+        self.desk = Desk(self._store)
+        """Where queries ask for what is not committed yet."""
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
 
@@ -87,6 +91,10 @@ class TaskHost:
 
     def run(self, stage: StageWork) -> list[TaskDone]:
         """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
+        with self.desk.working():
+            return self._run_all(stage)
+
+    def _run_all(self, stage: StageWork) -> list[TaskDone]:
         self._open_together(stage.tasks, stage.application)
         done = []
         for work in stage.tasks:
@@ -126,15 +134,17 @@ class TaskHost:
 
     def close(self) -> None:
         """Let go of all tasks; what is committed is flushed."""
-        for task in self._tasks.values():
-            task.close()
-        self._tasks.clear()
+        with self.desk.working():
+            for task in self._tasks.values():
+                task.close()
+            self._tasks.clear()
 
     def settle(self, works: list[TaskWork], application: str) -> None:
         """Bring tasks to where they are committed, without more work for them."""
-        self._open_together(works, application)
-        for work in works:
-            self._task(work, application)
+        with self.desk.working():
+            self._open_together(works, application)
+            for work in works:
+                self._task(work, application)
 
     def _task(self, work: TaskWork, application: str) -> Task:
         """A task, open and exactly at its last commit."""
@@ -188,9 +198,17 @@ class TaskHost:
         folder = None if self._folder is None else self._folder / name
         surroundings = self._topology, self._layout, self._settings, self._log, self._storage
         task = Task(id_, *surroundings, folder, self._reader, self._shares.get(name, 1))
+        task.between_chunks = self.desk.answer
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task
+
+    def _store(self, task: str, name: str) -> StateStore | None:
+        """A store of a task that is open; what users bring is not read in whoever's thread."""
+        found = self._tasks.get(task)
+        if found is None or found.id.sub in self._with_own_stores:
+            return None
+        return found.state.stores.get(name)
 
     def _distrust(self, name: str, error: DamagedStateError, is_new: bool) -> None:
         """Forget a task whose database is damaged; its state is made anew from the checkpoint."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.host import TaskHost
+from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.program import ProgramFile
 from penstock.engine.reader import Reader
 from penstock.engine.restores import Restores
@@ -16,6 +18,9 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import Storage
+
+if TYPE_CHECKING:
+    from penstock.query.application import ApplicationStores
 
 
 class LocalApplication:
@@ -64,6 +69,24 @@ class LocalApplication:
         """Open all tasks that have state, at the newest commit."""
         tasks = self.coordinator.manifest.tasks
         self.host.settle([TaskWork(name, entry) for name, entry in tasks.items()], self.coordinator.application)
+
+    def stores(self) -> ApplicationStores:
+        """All stores, for reading, from any thread: what is committed, or under at least once all that is written."""
+        from penstock.query.application import ApplicationStores
+        from penstock.query.commits import OwnCommits
+
+        settings = self.coordinator.settings
+        return ApplicationStores(
+            OwnCommits(self.coordinator), settings.block_cache_bytes, self if settings.at_least_once else None
+        )
+
+    def task_names(self, sub: int) -> list[str]:
+        """The tasks of a sub-topology."""
+        return self.coordinator.layout.task_names(sub)
+
+    def ask(self, question: StoreQuestion) -> StoreAnswer:
+        """What a task's store has now, committed or not; from any thread but the one that makes commits."""
+        return self.host.desk.ask(question)
 
     def close(self) -> None:
         """Let go of all state."""

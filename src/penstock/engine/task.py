@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,6 +81,8 @@ class Task:
         self.context = Context(facts)
         caching = settings.statestore_cache_max_bytes > 0
         self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
+        self.between_chunks: Callable[[], None] = lambda: None
+        """Called after every chunk, when nothing is in the middle of anything."""
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
@@ -147,6 +149,7 @@ class Task:
             with _without_garbage_collection():
                 outlets.write_all(self._flow.step(chunk.batches))
             outlets.dead_letters(self._take_dead_letters())
+            self.between_chunks()
             records += chunk.records
             nbytes += chunk.nbytes
         return records

@@ -93,7 +93,7 @@ def answered(view: View, request: StateQueryRequest) -> StateQueryResult:
     """What a store answers to a request; raises ``ConfigError`` when the request has no query."""
     if request.query is None:
         raise ConfigError(f"the request to the store {request.store!r} has no query; add one by with_query(...)")
-    version = view.snapshot().version
+    version = view.version
     there = {int(task.partition("_")[2]): task for task in version.tasks}
     asked = sorted(there if request.partitions is None else request.partitions)
     return StateQueryResult(

@@ -11,6 +11,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
+from penstock.query.live import Live, UncommittedStore, has_live_reads
 from penstock.query.stores import AnyView, view_of
 from penstock.query.typed import StateQueryRequest
 from penstock.serdes import Serde, of
@@ -19,10 +20,16 @@ from penstock.storage import open_storage
 
 
 class ApplicationStores:
-    """All stores of an application. There is one copy of each store that was asked for, whoever asks."""
+    """All stores of an application. There is one copy of each store that was asked for, whoever asks.
 
-    def __init__(self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes):
+    Args:
+        live: takes questions to the tasks of an application that runs at least once, so that views show what is not
+            committed yet, too; None for what is committed.
+    """
+
+    def __init__(self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes, live: Live | None = None):
         self.commits = commits
+        self._live = live
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
         self._stores: dict[str, CommittedStore] = {}
@@ -41,6 +48,8 @@ class ApplicationStores:
     def view(self, name: str) -> AnyView:
         """A store, for reading; raises ``ConfigError`` when there is no such store."""
         store = self.store(name)
+        if self._live is not None and has_live_reads(store.shape):
+            return view_of(UncommittedStore(store, self._live), store.shape)
         store.now()
         return view_of(store, store.shape)
 

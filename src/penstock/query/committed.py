@@ -102,6 +102,13 @@ class CommittedStore:
         """The store after the newest commit, for good."""
         return Pinned(self.now())
 
+    def where(self) -> Version:
+        """How far the newest commit has come; nothing is copied for that, and there are no stores in it."""
+        manifest = self._commits.newest()
+        entries = {task: manifest.tasks[task] for task in self._tasks_of(manifest)}
+        positions = {task: position_of(TaskId.parse(task).partition, entry) for task, entry in entries.items()}
+        return Version(manifest.commit, {}, positions, manifest.at)
+
     def task_names(self) -> list[str]:
         """The tasks that have it, as of the newest commit; nothing is copied for that."""
         return self._tasks_of(self._commits.newest())

@@ -26,7 +26,12 @@ _VIEWS: dict[str, type[AnyView]] = {
 
 def view_of(source: Source, shape: StoreShape) -> AnyView:
     """The view of a store of this shape."""
-    return _VIEWS.get(shape.format.kind, KeyValueView)(source, shape)
+    return view_class_of(shape)(source, shape)
+
+
+def view_class_of(shape: StoreShape) -> type[AnyView]:
+    """What the view of a store of this shape is."""
+    return _VIEWS.get(shape.format.kind, KeyValueView)
 
 
 __all__ = [
