@@ -42,6 +42,7 @@ LAYERS = {
     "engine/lowering": "ops plan serdes state state/records",
     "engine/spark": "engine engine/lowering log losses plan progress serdes state storage",
     "query": "engine log plan serdes state storage",
+    "watch": "engine log losses query serdes storage",
     "losses": "",
     "progress": "losses",
     "spark_python": "engine/spark state_frames",
@@ -51,7 +52,7 @@ LAYERS = {
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
     "testing/chaos": "engine log plan query storage",
     "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage "
-    "testing/chaos",
+    "testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 

@@ -22,6 +22,11 @@ DUPLICATES = "duplicates-dropped-total"
 BEYOND_HISTORY = "beyond-history-lookups-total"
 """Look-ups as of a time that a versioned store's history retention no longer reaches, and that found nothing."""
 LATENESS = "record-lateness"
+PROCESSED = "process-total"
+"""Records that reached a step."""
+STATE_ROWS = "estimate-num-keys-current"
+STATE_BYTES = "state-bytes-current"
+"""What a store has in memory and on disk, about."""
 
 REMOVED_UNREAD = "removed-unread"
 """The reason why records are skipped that retention removed before they were read; the node is their topic."""
@@ -29,7 +34,7 @@ REMOVED_UNREAD = "removed-unread"
 _SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
 _TOTAL, _RATE = "-total", "-rate"
 
-_OF_STORES = {EXPIRED.removesuffix(_TOTAL), BEYOND_HISTORY.removesuffix(_TOTAL)}
+_OF_STORES = {EXPIRED.removesuffix(_TOTAL), BEYOND_HISTORY.removesuffix(_TOTAL), STATE_ROWS, STATE_BYTES}
 
 RATE_SECONDS = 30.0
 """Over how long a rate is taken."""

@@ -16,6 +16,7 @@ from penstock.cli.serve import serve
 from penstock.cli.state import state, status
 from penstock.cli.topics import topics
 from penstock.cli.topology import topology
+from penstock.cli.ui import ui
 
 
 @click.group(cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -31,7 +32,7 @@ def main() -> None:
     """
 
 
-for command in (run, topics, state, status, serve, topology, explain, config, doctor, chaos):
+for command in (run, topics, state, status, serve, ui, topology, explain, config, doctor, chaos):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -24,11 +24,14 @@ from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
+from penstock.cli.ui import UI_PORT
 from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError
+from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
+from penstock.watch.server import check_installed
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
     from penstock.engine.spark.streams import Streams
@@ -47,6 +50,8 @@ _ABORTED = 130
 @click.option("--slots", type=click.IntRange(min=1), help="How many processes work at once. [default: one a core]")
 @click.option("--serve", is_flag=True, help="Answer questions about its state over HTTP, as penstock serve does.")
 @click.option("--serve-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8092]")
+@click.option("--ui", "shows_page", is_flag=True, help="Show it on a page, as penstock ui does; --serve is in it.")
+@click.option("--ui-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8093]")
 @settings_options
 @json_option
 def run(
@@ -57,6 +62,8 @@ def run(
     slots: int | None,
     serve: bool,
     serve_port: int | None,
+    shows_page: bool,
+    ui_port: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -72,7 +79,7 @@ def run(
       penstock run app.py
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
-      penstock run app.py --serve
+      penstock run app.py --ui
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     trigger = AVAILABLE_NOW if available_now else trigger
@@ -84,7 +91,10 @@ def run(
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
         given = {"application_id": application_id, **options}
         serve_at = serve_port if serve_port is not None else _SERVE_PORT if serve else None
-        running = _Run(signals, _display(as_json, trigger), serve_at)
+        page_at = ui_port if ui_port is not None else UI_PORT if shows_page else None
+        if page_at is not None:
+            check_installed()
+        running = _Run(signals, _display(as_json, trigger), serve_at, page_at)
         try:
             streams = running.to_its_end(
                 topology,
@@ -151,8 +161,9 @@ class _Run:
     on, and PySpark would put a handler of its own in place of ours.
     """
 
-    def __init__(self, signals: Signals, display: Display, serve_at: int | None = None):
+    def __init__(self, signals: Signals, display: Display, serve_at: int | None = None, page_at: int | None = None):
         self._serve_at = serve_at
+        self._page_at = page_at
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
@@ -180,7 +191,7 @@ class _Run:
         try:
             if not self._signals.wants_stop:
                 self._display.running(streams)
-            with self._served(streams):
+            with self._served(streams), self._shown(streams):
                 while streams.is_active and not self._signals.wants_stop:
                     self._look()
         finally:
@@ -199,6 +210,21 @@ class _Run:
 
         with StateServer(streams.stores(), HOST, self._serve_at) as server:
             self._display.status(f"its state is at {server.url}/stores")
+            yield
+
+    @contextmanager
+    def _shown(self, streams: Streams) -> Iterator[None]:
+        """A page shows it meanwhile, where that is wanted."""
+        if self._page_at is None:
+            yield
+            return
+        from penstock.query.server import HOST, StateServer
+        from penstock.watch.server import page_app
+
+        stores = streams.stores()
+        page = page_app(stores, FileLog(streams.log.url), HOST)  # its own log: the other is the committing thread's
+        with StateServer(stores, HOST, self._page_at, page) as server:
+            say(f"It is shown at {server.url}")
             yield
 
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:

@@ -171,7 +171,7 @@ class Attempt:
         before, commit = self._before, self._before.commit + 1
         tasks = dict(before.tasks)
         sinks: dict[str, list[Segment]] = {}
-        metrics = dict(before.metrics)
+        metrics, observed = dict(before.metrics), dict(before.observed)
         for name, done in self._done.items():
             old = tasks.get(name, TaskEntry())
             previous = old.changed if self._has_state(name) else -1
@@ -182,10 +182,11 @@ class Attempt:
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
             add_up(metrics, done.metrics)
+            add_up(observed, done.observed)
         add_up(metrics, self._skipped)
-        now = wall_clock_ms()
+        figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
         return msgspec.structs.replace(
-            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, metrics=metrics, at=now
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, **figures
         )
 
     def without_offsets(self, manifest: Manifest) -> Manifest:

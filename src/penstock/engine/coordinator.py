@@ -40,6 +40,7 @@ from penstock.engine.identity import (
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.picture import picture_of
 from penstock.engine.program import ProgramFile
 from penstock.engine.settling import Settling
 from penstock.engine.starts import Start, Starts, start_of
@@ -53,6 +54,7 @@ from penstock.errors import (
 )
 from penstock.faults import crash_point
 from penstock.log.base import Log
+from penstock.masking import masked
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -164,7 +166,8 @@ class Coordinator:
             OffsetOutOfRangeError: a source topic was removed and made anew.
         """
         stores = formats_of(self.topology)
-        start = start_of(self.application, self.application_id, self._program, self.description, stores)
+        picture = picture_of(self.topology, self.layout, masked(self.log.url))
+        start = start_of(self.application, self.application_id, self._program, self.description, stores, picture)
         while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
             pass  # whoever was there made another commit meanwhile
         crash_point("after-take-over")

@@ -111,6 +111,7 @@ class Flow:
             )
             self._steps.append(_Step(part, operator, above, branches, _goes_alone(part, parts)))
 
+        self._counted = {part.name for part in parts} - elsewhere
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
         self._sources = sum(part.kind == "source" for part in parts)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
@@ -217,22 +218,31 @@ class Flow:
         came = [r for step, r in sources if isinstance(r, Batch) and len(r) and step.part.name in self._own_sources]
         self._context.chunk.arrivals = Arrivals.of(came, self._state.clock(TASK_TIME))
 
-    @staticmethod
-    def _results(step: _Step, inputs: dict[str, Batch], above: list[_Result]) -> Iterator[_Result]:
+    def _results(self, step: _Step, inputs: dict[str, Batch], above: list[_Result]) -> Iterator[_Result]:
         """What becomes of the records that reach a step: all at once, or in pieces."""
         operator = step.operator
         if isinstance(operator, TwoSided):
             sides = zip(step.above, step.branches, strict=True)
-            yield operator.step_both(*(_incoming(operator, [above[a]], (branch,)) for a, branch in sides))
+            both = [_incoming(operator, [above[a]], (branch,)) for a, branch in sides]
+            self._came(step, *both)
+            yield operator.step_both(*both)
             return
         if step.part.kind == "source":
             batch = inputs.get(step.part.name)
         else:
             batch = _incoming(operator, [above[a] for a in step.above], step.branches)
+        self._came(step, batch)
         if batch is not None and step.in_pieces:
             yield from _bursts(operator.step_in_pieces(batch))
         elif batch is not None:
             yield operator.step(batch)
+
+    def _came(self, step: _Step, *batches: Batch | None) -> None:
+        """Note how many records reached a step."""
+        if step.part.name in self._counted:
+            for batch in batches:
+                if batch is not None:
+                    self._context.commit.processed[step.part.name] += len(batch)
 
 
 def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:

@@ -67,6 +67,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Records in repartition topics that a task could not take any more in this commit, by task and topic."""
     metrics: dict[str, int] = {}
     """All figures since the application's first start, see ``penstock.metrics``."""
+    observed: dict[str, int] = {}
+    """More figures, of the same form, that depend on where commits are and on what the disk has done: how many records
+    reached each step, how large stores are."""
     at: int = 0
     """Wall-clock time in ms."""
     application: str = ""

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.engine.description import Description
 from penstock.engine.formats import StoreFormat
+from penstock.engine.picture import Picture
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.storage import Storage, number_in, seal, unseal
 from penstock.times import wall_clock_ms
@@ -44,13 +45,21 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     stores: dict[str, StoreFormat] = {}
     """The stores that can be read from outside; none in checkpoints of before."""
 
+    picture: Picture | None = None
+    """The topology, for those who look on; None in checkpoints of before."""
+
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
         return f"{self.by}, which started at {when}"
 
 
 def start_of(
-    application: str, application_id: str, program: str, topology: Description, stores: dict[str, StoreFormat]
+    application: str,
+    application_id: str,
+    program: str,
+    topology: Description,
+    stores: dict[str, StoreFormat],
+    picture: Picture | None = None,
 ) -> Start:
     """This process's start, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
@@ -63,6 +72,7 @@ def start_of(
         program=program,
         topology=topology,
         stores=stores,
+        picture=picture,
     )
 
 

@@ -12,6 +12,7 @@ from penstock.engine.exchange import ExchangeRef
 from penstock.engine.flow import Flow
 from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
 from penstock.engine.merged import Bound, MergedExchange
+from penstock.engine.observed import Observed
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
 from penstock.engine.stores import stores_of
@@ -65,6 +66,7 @@ class Task:
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
         self.state = TaskState(str(id_), stores, settings.state, folder, storage, context)
+        self._observed = Observed(self.state)
         self._reader = reader([], settings.chunk_records, settings.chunk_bytes)
         facts = TaskFacts(
             task=str(id_),
@@ -137,6 +139,7 @@ class Task:
             numbers=self.state.numbers(),
             snapshot=self.state.snapshot,
             metrics=labelled(str(self.id), self.context.commit.metrics),
+            observed=labelled(str(self.id), self._observed.figures(self.context.commit.processed)),
             records=records,
         )
 

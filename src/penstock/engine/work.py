@@ -59,6 +59,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     numbers: Numbers = {}
     snapshot: int = -1
     metrics: dict[str, int] = {}
+    observed: dict[str, int] = {}
+    """Figures that depend on where commits are, see ``Manifest``."""
     records: int = 0
     error: str = ""
     """Why the program has to stop; nothing of the commit counts then."""

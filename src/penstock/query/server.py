@@ -105,28 +105,28 @@ def app(stores: ApplicationStores) -> Any:
         ) from None
     answers = _Answers(stores)
     routes = [
-        Route("/", _told(answers.listing)),
-        Route("/stores", _told(answers.listing)),
-        Route("/stores/{store}", _told(answers.rows)),
-        Route("/stores/{store}/{key:path}", _told(answers.of_key)),
+        Route("/", told(answers.listing)),
+        Route("/stores", told(answers.listing)),
+        Route("/stores/{store}", told(answers.rows)),
+        Route("/stores/{store}/{key:path}", told(answers.of_key)),
     ]
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
 
 
-def _told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """The same with errors told as JSON."""
 
-    def told(request: Request) -> Response:
+    def answered(request: Request) -> Response:
         try:
             return answer(request)
         except WrongRequestError as error:
-            return _json({"error": str(error), **error.more}, error.status)
+            return json_answer({"error": str(error), **error.more}, error.status)
         except (SerdeError, ConfigError) as error:
-            return _json({"error": str(error)}, 400)
+            return json_answer({"error": str(error)}, 400)
         except (PenstockError, OSError) as error:
-            return _json({"error": str(error)}, 503)
+            return json_answer({"error": str(error)}, 503)
 
-    return told
+    return answered
 
 
 class _Answers:
@@ -143,7 +143,7 @@ class _Answers:
             {"store": one.name, "kind": one.format.kind, "key": one.format.key, "value": one.format.value}
             for one in self._stores.commits.shapes(newest).values()
         ]
-        return _json({"commit": newest.commit, "stores": found})
+        return json_answer({"commit": newest.commit, "stores": found})
 
     def rows(self, request: Request) -> Response:
         """The rows of a store: a page as JSON, or all of them as Arrow."""
@@ -164,7 +164,7 @@ class _Answers:
         shown = [_plain(row) for row in islice(rows, limit)]
         more = next(rows, None)
         cursor = None if more is None else self._cursors.keep(rows, more, view)
-        return _json({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
+        return json_answer({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
 
     def of_key(self, request: Request) -> Response:
         """What a store has for a key."""
@@ -176,7 +176,7 @@ class _Answers:
                 404, f"the store {view.name!r} has nothing for the key {text!r}", commit=view.commit
             )
         rows = {"row": found[0]} if isinstance(view, KeyValueView) else {"rows": found}
-        return _json({"store": view.name, "commit": view.commit, **rows})
+        return json_answer({"store": view.name, "commit": view.commit, **rows})
 
     def _view(self, request: Request) -> AnyView:
         """The store of an address, as it was last taken over."""
@@ -253,7 +253,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in row.items()}
 
 
-def _json(content: Any, status: int = 200) -> Response:
+def json_answer(content: Any, status: int = 200) -> Response:
+    """Content as JSON."""
     from starlette.responses import Response
 
     return Response(msgspec.json.encode(content, enc_hook=str), status, media_type="application/json")
@@ -261,11 +262,11 @@ def _json(content: Any, status: int = 200) -> Response:
 
 def _nothing_there(request: Request, error: Exception) -> Response:
     message = f"there is nothing at {request.url.path}; there are /stores, /stores/STORE and /stores/STORE/KEY"
-    return _json({"error": message}, 404)
+    return json_answer({"error": message}, 404)
 
 
 def _only_get(request: Request, error: Exception) -> Response:
-    return _json({"error": f"state is only read: use GET, got {request.method}"}, 405)
+    return json_answer({"error": f"state is only read: use GET, got {request.method}"}, 405)
 
 
 class StateServer:
@@ -275,13 +276,14 @@ class StateServer:
         stores: those of the application.
         host: the address to listen at.
         port: 0 takes a free one.
+        served: the application of ASGI, if it is another one than ``app`` of these stores.
 
     Raises:
         ConfigError: the address cannot be listened at, or Starlette and uvicorn are not installed.
     """
 
-    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT):
-        served = app(stores)
+    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT, served: Any = None):
+        self._served = served = served or app(stores)
         import uvicorn
 
         self._stores = stores
@@ -314,6 +316,8 @@ class StateServer:
     def close(self) -> None:
         """Answer what was asked, and stop."""
         self._ended.set()
+        if hasattr(self._served, "close"):
+            self._served.close()
         self._server.should_exit = True
         for thread in self._threads:
             thread.join()

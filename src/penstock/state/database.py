@@ -297,6 +297,10 @@ class Family:
             found.append(key if key is not None and key < high else None)
         return found
 
+    def approximate_bytes(self) -> int:
+        """How many bytes are on disk, about."""
+        return int(self._db.property_int_value("rocksdb.estimate-live-data-size") or 0)
+
     def approximate_count(self) -> int:
         """How many rows there are, about."""
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)

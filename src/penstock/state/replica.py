@@ -224,6 +224,9 @@ class FrozenFamily:
     def approximate_count(self) -> int:
         return sum(1 for _ in self.scan(None, None))
 
+    def approximate_bytes(self) -> int:
+        return sum(len(key) + len(value) for key, value in self.scan(None, None))
+
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
         return [next((key for key, _ in self.scan(*one) if len(key) == len(one[0])), None) for one in ranges]
 
@@ -281,6 +284,9 @@ class _Nothing:
         return iter(())
 
     def approximate_count(self) -> int:
+        return 0
+
+    def approximate_bytes(self) -> int:
         return 0
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:

@@ -60,6 +60,8 @@ class Base(Protocol):
 
     def approximate_count(self) -> int: ...
 
+    def approximate_bytes(self) -> int: ...
+
 
 class ChangeSet(NamedTuple):
     """The rows that a transaction changed, each once, with their last values."""
@@ -220,6 +222,10 @@ class TransactionalRows:
         """How many rows have a value; of those that are on disk only, about."""
         here = int(np.count_nonzero(self._table.present()))
         return here if self.base is None or self.is_all_here else max(here, self.base.approximate_count())
+
+    def approximate_bytes(self) -> int:
+        """How many bytes the rows take, in memory and on disk, about."""
+        return self.nbytes + (0 if self.base is None or self.is_all_here else self.base.approximate_bytes())
 
     def _between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
         """The rows in memory of a range of times, ends included."""

@@ -75,6 +75,9 @@ class UserRows:
         with told(self._store, "approximate_num_entries"):
             return self._store.approximate_num_entries()
 
+    def approximate_bytes(self) -> int:
+        return 0  # such a store does not say
+
     def write(self, rows: Iterable[tuple[bytes, bytes | None]], restores: bool = False) -> None:
         """Put rows, into the transaction where there is one; None deletes. What is restored goes where the class wants
         to have it."""

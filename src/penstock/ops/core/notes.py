@@ -100,12 +100,16 @@ class CommitNotes:
     before it."""
     subscribed_overtaking: defaultdict[str, list[Binary]] = field(default_factory=lambda: defaultdict(list))
     """The keys of the subscriptions that these have sent, by the stores that hold them."""
+    processed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How many records reached each step. How often an update of a table is sent on depends on caches and so on where
+    commits are, which is why these are no ``metrics``."""
     dropped_positions: list[IntArray] | None = None
     """For tests: the positions of dropped records, when it is a list."""
 
     def begin(self, more_is_waiting: bool) -> None:
         """Count anew."""
         self.metrics.clear()
+        self.processed.clear()
         self.failed.clear()
         self.overtaking.clear()
         self.subscribed_overtaking.clear()

@@ -1,0 +1,57 @@
+"""``penstock ui``: a page that shows an application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import log_option
+from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.terminal import say
+from penstock.log.base import Log
+from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
+from penstock.query.application import ApplicationStores, open_stores
+from penstock.query.server import HOST, StateServer
+from penstock.watch.server import check_installed, page_app
+
+UI_PORT = 8093
+
+
+@click.command(cls=Command, epilog=APPLICATION_HELP)
+@application_argument
+@click.option("--host", default=HOST, show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=UI_PORT, show_default=True, help="0 takes a free one.")
+@log_option
+def ui(application: str, host: str, port: int, log_dir: Path | None) -> None:
+    """Show an application on a page: its topology, and on every step what it does.
+
+    It follows the application, which may be running or not, until Ctrl-C.
+    What it shows is what the application has committed, so it costs the
+    application nothing. Prometheus finds all figures at /metrics. There is no
+    password: who reaches the address reads all stores and topics.
+
+    \b
+    Examples:
+      penstock ui app
+      penstock ui app --port 0
+      curl localhost:8093/metrics
+    """
+    check_installed()
+    stores = open_stores(application)
+    stores.shapes()  # what is wrong is told before anything listens
+    with StateServer(stores, host, port, page_app(stores, _log_of(stores, log_dir), host)) as server:
+        say(f"{application} is shown at {server.url}. Ctrl-C stops.")
+        server.wait()
+    stores.close()
+
+
+def _log_of(stores: ApplicationStores, log_dir: Path | None) -> Log:
+    """Where the topics are: as the user says, else where the application's last start found them."""
+    start = stores.commits.last_start()
+    written = "" if start is None or start.picture is None else start.picture.log
+    if log_dir is None and Path(written).is_dir():
+        return FileLog(written)
+    return open_log(log_dir)

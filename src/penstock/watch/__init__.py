@@ -1,0 +1,1 @@
+"""Looking at a running application: a page, Prometheus, OpenTelemetry; all from what it commits."""

@@ -1,0 +1,193 @@
+"""What a page shows of an application: one picture of its topology, and figures that go with each commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from penstock.engine.manifest import Manifest
+from penstock.engine.picture import DrawnPart, Picture
+from penstock.engine.starts import Start
+from penstock.errors import ConfigError
+from penstock.log.base import Log
+from penstock.losses import losses_of, together
+from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, readable
+from penstock.query.application import ApplicationStores
+from penstock.watch.held import held_by, stream_times
+from penstock.watch.history import History
+from penstock.watch.topics import TopicLook, offsets_of
+
+_FRESH_SECONDS = 0.4
+"""How long figures are shown before they are taken anew: what many pages ask for is made once."""
+
+_COMMITS = 120
+_HELD = "suppression-buffer-count-current"
+
+
+class Application:
+    """What can be seen of an application.
+
+    Args:
+        stores: what it has committed.
+        log: where its topics are; None if that is not known.
+    """
+
+    def __init__(self, stores: ApplicationStores, log: Log | None = None):
+        self._stores = stores
+        self._topics = TopicLook(log)
+        self._lock = threading.Lock()
+        self._start: tuple[str, Start] | None = None
+        self._history: History | None = None
+        self._looked = float("-inf")
+        self._figures: dict[str, Any] = {}
+
+    # --- the picture ---------------------------------------------------------------------------------------------
+
+    def start(self, manifest: Manifest) -> Start:
+        """The start whose commit this is; raises ``ConfigError`` where nobody wrote it down."""
+        if self._start is None or self._start[0] != manifest.start:
+            start = self._stores.commits.last_start()
+            if start is None or start.picture is None:
+                raise ConfigError(
+                    "the checkpoint does not say what the topology is: a version before this one wrote it. Start the "
+                    "application once with this version"
+                )
+            self._start = manifest.start, start
+            self._history = None
+        return self._start[1]
+
+    def picture(self) -> dict[str, Any]:
+        """The topology, and the types of its stores."""
+        newest = self._stores.commits.newest()
+        start = self.start(newest)
+        shapes = self._stores.commits.shapes(newest).values()
+        stores = {one.name: msgspec.to_builtins(one.format, enc_hook=str) for one in shapes}
+        drawn = msgspec.to_builtins(start.picture)
+        return {"application": start.application_id, "start": newest.start, "stores": stores, **drawn}
+
+    def name(self) -> str:
+        """The application's id."""
+        return self.start(self._stores.commits.newest()).application_id
+
+    def metrics(self) -> dict[Metric, float]:
+        """All figures by their Kafka names, as of the newest commit."""
+        newest = self._stores.commits.newest()
+        return readable({**newest.metrics, **newest.observed}, self.start(newest).application_id)
+
+    def topics(self) -> list[str]:
+        """The topics that the application reads and writes, without its internal ones."""
+        picture = self._picture()
+        every = (topic for sub in picture.subs for part in sub.parts for topic in part.topics)
+        return [topic for topic in dict.fromkeys(every) if topic not in picture.internal]
+
+    def _picture(self) -> Picture:
+        picture = self.start(self._stores.commits.newest()).picture
+        assert picture is not None
+        return picture
+
+    # --- figures -------------------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, Any]:
+        """All figures, as of the newest commit; made anew a few times a second at most."""
+        with self._lock:
+            if time.monotonic() - self._looked > _FRESH_SECONDS:
+                self._figures = self._look()
+                self._looked = time.monotonic()
+            return self._figures
+
+    def _look(self) -> dict[str, Any]:
+        newest = self._stores.commits.newest()
+        start = self.start(newest)
+        picture = start.picture
+        assert picture is not None
+        parts = [part for sub in picture.subs for part in sub.parts]
+        read = {topic for part in parts if part.kind == "source" for topic in part.topics} - set(picture.internal)
+        if self._history is None:
+            self._history = History(self._stores.commits, frozenset(read))
+        newest = self._history.look()
+        rate, rates = self._history.rates()
+        offsets = offsets_of(newest, sorted(read))
+        topics = {topic: {"read": sum(at.values()), **self._topics.lag(topic, at)} for topic, at in offsets.items()}
+        losses = together(losses_of(newest.metrics).values())
+        return {
+            "start": newest.start,
+            "commit": newest.commit,
+            "at": newest.at,
+            "now": int(time.time() * 1000),
+            "started_at": start.at,
+            "tasks": len(newest.tasks),
+            "rate": rate,
+            "nodes": _nodes(newest, parts, rates),
+            "stores": _sizes(newest),
+            "topics": topics,
+            "waiting": _waiting(newest),
+            "losses": [{**loss.to_dict(), "done": loss.done, "why": loss.why} for loss in losses],
+            "commits": self._history.commits(_COMMITS),
+        }
+
+    def held(self, node: str, limit: int) -> dict[str, Any]:
+        """What a step holds back, see :func:`held_by`; raises ``ConfigError`` where it holds nothing."""
+        newest = self._stores.commits.newest()
+        parts = [part for sub in self._picture().subs for part in sub.parts]
+        part = next((one for one in parts if one.name == node), None)
+        if part is None or part.holds is None:
+            raise ConfigError(f"there is no step {node!r} that holds anything back")
+        return held_by(self._stores.store(part.holds.store), part, newest, limit)
+
+    def newest(self, topic: str, limit: int) -> dict[str, Any]:
+        """The newest records of a topic that the application reads or writes; raises ``ConfigError`` for others."""
+        if topic not in self.topics():
+            raise ConfigError(f"the application has no topic {topic!r}; it has {', '.join(self.topics())}")
+        return self._topics.newest(topic, limit)
+
+
+def _nodes(manifest: Manifest, parts: list[DrawnPart], rates: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """The figures of each step."""
+    found: dict[str, dict[str, Any]] = {}
+    counted: dict[str, int] = {}
+    for label, figure in manifest.observed.items():
+        _, name, _, metric = label.split("|")
+        if metric == PROCESSED:
+            counted[name] = counted.get(name, 0) + figure
+    drops: dict[str, dict[str, int]] = {}
+    for loss in together(losses_of(manifest.metrics).values()):
+        drops.setdefault(loss.node, {})[loss.reason] = loss.records
+    held: dict[str, int] = {}
+    for label, figure in manifest.metrics.items():
+        if label.endswith(_HELD):
+            store = label.split("|", 2)[1]
+            held[store] = held.get(store, 0) + figure
+    for part in parts:
+        times = stream_times(manifest, part)
+        one: dict[str, Any] = {"records": counted.get(part.name, 0), "rate": round(rates.get(part.name, 0.0), 2)}
+        if times:
+            one["stream_time"] = [min(times), max(times)]
+        if part.name in drops:
+            one["drops"] = drops[part.name]
+        if part.holds is not None and part.holds.store in held:
+            one["held"] = held[part.holds.store]
+        found[part.name] = one
+    return found
+
+
+def _sizes(manifest: Manifest) -> dict[str, dict[str, int]]:
+    """Rows and bytes of each store, about."""
+    found: dict[str, dict[str, int]] = {}
+    for label, figure in manifest.observed.items():
+        _, store, _, name = label.split("|")
+        if name in (STATE_ROWS, STATE_BYTES):
+            sizes = found.setdefault(store, {"rows": 0, "bytes": 0})
+            sizes["rows" if name == STATE_ROWS else "bytes"] += figure
+    return found
+
+
+def _waiting(manifest: Manifest) -> dict[str, int]:
+    """Records in repartition topics that tasks have not taken yet."""
+    found: dict[str, int] = {}
+    for topics in manifest.waiting.values():
+        for topic, refs in topics.items():
+            found[topic] = found.get(topic, 0) + sum(ref.records for ref in refs)
+    return found

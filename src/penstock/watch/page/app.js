@@ -1,0 +1,200 @@
+// The page: takes the picture once for each start, and figures as they come.
+import { Graph } from "./graph.js";
+import { Panel } from "./panel.js";
+import { count, element, exact, moment, plural, put, rate, short, size, span } from "./text.js";
+
+const place = (id) => document.getElementById(id);
+const panel = new Panel(place("panel"), place("panel-title"), place("panel-body"), (node) => graph.select(node));
+const graph = new Graph(place("graph"), (chosen) => panel.show(chosen));
+let picture = null, figures = null, asking = false;
+
+// --- what comes -----------------------------------------------------------------------------------------------------
+
+async function takePicture() {
+  if (asking) return;
+  asking = true;
+  try {
+    const answer = await fetch("/api/picture");
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    graph.draw(found);
+    document.title = `${found.application} · Penstock`;
+    put("application", found.application);
+    panel.picture = picture = found;
+    trouble("");
+    if (figures) show(figures);
+  } catch (error) {
+    trouble(error.message);
+  } finally {
+    asking = false;
+  }
+}
+
+function listen() {
+  const events = new EventSource("/api/events");
+  events.addEventListener("figures", (event) => show(JSON.parse(event.data)));
+  events.addEventListener("trouble", (event) => trouble(JSON.parse(event.data).error));
+  events.addEventListener("error", () => status("lost", "the page's server does not answer; trying again"));
+}
+
+function trouble(message) {
+  const told = place("trouble");
+  told.hidden = !message;
+  put(told, message);
+  if (message) status("lost", "nothing to show yet");
+}
+
+function show(found) {
+  figures = found;
+  if (!picture || picture.start !== found.start) return takePicture();
+  graph.update(found);
+  panel.update(found);
+  tiles(found);
+  topics(found);
+  stores(found);
+  commits(found);
+  losses(found);
+  return undefined;
+}
+
+// --- in short -------------------------------------------------------------------------------------------------------
+
+function status(kind, text) {
+  place("status").className = `status ${kind}`;
+  put(place("status").lastElementChild, text);
+}
+
+function tiles(found) {
+  const quiet = Math.max(found.now - found.at, 0);
+  const every = Object.values(found.topics);
+  const lag = every.reduce((sum, one) => sum + (one.lag ?? []).reduce((a, b) => a + b, 0), 0);
+  const late = Math.max(0, ...every.map((one) => one.lag_ms ?? 0));
+  if (quiet < 5000) status("live", lag ? "processing" : "up to date");
+  else status(lag ? "lost" : "idle", lag ? `no commit for ${span(quiet)}, and records wait` : `up to date, idle for ${span(quiet)}`);
+  put("started", `started ${moment(found.started_at)} UTC · ${plural(found.tasks, "task")}`);
+  put("rate", rate(found.rate));
+  put("rate-more", `${exact(every.reduce((sum, one) => sum + one.read, 0))} read so far`);
+  pulse(found);
+  put("lag", count(lag));
+  place("lag").classList.toggle("wait", lag > 0);
+  put("lag-more", lag ? `records, or ${span(late)} of their time` : "records: all are read");
+  put("commit", exact(found.commit));
+  put("commit-more", quiet < 1500 ? "just now" : `${span(quiet)} ago`);
+  const sizes = Object.values(found.stores);
+  put("state", size(sizes.reduce((sum, one) => sum + one.bytes, 0)));
+  put("state-more", `about ${plural(sizes.reduce((sum, one) => sum + one.rows, 0), "row")} in ${plural(sizes.length, "store")}`);
+  const lost = found.losses.reduce((sum, one) => sum + one.records, 0);
+  put("lost", count(lost));
+  place("lost").classList.toggle("bad", lost > 0);
+  put("lost-more", lost ? `most ${found.losses[0].done}` : "nothing was dropped or skipped");
+}
+
+const SECONDS = 60;
+
+function pulse(found) {
+  const bars = new Array(SECONDS).fill(0);
+  for (const one of found.commits) {
+    const ago = Math.floor((found.now - one.at) / 1000);
+    if (ago >= 0 && ago < SECONDS) bars[SECONDS - 1 - ago] += one.records;
+  }
+  const most = Math.max(...bars, 1), holder = place("pulse");
+  if (holder.children.length !== SECONDS) holder.replaceChildren(...bars.map(() => element("i")));
+  bars.forEach((records, second) => { holder.children[second].style.height = records ? `${8 + 92 * (records / most)}%` : "2px"; });
+}
+
+// --- lists ----------------------------------------------------------------------------------------------------------
+
+const made = new Map();
+
+function rows(id, names, make, update, empty) {
+  const holder = place(id);
+  const key = names.join("\n");
+  if (holder.dataset.rows !== key || !holder.children.length) {
+    holder.dataset.rows = key;
+    made.set(id, new Map(names.map((name) => [name, make(name)])));
+    holder.replaceChildren(...(names.length ? [...made.get(id).values()].map((one) => one.row) : [element("p", { class: "quiet empty" }, empty)]));
+  }
+  for (const [name, one] of made.get(id)) update(name, one);
+}
+
+function topics(found) {
+  const written = picture.subs.flatMap((sub) => sub.parts.filter((part) => part.kind === "sink").flatMap((part) => part.topics));
+  const names = [...new Set([...Object.keys(found.topics), ...written])];
+  rows("topics", names, (name) => {
+    const told = element("span", { class: "rate" }), cells = element("span", { class: "cells" });
+    const row = element("button", { type: "button", class: "row", onclick: () => panel.show({ topic: name }) },
+      element("span", { class: "title" }, name), told, cells);
+    return { row, told, cells };
+  }, (name, { told, cells }) => {
+    const one = found.topics[name];
+    if (!one) {
+      put(told, picture.internal.includes(name) ? (found.waiting[name] ? `${count(found.waiting[name])} wait` : "internal") : "written");
+      return;
+    }
+    const lag = one.lag ?? [], all = lag.reduce((a, b) => a + b, 0);
+    put(told, one.error ? "cannot be read" : all ? `${count(all)} behind${one.lag_ms ? ` · ${span(one.lag_ms)}` : ""}` : `${count(one.read)} read`);
+    if (cells.children.length !== lag.length) cells.replaceChildren(...lag.map(() => element("i")));
+    lag.forEach((records, partition) => {
+      const cell = cells.children[partition];
+      cell.className = records ? `lag-${Math.min(Math.ceil(Math.log10(records + 1)), 5)}` : "";
+      cell.title = `partition ${partition}: ${records ? `${exact(records)} records behind` : "all read"}`;
+    });
+  }, "The program reads no topics.");
+}
+
+function stores(found) {
+  const names = [...new Set([...Object.keys(picture.stores), ...Object.keys(found.stores)])];
+  rows("stores", names, (name) => {
+    const told = element("span", { class: "rate" });
+    const format = picture.stores[name];
+    const kind = format ? `${format.key} → ${format.value}` : "";
+    const row = element("button", { type: "button", class: "row", onclick: () => panel.show({ store: name }) },
+      element("span", { class: "title" }, short(name)), told, element("span", { class: "quiet types" }, kind));
+    return { row, told };
+  }, (name, { told }) => {
+    const one = found.stores[name];
+    put(told, one ? `${plural(one.rows, "row")} · ${size(one.bytes)}` : "");
+  }, "The program keeps no state.");
+}
+
+let newest = -1;
+
+function commits(found) {
+  const last = found.commits.at(-1)?.commit ?? -1;
+  if (last === newest) return;
+  const fresh = newest >= 0;
+  const some = found.commits.slice(-12).reverse(), most = Math.max(...some.map((one) => one.records), 1);
+  place("commits").replaceChildren(...some.map((one) => {
+    const bar = element("i");
+    bar.style.width = `${(100 * one.records) / most}%`;
+    return element("li", { class: fresh && one.commit > newest ? "fresh" : "" },
+      element("b", {}, exact(one.commit)), element("span", { class: "quiet" }, moment(one.at).slice(11, 23)),
+      element("span", { class: "bar" }, bar), element("span", { class: "rate" }, plural(one.records, "record")));
+  }));
+  newest = last;
+}
+
+function losses(found) {
+  const names = found.losses.map((one) => `${one.node}|${one.reason}|${one.metric}`);
+  rows("losses", names, (name) => {
+    const told = element("span", { class: "rate bad" }), [node, reason] = name.split("|");
+    const one = found.losses[names.indexOf(name)];
+    const row = element("button", { type: "button", class: "row", onclick: () => panel.show({ node }) },
+      element("span", { class: "title" }, `${one.done} by ${short(node)}`), told, element("span", { class: "quiet why" }, `${reason}: ${one.why}`));
+    return { row, told };
+  }, (name, { told }) => put(told, count(found.losses[names.indexOf(name)].records)), "No record was left out.");
+}
+
+// --- light and dark -------------------------------------------------------------------------------------------------
+
+place("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+  try { localStorage.setItem("penstock-theme", root.dataset.theme); } catch { /* private windows keep nothing */ }
+});
+place("panel-close").addEventListener("click", () => panel.close());
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") panel.close(); });
+
+takePicture();
+listen();

@@ -1,0 +1,86 @@
+"""All figures as Prometheus reads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.metrics import Metric
+from penstock.watch.figures import Application
+
+_LABELS = ("application", "task", "node", "reason")
+_HELP = {
+    "process-total": "Records that reached a step.",
+    "dropped-records-total": "Records that a step left out by Kafka's rules.",
+    "estimate-num-keys-current": "Rows of a state store, about.",
+    "state-bytes-current": "Bytes of a state store in memory and on disk, about.",
+}
+
+
+def exposition(application: Application) -> tuple[bytes, str]:
+    """The figures of an application in Prometheus' text form, and the type of that text.
+
+    Raises:
+        ConfigError: prometheus-client is not installed, or nothing is committed.
+    """
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+    except ImportError:
+        raise ConfigError("/metrics needs the client of Prometheus: pip install 'penstock[prometheus]'") from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(application))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def prometheus_name(metric: str) -> str:
+    """The name of a figure for Prometheus.
+
+    >>> prometheus_name("late-record-drop-total"), prometheus_name("suppression-buffer-count-current")
+    ('penstock_late_record_drop_total', 'penstock_suppression_buffer_count')
+    """
+    return "penstock_" + metric.removesuffix("-current").replace("-", "_")
+
+
+class _Collector:
+    """Gives all figures when they are asked for."""
+
+    def __init__(self, application: Application):
+        self._application = application
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        by_name: dict[str, list[tuple[Metric, float]]] = {}
+        for metric, figure in self._application.metrics().items():
+            by_name.setdefault(metric.name, []).append((metric, figure))
+        for name, found in sorted(by_name.items()):
+            kind = CounterMetricFamily if name.endswith("-total") else GaugeMetricFamily
+            family = kind(prometheus_name(name), _HELP.get(name, f"Kafka Streams' {name}."), labels=_LABELS)
+            for metric, figure in found:
+                family.add_metric([metric.client, metric.task, metric.node, metric.reason], figure)
+            yield family
+        yield from self._of_the_application(GaugeMetricFamily)
+
+    def _of_the_application(self, gauge: Any) -> Iterator[Any]:
+        """Where it is as a whole."""
+        figures, name = self._application.figures(), self._application.name()
+        commit = gauge("penstock_commit", "The newest commit.", labels=["application"])
+        commit.add_metric([name], figures["commit"])
+        age = gauge("penstock_commit_age_seconds", "Time since the newest commit.", labels=["application"])
+        age.add_metric([name], max(time.time() - figures["at"] / 1000, 0.0))
+        lag = gauge("penstock_lag_records", "Records not read yet.", labels=["application", "topic", "partition"])
+        late = gauge("penstock_lag_seconds", "Time between what is read next and the newest record.",
+                     labels=["application", "topic"])  # fmt: skip
+        for topic, one in figures["topics"].items():
+            for partition, records in enumerate(one.get("lag", ())):
+                lag.add_metric([name, topic, str(partition)], records)
+            late.add_metric([name, topic], one.get("lag_ms", 0) / 1000)
+        stream = gauge("penstock_stream_time_seconds", "The earliest stream time of a step's tasks, since 1970.",
+                       labels=["application", "node"])  # fmt: skip
+        for node, of_node in figures["nodes"].items():
+            if "stream_time" in of_node:
+                stream.add_metric([name, node], of_node["stream_time"][0] / 1000)
+        yield from (commit, age, lag, late, stream)

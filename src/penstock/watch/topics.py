@@ -1,0 +1,96 @@
+"""What can be seen of topics from outside: how far they are read, and their newest records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest
+from penstock.errors import ConfigError, PenstockError
+from penstock.log.base import Log, Records
+from penstock.query.plain import plain
+from penstock.serdes import BYTES, Serde, from_name
+
+_MOST_LOOKS = 16
+"""In how many partitions of a topic it is looked how far behind in time they are: those with the most records."""
+
+
+def offsets_of(manifest: Manifest, topics: Iterable[str]) -> dict[str, dict[int, int]]:
+    """For each topic and partition the offset of the next record to be read; of global tables what all have read."""
+    found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+    for task, entry in manifest.tasks.items():
+        own = TaskId.parse(task).partition
+        for place, offset in entry.offsets.items():
+            topic, slash, number = place.partition("/")
+            if topic in found:
+                partition = int(number) if slash else own
+                found[topic][partition] = min(offset, found[topic].get(partition, offset))
+    return found
+
+
+class TopicLook:
+    """Looks at the topics of a log.
+
+    Args:
+        log: where they are; None if that is not known.
+    """
+
+    def __init__(self, log: Log | None):
+        self._log = log
+
+    def lag(self, topic: str, offsets: dict[int, int]) -> dict[str, Any]:
+        """How far a topic is read: by partition the records that wait, and the time between the oldest and the newest
+        of them."""
+        if self._log is None:
+            return {}
+        try:
+            ends, starts = self._log.end_offsets(topic), self._log.start_offsets(topic)
+            at = [max(offsets.get(partition, 0), start) for partition, start in enumerate(starts)]
+            behind = [max(end - place, 0) for end, place in zip(ends, at, strict=True)]
+            return {"ends": sum(ends), "lag": behind, "lag_ms": self._lag_ms(topic, at, ends, behind)}
+        except (PenstockError, OSError) as error:
+            return {"error": str(error)}
+
+    def _lag_ms(self, topic: str, at: list[int], ends: list[int], behind: list[int]) -> int:
+        most = sorted((p for p, records in enumerate(behind) if records), key=lambda p: -behind[p])[:_MOST_LOOKS]
+        spans = (self._time(topic, p, ends[p] - 1) - self._time(topic, p, at[p]) for p in most)
+        return max([0, *spans])
+
+    def _time(self, topic: str, partition: int, offset: int) -> int:
+        assert self._log is not None
+        return next((int(some.timestamp[0]) for some in self._log.read(topic, partition, offset, offset + 1)), 0)
+
+    def newest(self, topic: str, limit: int) -> dict[str, Any]:
+        """The newest records of a topic, the newest first.
+
+        Raises:
+            ConfigError: it is not known where the topics are.
+            TopicNotFoundError: there is no such topic.
+        """
+        if self._log is None:
+            raise ConfigError("it is not known where the topics are; say so with --log-dir")
+        info, found = self._log.topic(topic), []
+        starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
+        for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            for records in self._log.read(topic, partition, max(start, end - limit), end):
+                found += _rows(records, partition, from_name(info.key), from_name(info.value))
+        found.sort(key=lambda row: (row["timestamp"], row["offset"]), reverse=True)
+        types = {"key": info.key, "value": info.value}
+        return {"topic": topic, "records": sum(ends) - sum(starts), "types": types, "rows": found[:limit]}
+
+
+def _rows(records: Records, partition: int, key: Serde, value: Serde) -> list[dict[str, Any]]:
+    columns = _shown(key, records.key), _shown(value, records.value), records.timestamp.tolist()
+    return [
+        {"partition": partition, "offset": offset, "timestamp": time, "key": key_, "value": value_}
+        for offset, (key_, value_, time) in enumerate(zip(*columns, strict=True), records.offset)
+    ]
+
+
+def _shown(serde: Serde, data: Any) -> list[Any]:
+    """Keys or values as JSON has them; the bytes where they are of another type."""
+    try:
+        return [plain(one) for one in serde.decode_all(data)]
+    except Exception:
+        return [plain(one) for one in BYTES.decode_all(data)]

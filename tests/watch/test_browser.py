@@ -1,0 +1,152 @@
+"""The page in a real browser: what it shows, what changes by itself, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock import StreamsBuilder
+from penstock.query.application import open_stores
+from penstock.query.server import StateServer
+from penstock.watch.server import page_app
+from support.browser import Browser, chromium
+from support.folders import MEMORY
+from support.watched import SOLD, Shop, shop_topology
+
+pytest.importorskip("uvicorn", reason="comes with penstock[serve]")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(chromium() is None, reason="the page is tested in Chromium: apt-get install chromium"),
+]
+
+MINUTE = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+class Shown(Shop):
+    url = ""
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shown]:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        shop = Shown(Path(folder), shop_topology())
+        shop.sell(*SOLD)
+        stores = open_stores(shop.folder)
+        with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+            shop.url = server.url
+            yield shop
+        stores.close()
+
+
+@pytest.fixture
+def page(browser: Browser, shop: Shown) -> Browser:
+    browser.size(1280, 900, dark=False)
+    browser.open(shop.url)
+    browser.wait("document.querySelector('#commit')?.textContent != '–' && !!document.querySelector('.step-card')")
+    return browser
+
+
+def test_the_topology_and_its_figures_are_there(page: Browser):
+    assert page.text("#application") == "shop"
+    assert page.text("[data-node=by-minute] .title") == "by-minute"
+    assert page.text("[data-node=by-minute] .marks") == "1 left out"
+    assert page.text("[data-node=final] .marks") == "2 held"
+    assert page.text("[data-node=orders]").startswith("orders")
+    assert "dropped as late by by-minute" in page.text("#losses")
+    assert "5 read so far" in page.text("#rate-more")
+    assert page.complaints() == []
+
+
+def test_a_commit_shows_by_itself(page: Browser, shop: Shown):
+    before = int(page.text("#commit"))
+    read = int(page.text("#rate-more").split()[0])
+    shop.sell(("kim", 3.0, 4_000))
+    page.wait(f"Number(document.querySelector('#commit').textContent) > {before}", "the next commit")
+    page.wait(f"document.querySelector('#rate-more').textContent.startsWith('{read + 1} ')", "its record")
+    newest = shop.running.coordinator.manifest.commit
+    assert page.text("#commits li b") == str(newest)
+
+
+def test_a_step_says_what_it_holds_back_and_what_that_waits_for(page: Browser):
+    page.click("[data-node=final] .open")
+    page.wait("document.querySelectorAll('#panel tbody tr').length > 0")
+    row = page.text("#panel tbody tr")
+    assert row.startswith("gus  1970-01-01 00:00:00 – 00:01:00")
+    assert "1970-01-01 00:01:10" in row
+    assert re.search(r"1 min \d+ s more of stream time", row)
+
+
+def test_a_store_is_browsed_and_a_key_that_is_not_there_is_told(page: Browser):
+    page.click(".store[title='Store minutes']")
+    page.wait("document.querySelectorAll('#panel tbody tr').length >= 3")
+    ask = "document.querySelector('#panel input').value = '{}'; document.querySelector('#panel form').requestSubmit()"
+    page.value(ask.format("ann"))
+    page.wait("document.querySelectorAll('#panel tbody tr').length == 1")
+    assert page.text("#panel tbody tr").startswith("ann")
+    page.value(ask.format("<b>nobody</b>"))
+    page.wait("!!document.querySelector('#panel .trouble')")
+    assert page.text("#panel .trouble") == "the store 'minutes' has nothing for the key '<b>nobody</b>'"
+
+
+def test_a_topic_shows_its_newest_records(page: Browser):
+    page.click("#topics .row")
+    page.wait("document.querySelectorAll('#panel tbody tr').length >= 4")
+    assert page.text("#panel tbody tr").split("\n")[0].startswith("ann")
+    page.click("#panel-close")
+    assert page.value("document.querySelector('#panel').hidden")
+
+
+def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Browser):
+    def ground() -> str:
+        return str(page.value("getComputedStyle(document.body).backgroundColor"))
+
+    light = ground()
+    page.size(1280, 900, dark=True)
+    dark = ground()
+    assert light != dark
+    page.click("#theme")
+    assert ground() == light
+    page.value("localStorage.clear()")
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(page: Browser):
+    page.size(390, 844, mobile=True)
+    page.wait("document.querySelector('#graph').classList.contains('narrow')")
+    assert page.value("document.documentElement.scrollWidth <= innerWidth")
+    assert page.value(_WITHIN) == []
+
+
+_WITHIN = """[...document.querySelectorAll('[data-node]')].map((one) => one.getBoundingClientRect())
+    .filter((box) => box.left < 0 || box.right > innerWidth || box.width < 60).map((box) => box.left)"""
+
+
+def test_fifty_steps_and_a_hundred_partitions_fit_the_page(browser: Browser, tmp_path: Path):
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", key=str, value=float)
+    for number in range(12):
+        stream = orders.filter(lambda key, value: True).map_values(lambda value: value)
+        stream.group_by(lambda key, value: key).count(f"counts-{number}").to_stream().to(f"out-{number}")
+    topology = builder.build()
+    assert sum(len(sub.parts) for sub in topology.sub_topologies) >= 50
+    shop = Shown(tmp_path, topology, partitions=100)
+    stores = open_stores(shop.folder)
+    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+        for width in (1280, 700):
+            browser.size(width, 900)
+            browser.open(server.url)
+            browser.wait("document.querySelectorAll('[data-node]').length >= 50")
+            browser.wait("document.querySelectorAll('.cells i').length >= 100")
+            assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+            assert browser.value(_WITHIN) == []
+    stores.close()
