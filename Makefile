@@ -31,7 +31,7 @@ demo: $(READY)
 # cores busy. Files with slow tests go first (tests/conftest.py). Spark starts with a quarter less work when its classes
 # are in an archive, which is made once.
 test: $(READY)
-	@$(BIN)/python tests/support/spark_classes.py
+	@$(BIN)/python -m penstock.engine.spark.class_archive
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 quick: $(READY)

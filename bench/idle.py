@@ -12,8 +12,6 @@ from bench.running import check, running, wait_for
 
 RECORDS = 100
 SETTLING, SECONDS = 20, 60
-TRIGGER = "500 ms"
-"""The default."""
 
 
 def measure(plan: Plan) -> Section:
@@ -26,8 +24,8 @@ def measure(plan: Plan) -> Section:
         plan.say(f"idle: {costs[-1]:.2f} CPU s a minute")
     section = Section(
         "IDLE: a program that has nothing to do",
-        f"CPU seconds a minute of W1 (every update) that has processed {RECORDS} records and looks for more every "
-        f"{TRIGGER}, measured over {seconds} s after {SETTLING} s: the driver, the JVM and the slots.",
+        f"CPU seconds a minute of W1 (every update) that has processed {RECORDS} records and waits for more, "
+        f"measured over {seconds} s after {SETTLING} s: the driver, the JVM and the slots.",
     )
     section.rows.append(Row("a minute", f"{median(costs):.2f} CPU s", spread(costs)))
     return section
@@ -35,7 +33,7 @@ def measure(plan: Plan) -> Section:
 
 def _idle(plan: Plan, source: str, seconds: float) -> float:
     plan.penstock.clear("out")
-    with running(plan.penstock.job("W1", [source], ["--trigger", TRIGGER])) as process:
+    with running(plan.penstock.job("W1", [source], ["--live"])) as process:
         wait_for(process, plan.penstock.log, "out", 1)
         time.sleep(SETTLING)
         sampler = Sampler(process.pid)  # which counts those that end meanwhile, too

@@ -1,6 +1,6 @@
 """One topology run to the end of its sources, or until it is killed, as a program of its own.
 
-    python -m bench.job W1 events-1000000 --work FOLDER [--cache] [--trigger "200 ms"] [--set NAME=VALUE]...
+    python -m bench.job W1 events-1000000 --work FOLDER [--cache] [--live] [--set NAME=VALUE]...
 
 It goes on from the state that it finds.
 """
@@ -24,11 +24,11 @@ CACHE_BYTES = 10 << 20
 @click.argument("topology", type=click.Choice(sorted(TOPOLOGIES)))
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--work", type=click.Path(path_type=Path), required=True, help="The folder of topics and state.")
-@click.option("--trigger", default=AVAILABLE_NOW, help="An interval to run until killed.")
+@click.option("--live", is_flag=True, help="Commit as records come, until killed.")
 @click.option("--cache", is_flag=True, help="Put out the last update per key and commit, instead of every update.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def main(
-    topology: str, sources: tuple[str, ...], work: Path, trigger: str, cache: bool, settings: tuple[str, ...]
+    topology: str, sources: tuple[str, ...], work: Path, live: bool, cache: bool, settings: tuple[str, ...]
 ) -> None:
     """Run TOPOLOGY from SOURCES to the topic ``out``."""
     given: dict[str, Any] = dict(setting.split("=", 1) for setting in settings)
@@ -36,7 +36,7 @@ def main(
         application_id="bench",
         log=FileLog(work / "log"),
         state_dir=work / "state",
-        trigger=trigger,
+        trigger=None if live else AVAILABLE_NOW,
         statestore_cache_max_bytes=CACHE_BYTES if cache else 0,
         **given,
     )

@@ -22,8 +22,6 @@ from penstock.log.file.log import FileLog
 
 RATE, APPEND = 1_000, 10
 WARM_UP, SECONDS = 15, 60
-TRIGGER = "100 ms"
-"""As often as Kafka Streams commits with exactly-once."""
 KEYS = 50_000
 MINUTE = 60_000
 PATIENCE = 30.0
@@ -54,7 +52,7 @@ def measure(plan: Plan) -> Section:
         "W8: latency",
         f"Milliseconds from just before an append until a reader has the count that came of it: W1 (every update), "
         f"{RATE:,} records a second for {seconds} s, after {WARM_UP} s of warm-up. Penstock: appends of {APPEND} "
-        f"records to a file log, synced to disk, and a trigger of {TRIGGER}. Kafka Streams: commits every 100 ms.",
+        f"records to a file log, synced to disk. Kafka Streams: commits every 100 ms.",
     )
     for name, runs in found.items():
         for what in ("p50", "p99"):
@@ -71,7 +69,7 @@ def _run(plan: Plan, seconds: int) -> Latency:
     log.create_topic(TopicInfo("in", data.PARTITIONS, "str", "json"))
     stream = Stream(log)
     try:
-        with running(plan.penstock.job("W1", ["in"], ["--trigger", TRIGGER])) as process:
+        with running(plan.penstock.job("W1", ["in"], ["--live"])) as process:
             stream.append()
             wait_for(process, log, "out", APPEND)
             _flow(process, stream, WARM_UP)

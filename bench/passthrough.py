@@ -95,9 +95,7 @@ def main(kind: str, work: Path, source: str) -> None:
 
 def _spark(log: FileLog, topic: str, sink: str, work: Path) -> Callable[[], None]:
     """Waits until a running application has passed everything on."""
-    streams = passthrough(topic, sink).start(
-        application_id="pass", log=log, state_dir=work / "state" / "pass", trigger="100 ms"
-    )
+    streams = passthrough(topic, sink).start(application_id="pass", log=log, state_dir=work / "state" / "pass")
     return lambda: streams.process_all_available()
 
 

@@ -43,7 +43,7 @@ def _restart(plan: Plan, entries: int) -> float:
     plan.penstock.clear("in", "out")
     columns = data.distinct(entries)
     data.fill(log, "in", columns)
-    job = plan.penstock.job("W9", ["in"], ["--trigger", "200 ms"])
+    job = plan.penstock.job("W9", ["in"], ["--live"])
     _run_until(plan, job, entries)
     rows = np.linspace(0, entries - 1, AGAIN).astype(int)
     key, value, timestamp = (column.take(rows) for column in columns)

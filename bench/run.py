@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from bench import (
+    commits,
     expiry,
     held,
     history,
@@ -28,7 +29,6 @@ from bench import (
     restart,
     restore,
     starts,
-    trigger,
     versions,
 )
 from bench.engines import Penstock
@@ -49,7 +49,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("START", starts.measure),
     ("GET", reads.measure),
     ("IDLE", idle.measure),
-    ("TRIGGER", trigger.measure),
+    ("COMMIT", commits.measure),
     ("MEMORY", memory.measure),
     ("HELD", held.measure),
     ("LARGE", large.measure),

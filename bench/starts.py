@@ -33,7 +33,7 @@ def measure(plan: Plan) -> Section:
 def _first_output(plan: Plan, name: str, source: str) -> float:
     plan.penstock.clear("out")
     began = time.monotonic()
-    with running(plan.penstock.job(name, [source], ["--trigger", "200 ms"])) as process:
+    with running(plan.penstock.job(name, [source], ["--live"])) as process:
         wait_for(process, plan.penstock.log, "out", 1)
         seconds = time.monotonic() - began
     plan.penstock.clear("out")

@@ -40,11 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Slow tests start Spark: faster when its classes are in an archive, which ``make test`` makes."""
-    if item.get_closest_marker("slow") is not None and (archive := _archive()) is not None and archive.exists():
-        spark_classes.use(archive)
+    if item.get_closest_marker("slow") is not None:
+        _use_archive()
 
 
-_archive = cache(spark_classes.archive)
+_use_archive = cache(spark_classes.use)
 
 
 @pytest.hookimpl(trylast=True)

@@ -22,7 +22,6 @@ LOOPS = {
     "engine/alignment.py:_all_before": "each round finds a sub-topology, of which there are so many",
     "engine/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
     "engine/merged.py:__iter__": "until the channels have nothing more; each round gives records",
-    "engine/spark/query.py:process_all_available": "waits for Spark; goes on only when a new query took the place",
     "log/file/entries.py:load": "goes on only when entries were summed up meanwhile",
     "log/file/log.py:read": "goes on only when the topic has changed meanwhile",
     "log/file/topic_file.py:held": "goes on only when the topic was removed while this waited for it",

@@ -38,6 +38,9 @@ AT_LEAST_ONCE_POINTS = ("before-offsets",)
 STORE_POINTS = ("before-store-commit", "after-store-commit")
 """Those of a local commit, and of a restore, that only stores that users bring have."""
 
+SLOT_POINTS = ("after-order", "before-answer", "after-answer")
+"""Those of an order that goes from the driver to a slot, and its answer."""
+
 START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 """Those of a start, in its order."""
 
@@ -58,7 +61,7 @@ LOG_POINTS = (
 )
 """Those of the file log while it keeps topics small, which it does beside the commits."""
 
-ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + START_POINTS + LOG_POINTS)
+ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS)
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"
 

@@ -24,7 +24,7 @@ class Progress:
     total_records: int
     """Records read since this start."""
     lag: int
-    """Records that this micro-batch still has to read."""
+    """Records that were there when the commit began and are still to be read."""
     seconds: float
     """How long the commit took."""
     losses: tuple[Loss, ...] = ()

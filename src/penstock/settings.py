@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
+from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.messages import nearest
 from penstock.offset_reset import AutoOffsetReset
@@ -27,8 +28,10 @@ _CHOICES = {
 
 _AT_LEAST_1 = (
     "commit_max_bytes", "chunk_records", "chunk_bytes", "hot_max_bytes", "flush_rows", "flush_commits",
-    "block_cache_bytes",
+    "block_cache_bytes", "slot_timeout",
 )  # fmt: skip
+
+_DURATIONS = ("commit_interval", "slot_timeout")
 
 _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
@@ -78,6 +81,8 @@ class SettingsArguments(TypedDict, total=False):
     on_lost_records: str
     on_error: str
     processing_guarantee: str
+    commit_interval: int | str
+    slot_timeout: int | str
     emit_interval_ms: int
     output_partitions: int
     hot_max_bytes: int | str
@@ -123,6 +128,10 @@ class Settings:
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
         on_lost_records: what to do when retention has removed records that were not read yet: ``"fail"``, or
             ``"skip"`` to go on with the first one that is still there.
+        commit_interval: how long, at least, from the beginning of a commit to that of the next, in milliseconds or as
+            text such as ``"100 ms"``; 0 commits as fast as it goes, and a record that comes while nothing is under way
+            is never waited with (in Kafka Streams: `commit.interval.ms`).
+        slot_timeout: how long a slot may say nothing while it works, or take to start, before Spark is to replace it.
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
             (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
@@ -145,6 +154,8 @@ class Settings:
     default_value_serde: str | None = None
     default_timestamp_extractor: str | None = None
     on_lost_records: str = "fail"
+    commit_interval: int = 0
+    slot_timeout: int = 60_000
     emit_interval_ms: int = 0
     output_partitions: int = 0
     hot_max_bytes: int = StateSettings.hot_max_bytes
@@ -165,7 +176,7 @@ class Settings:
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("statestore_cache_max_bytes", "emit_interval_ms", "output_partitions"):
+        for name in ("statestore_cache_max_bytes", "commit_interval", "emit_interval_ms", "output_partitions"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         for name in ("statestore_uncommitted_max_records", "statestore_uncommitted_max_bytes"):
@@ -277,6 +288,8 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
         raise ConfigError(f"{name} ({origin}) must not be empty")
     if name.endswith("_bytes") and isinstance(value, str):
         return to_bytes(value, f"{name} ({origin})")
+    if name in _DURATIONS and isinstance(value, str) and not value.strip().isdecimal():
+        return to_ms(value, f"{name} ({origin})")
     try:
         if type_ == "int":
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):

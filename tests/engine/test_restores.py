@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import ConfigError, CorruptDataError, StateRestoreListener, StreamsBuilder, TimeWindows, TopicPartition
-from penstock.engine.restores import Channel, RestoreProgress, Restores, Watch, check_listener
+from penstock.engine.restores import Batched, RestoreProgress, Restores, check_listener
 from penstock.log.produce import produce
 from penstock.state.restoring import BATCH, END, START, RestoreStep
 from penstock.state.task_state import TaskState
@@ -159,16 +159,22 @@ def test_tasks_are_restored_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted({value for _, value in world.output()}) == [1, 2]
 
 
-def test_steps_travel_through_the_checkpoint_in_their_order_and_are_removed(world: World):
+def test_steps_are_passed_on_together_in_their_order():
+    told: list[list[RestoreStep]] = []
+    steps = [
+        RestoreStep(START, "0_1", "counts", -1, 9),
+        RestoreStep(BATCH, "0_1", "counts", 4, 9, 100),
+        RestoreStep(BATCH, "0_1", "counts", 9, 9, 10),
+        RestoreStep(END, "0_1", "counts", 9, 9, 110),
+    ]
+    with Batched(told.append) as batched:
+        for step in steps:
+            batched.hear(step)
+    assert [step for together in told for step in together] == steps
     heard = Heard()
-    restores, channel = Restores("app", heard), Channel(world.storage, "run")
-    with Watch(world.storage, "run", restores):
-        channel.tell(RestoreStep(START, "0_1", "counts", -1, 9))
-        channel.tell(RestoreStep(BATCH, "0_1", "counts", 4, 9, 100))
-        channel.flush()
-        channel.tell(RestoreStep(BATCH, "0_1", "counts", 9, 9, 10))
-        channel.tell(RestoreStep(END, "0_1", "counts", 9, 9, 110))
-        channel.flush()
+    restores = Restores("app", heard)
+    for step in steps:
+        restores.hear(step)
     place = TopicPartition("app-counts-changelog", 1)
     assert heard.calls == [
         ("start", place, "counts", -1, 9),
@@ -176,16 +182,13 @@ def test_steps_travel_through_the_checkpoint_in_their_order_and_are_removed(worl
         ("batch", place, "counts", 9, 10),
         ("end", place, "counts", 110),
     ]
-    assert world.storage.list("restores") == []
 
 
-def test_restores_of_a_slot_that_died_are_suspended(world: World):
+def test_restores_of_a_slot_that_died_are_suspended():
     heard = Heard()
-    restores, channel = Restores("app", heard), Channel(world.storage, "run")
-    with pytest.raises(OSError, match="slot"), Watch(world.storage, "run", restores):  # noqa: PT012
-        channel.tell(RestoreStep(START, "0_0", "counts", -1, 9))
-        channel.tell(RestoreStep(BATCH, "0_0", "counts", 4, 9, 100))
-        channel.flush()
-        raise OSError("slot")
+    restores = Restores("app", heard)
+    restores.hear(RestoreStep(START, "0_0", "counts", -1, 9))
+    restores.hear(RestoreStep(BATCH, "0_0", "counts", 4, 9, 100))
+    restores.suspend()
     assert heard.calls[-1] == ("suspended", COUNTS, "counts", 100)
     assert [one.state for one in restores.progress()] == ["suspended"]

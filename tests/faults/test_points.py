@@ -15,6 +15,7 @@ from penstock.faults import (
     AT_LEAST_ONCE_POINTS,
     LOG_POINTS,
     POINTS,
+    SLOT_POINTS,
     START_POINTS,
     STORE_POINTS,
     crash_point,
@@ -43,7 +44,7 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 
 
 def test_no_point_is_listed_twice():
-    every = POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + START_POINTS + LOG_POINTS
+    every = POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

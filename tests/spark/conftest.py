@@ -16,7 +16,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-    builder = SparkSession.builder.master("local[2]").appName("a user's own")
+    builder = SparkSession.builder.master("local[4]").appName("a user's own")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the CPU, as in sessions that Penstock makes
     builder = builder.config("spark.driver.extraJavaOptions", java)

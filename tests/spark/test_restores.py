@@ -44,4 +44,3 @@ def test_a_listener_hears_of_the_restores_of_all_slots_before_the_first_commit(s
         assert sorted(listener.ended) == partitions
         assert sum(listener.ended.values()) == 400
         assert {(one.state, one.store) for one in streams.restores()} == {("restored", "counts")}
-    assert list((tmp_path / "state" / "checkpoint").glob("restores/*/*")) == []

@@ -19,6 +19,7 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, log_option
 from penstock.cli.terminal import print_json, stdout
+from penstock.engine.spark import class_archive
 from penstock.settings import Settings
 from penstock.spark_python import DRIVER, WORKERS, lookup_python
 
@@ -83,6 +84,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     for name in _PACKAGES:
         yield package(name)
     yield sparks_python()
+    yield Check("Spark's classes", class_archive.state())
     yield folder("the log's folder", settings.log_dir, "--log-dir")
     yield folder("the folder of state", settings.state_dir or Path(".penstock"), "--state-dir")
 

@@ -45,7 +45,7 @@ _ABORTED = 130
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
 @click.option("--application-id", metavar="ID", help="Names its state and topics. [default: the file's name]")
-@click.option("--trigger", default="500 ms", show_default=True, help='How often to look, or "available-now".')
+@click.option("--trigger", help='"available-now", or a duration in place of the setting commit_interval.')
 @click.option("--available-now", is_flag=True, help="Process what is there and stop: --trigger available-now.")
 @click.option("--slots", type=click.IntRange(min=1), help="How many processes work at once. [default: one a core]")
 @click.option("--serve", is_flag=True, help="Answer questions about its state over HTTP, as penstock serve does.")
@@ -57,7 +57,7 @@ _ABORTED = 130
 def run(
     program: str,
     application_id: str | None,
-    trigger: str,
+    trigger: str | None,
     available_now: bool,
     slots: int | None,
     serve: bool,
@@ -83,7 +83,7 @@ def run(
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     trigger = AVAILABLE_NOW if available_now else trigger
-    if trigger != AVAILABLE_NOW:
+    if trigger not in (None, AVAILABLE_NOW):
         _check_trigger(trigger)
     settings = load_settings(**options)
     with Signals() as signals:
@@ -113,7 +113,7 @@ def run(
         _say_where_results_are(streams)
 
 
-def _display(as_json: bool, trigger: str) -> Display:
+def _display(as_json: bool, trigger: str | None) -> Display:
     if as_json:
         return JsonDisplay()
     if stderr().is_terminal:

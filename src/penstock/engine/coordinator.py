@@ -23,7 +23,6 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.engine import restores
 from penstock.engine.attempt import Attempt, Ends, LostWorkError, StageRunner, is_left_by
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.description import check_description, description_of, with_clocks
@@ -211,8 +210,7 @@ class Coordinator:
 
         deltas = {name for name in self.storage.list("deltas") if number_in(name) == own}
         exchange = {name for name in self.storage.list("exchange") if is_left(name)}
-        told = set(self.storage.list(restores.FOLDER))  # to programs that are gone
-        for name in (deltas | exchange | told) - _waiting_files(self.manifest):
+        for name in (deltas | exchange) - _waiting_files(self.manifest):
             self.storage.delete(name)
         self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)

@@ -1,29 +1,25 @@
 """Which stores are being restored, how far they are, and who is told of it.
 
-Restores go on where tasks are: on Spark in slots, from which their steps come as small files in the checkpoint
-(``Channel``), read while the first job with those tasks runs. Nothing depends on them: what is lost of them is lost.
+Restores go on where tasks are: on Spark in slots, which tell the driver of their steps. Nothing depends on them: what
+is lost of them is lost.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import msgspec
 
 from penstock.engine.layout import TaskId
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.state.interface import TopicPartition
 from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, StateRestoreListener
-from penstock.storage import Storage
 
 _log = logging.getLogger(__name__)
 
-FOLDER = "restores"
 _EVERY_SECONDS = 0.25
 
 
@@ -110,71 +106,33 @@ class Restores:
             self.listener.on_restore_suspended(place, step.store, step.rows)
 
 
-class Channel:
-    """Where a slot leaves the steps of its restores: from several threads, a few times a second."""
+class Batched:
+    """Passes the steps of restores on a few times a second, while the context lasts; they come from several threads."""
 
-    def __init__(self, storage: Storage, run: str):
-        self._storage = storage
-        self._prefix = f"{FOLDER}/{run}/"
-        self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self._number = 0
+    def __init__(self, tell: Callable[[list[RestoreStep]], None]):
+        self._tell = tell
         self._waiting: list[RestoreStep] = []
-        self._written = time.monotonic()
+        self._told = time.monotonic()
         self._lock = threading.Lock()
 
-    def tell(self, step: RestoreStep) -> None:
+    def hear(self, step: RestoreStep) -> None:
         with self._lock:
             self._waiting.append(step)
-            if time.monotonic() - self._written > _EVERY_SECONDS:
-                self._write()
+            if time.monotonic() - self._told > _EVERY_SECONDS:
+                self._pass_on()
 
-    def flush(self) -> None:
-        """Have the driver hear of everything so far."""
-        with self._lock:
-            if self._waiting:
-                self._write()
-
-    def _write(self) -> None:
-        steps, self._waiting = self._waiting, []
-        self._written = time.monotonic()
-        self._number += 1
-        try:
-            self._storage.create(f"{self._prefix}{self._name}-{self._number:06d}.json", msgspec.json.encode(steps))
-        except Exception as error:  # the restore itself is more important
-            _log.warning("cannot tell how the restore goes on: %s", error)
-
-
-class Watch:
-    """Has an application's restores hear what slots leave in the channel, while the context lasts."""
-
-    def __init__(self, storage: Storage, run: str, restores: Restores):
-        self._storage, self._folder, self._restores = storage, f"{FOLDER}/{run}", restores
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look_again_and_again, name="penstock restores", daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
+    def __enter__(self) -> Batched:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._look()
-        if kind is not None:
-            self._restores.suspend()
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            if self._waiting:
+                self._pass_on()
 
-    def _look_again_and_again(self) -> None:
-        while not self._ended.wait(_EVERY_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
-        try:
-            for name in self._storage.list(self._folder):
-                for step in msgspec.json.decode(bytes(self._storage.read(name)), type=list[RestoreStep]):
-                    self._restores.hear(step)
-                self._storage.delete(name)
-        except Exception as error:  # it is only what is shown
-            _log.warning("cannot hear how the restore goes on: %s", error)
+    def _pass_on(self) -> None:
+        steps, self._waiting = self._waiting, []
+        self._told = time.monotonic()
+        self._tell(steps)
 
 
 def check_listener(listener: object, where: str) -> None:

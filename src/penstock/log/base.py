@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray, concat, spans
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from penstock.log.watch import LookingWatch, TopicWatch
 from penstock.storage import FileRef, Storage
 from penstock.topic_names import check_topic_name
 
@@ -236,6 +237,10 @@ class Log(ABC):
         Raises:
             OffsetOutOfRangeError: the partition does not exist or ends before the offset.
         """
+
+    def watch(self, topics: Sequence[str]) -> TopicWatch:
+        """Waits for records of topics."""
+        return LookingWatch(self, topics)
 
     @property
     def claims(self) -> Storage | None:

@@ -154,7 +154,7 @@ class Topology(Declarations):
         application_id: str,
         log: Log | Path | str | None = None,
         spark: SparkSession | None = None,
-        trigger: Duration = "500 ms",
+        trigger: Duration | None = None,
         slots: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
@@ -163,10 +163,11 @@ class Topology(Declarations):
         """Run the topology on Spark.
 
         Args:
-            application_id: names the application: its folder, its internal topics, its query in Spark.
+            application_id: names the application: its folder, its internal topics, its job in Spark.
             log: the file log, or its folder; by default the setting ``log_dir``.
             spark: the session to run on; by default the active one, else a new local one.
-            trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
+            trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
+                ``commit_interval``; by default the program commits as records come, until it is stopped.
             slots: how many Python processes work at once; by default as many as cores.
             on_progress: called after every commit.
             state_restore_listener: is told how stores are restored, from the start on.

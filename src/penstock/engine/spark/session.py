@@ -1,4 +1,4 @@
-"""The Spark session: the user's own as it is, or a quiet local one."""
+"""Spark's context: that of the user's own session as it is, or a quiet local one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.spark import class_archive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.errors import ConfigError
 
 # The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 _OPTIONS = {
     "spark.driver.host": "localhost",
@@ -22,32 +22,60 @@ _OPTIONS = {
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.ui.showConsoleProgress": "false",
 }
 
 
-def session_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
-    """The session to run on, and whether it was made here and is to be stopped in the end.
+def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
+    """The Spark context to run on, and whether it was made here and is to be stopped in the end.
 
-    A session that is given or active is used as it is, and never stopped; only its Python is made the driver's when
-    it works on this machine alone and nobody chose one. A session that is made here keeps its log in a file.
+    That of a session that is given or active is used as it is, and never stopped; only its Python is made the driver's
+    when it works on this machine alone and nobody chose one. One that is made here keeps its log in a file.
 
     Raises:
         ConfigError: the session is one of Spark Connect, or Java is missing.
     """
+    from pyspark import SparkContext
+
+    if spark is not None and (not hasattr(spark, "_jvm") or "connect" in type(spark).__module__):
+        raise _is_connect()
+    active = spark.sparkContext if spark is not None else SparkContext._active_spark_context
+    if active is None:
+        if _has_connect_session():
+            raise _is_connect()
+        return _new_context(name, log_file), True
+    work_with_this_python(active)
+    return active, False
+
+
+def session_on(context: Any) -> Any:
+    """The session of a context; made when somebody first wants it, since that takes seconds."""
     from pyspark.sql import SparkSession
 
-    active = spark if spark is not None else SparkSession.getActiveSession()
-    if active is not None:
-        if not hasattr(active, "_jvm") or "connect" in type(active).__module__:
-            raise ConfigError(
-                "Penstock does not run on a Spark Connect session: it places its work on executors, which Connect "
-                "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
-            )
-        work_with_this_python(active.sparkContext)
-        return active, False
-    return _new_session(name, log_file), True
+    return SparkSession.getActiveSession() or SparkSession(context)
+
+
+def _has_connect_session() -> bool:
+    """Whether there is a session of Spark Connect, and no other."""
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    return connect is not None and connect.SparkSession.getActiveSession() is not None
+
+
+def _is_connect() -> ConfigError:
+    return ConfigError(
+        "Penstock does not run on a Spark Connect session: it places its work on executors, which Connect "
+        "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
+    )
+
+
+def default_slots(context: Any, widest: int, is_own: bool) -> int:
+    """How many slots there are where nobody said: as many as cores, and no more than there are partitions.
+
+    A slot keeps a core of Spark's for as long as the program runs, so in a session of the user's one stays free for
+    other work, where there are several.
+    """
+    cores = context.defaultParallelism
+    return int(max(min(cores if is_own else cores - 1, widest), 1))
 
 
 def work_with_this_python(context: Any) -> None:
@@ -56,23 +84,26 @@ def work_with_this_python(context: Any) -> None:
         context.pythonExec = sys.executable
 
 
-def _new_session(name: str, log_file: Path) -> Any:
+def _new_context(name: str, log_file: Path) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
+    cores = os.cpu_count() or 1
     logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
-    options = {**_OPTIONS, "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {logging}"}
-    conf = SparkConf().setMaster("local[*]").setAppName(name).setAll(list(options.items()))
+    own = {
+        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {class_archive.java_options()} {logging}",
+        "spark.default.parallelism": str(cores),
+    }
+    # slots stay, so there is room beside them for what users do on the session
+    conf = SparkConf().setMaster(f"local[{2 * cores}]").setAppName(name).setAll(list((_OPTIONS | own).items()))
     SPARK_OUTPUT.expect_session()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            if SparkContext._gateway is None:
-                SparkContext(conf=conf, gateway=SPARK_OUTPUT.launch(conf))
-            return SparkSession.builder.config(conf=conf).getOrCreate()
+            gateway = SPARK_OUTPUT.launch(conf) if SparkContext._gateway is None else None
+            return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise ConfigError(
                 f"Spark did not start ({error}). It needs Java 17 or newer: install one (Debian and Ubuntu: "

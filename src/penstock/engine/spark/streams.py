@@ -1,12 +1,8 @@
-"""A running application on Spark: Structured Streaming gives the trigger, the coordinator makes the commits."""
+"""A running application on Spark: the slots are there, the loop makes the commits, and this is the handle."""
 
 from __future__ import annotations
 
-import json
-import logging
-import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +11,16 @@ from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
 from penstock.engine.lock import ApplicationLock
+from penstock.engine.loop import CommitLoop
 from penstock.engine.program import ProgramFile
 from penstock.engine.restores import RestoreProgress, Restores, check_listener
+from penstock.engine.slots.sessions import SlotSessions
+from penstock.engine.slots.slot import Program
+from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
-from penstock.engine.spark.query import SteadyQuery
-from penstock.engine.spark.runner import SparkRunner, is_alive, spark_lost
-from penstock.engine.spark.session import session_for
+from penstock.engine.spark.session import context_for, default_slots, session_on
 from penstock.engine.spark.shipping import dumps
-from penstock.engine.spark.slot import Program
-from penstock.engine.spark.source import FORMAT, OffsetsSource
-from penstock.errors import ConfigError, PenstockError, ProcessingError
+from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 from penstock.losses import LossCounter
@@ -42,10 +38,7 @@ if TYPE_CHECKING:
     from penstock.query.application import ApplicationStores
     from penstock.query.typed import StateQueryRequest
 
-_log = logging.getLogger(__name__)
-
 AVAILABLE_NOW = "available-now"
-_POLL_SECONDS = 0.1
 
 
 class Streams:
@@ -61,7 +54,7 @@ class Streams:
         settings: Settings,
         log: Log,
         spark: Any | None,
-        trigger: Duration,
+        trigger: Duration | None,
         slots: int | None,
         on_progress: Callable[[Progress], None] | None,
         program: ProgramFile | None = None,
@@ -74,9 +67,7 @@ class Streams:
         self.log = log
         self.last_progress: Progress | None = None
         self._listeners = [on_progress] if on_progress else []
-        self._error: PenstockError | None = None
-        self._stopping = threading.Event()
-        self._working = threading.Lock()
+        self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
         """Whether the user has stopped it; what has ended by itself shows its stores on."""
@@ -89,11 +80,12 @@ class Streams:
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self._rates = Rates(self._coordinator.manifest.metrics)
-            self._ends = self._coordinator.end_offsets() if trigger == AVAILABLE_NOW else None
-            self._query = SteadyQuery(lambda: self._start_query(trigger), self._may_go_on, application_id)
-            self._query.start()
-            if self._coordinator.idle and trigger != AVAILABLE_NOW:
-                threading.Thread(target=self._go_on, name=f"penstock {application_id} idle", daemon=True).start()
+            interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
+            self._loop = CommitLoop(
+                self._coordinator, interval / 1000, trigger == AVAILABLE_NOW, self._report, self._slots.check
+            )
+            self._slots.on_lost = self._loop.wake
+            self._loop.start()
         except BaseException:
             self._release()
             raise
@@ -116,83 +108,16 @@ class Streams:
         packed = dumps(shipped)  # before Spark starts: what cannot be pickled is the user's to mend
         if on_spark is not None:
             on_spark()
-        self._spark, self._owns_session = session_for(spark, self.application_id, state_dir / "spark.log")
-        if self._owns_session:
-            self._resources.append(self._stop_session)
-        runner = SparkRunner(
-            self._spark, packed, max(layout.tasks.values()), self.application_id, storage, self._restores, slots
-        )
-        self._resources.append(runner.close)
-        self._coordinator.runner = runner
+        self._context, self._is_own = context_for(spark, self.application_id, state_dir / "spark.log")
+        if self._is_own:
+            self._resources.append(self._stop_spark)
+        slots = slots or default_slots(self._context, max(layout.tasks.values()), self._is_own)
+        host = SparkHost(self._context, self.application_id, packed, slots)
+        self._slots = SlotSessions(host, self.application_id, self._restores, self.settings.slot_timeout / 1000)
+        self._resources.append(self._slots.close)
+        self._slots.begin()
+        self._coordinator.runner = self._slots
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
-
-    def _start_query(self, trigger: Duration) -> Any:
-        assert self.settings.state_dir is not None
-        offsets = self.settings.state_dir / "spark"
-        shutil.rmtree(
-            offsets, ignore_errors=True
-        )  # Spark's own; of another run it may not fit what is processed by now
-        self._spark.dataSource.register(OffsetsSource)
-        stream = self._spark.readStream.format(FORMAT)
-        stream = stream.option("log", self.log.url).option("topics", json.dumps(self.topology.source_topics))
-        stream = stream.option("start", str(time.time_ns()))
-        writer = stream.load().writeStream.queryName(self.application_id).foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", str(offsets))
-        if trigger == AVAILABLE_NOW:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{to_ms(trigger, 'trigger')} milliseconds").start()
-
-    def _go_on(self) -> None:
-        """While there is nothing to read, let time go on where suppressions ask for it."""
-        while not self._stopping.wait(self._coordinator.idle.seconds()):
-            try:
-                with self._working:
-                    if not self._stopping.is_set() and (done := self._coordinator.advance_time()):
-                        self._report(done, self._coordinator.offsets())
-            except Exception as error:
-                self._error = error if isinstance(error, PenstockError) else self._unexpected(error)
-                self._stopping.set()
-                self._query.stop()
-
-    # --- one micro-batch -----------------------------------------------------------------------------------------
-
-    def _batch(self, _: Any, batch: int) -> None:
-        """Everything that is there now, commit by commit, or up to where an available-now run ends."""
-        with self._working:
-            try:
-                ends = self._ends or self._coordinator.end_offsets()
-                while not self._stopping.is_set():
-                    done = self._coordinator.step(ends | self._own_ends())
-                    if done is None:
-                        break
-                    self._report(done, ends)
-            except PenstockError as error:
-                self._error = error
-                raise
-            except Exception as error:
-                self._error = self._unexpected(error)
-                raise
-            self._query.had_a_batch()
-
-    def _may_go_on(self) -> bool:
-        """Whether a query that failed is to be started again: nothing is wrong but one of Spark's helper processes."""
-        if self._error is None and not self._stopping.is_set() and is_alive(self._spark.sparkContext):
-            try:
-                self._coordinator.end_offsets()  # what the helper may have failed at
-            except PenstockError as error:
-                self._error = error
-        return self._error is None and not self._stopping.is_set() and is_alive(self._spark.sparkContext)
-
-    def _unexpected(self, error: Exception) -> PenstockError:
-        return ProcessingError(
-            f"application {self.application_id!r} stopped at commit {self._coordinator.manifest.commit + 1}: "
-            f"{type(error).__name__}: {error}; everything committed before is safe"
-        )
-
-    def _own_ends(self) -> Ends:
-        """The ends of the topics that the application both writes and reads, as they are now."""
-        own = set(self.topology.source_topics) & set(self.topology.sink_topics)
-        return {topic: self.log.end_offsets(topic) for topic in own}
 
     def _report(self, done: CommitDone, ends: Ends) -> None:
         self._total += done.records
@@ -209,17 +134,11 @@ class Streams:
     @property
     def is_active(self) -> bool:
         """Whether the application is running."""
-        if self._stopped:
-            return False
-        if self._query.has_ended:
-            if not is_alive(self._spark.sparkContext):
-                self._error = self._error or spark_lost(self.application_id)
-            return False
-        return True
+        return not self._stopped and not self._loop.has_ended
 
     def exception(self) -> PenstockError | None:
         """Why the application stopped by itself; None while it runs or when it ended well."""
-        return self._error
+        return self._loop.error
 
     def on_progress(self, listener: Callable[[Progress], None]) -> None:
         """Call a function after every commit.
@@ -252,15 +171,12 @@ class Streams:
         Raises:
             PenstockError: it failed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while self.is_active and (deadline is None or time.monotonic() < deadline):
-                time.sleep(_POLL_SECONDS)
+            if not self._loop.wait(timeout):
+                return False
         except KeyboardInterrupt:
             self.stop()
             raise
-        if self.is_active:
-            return False
         self._end()
         self._raise_failure()
         return True
@@ -275,11 +191,8 @@ class Streams:
         if self._stopped:
             self._raise_failure()
             self._check_open("process_all_available", is_open=False)
-        try:
-            self._query.process_all_available()
-        except Exception:
-            self._raise_failure()
-            raise
+        self._loop.process_all_available()
+        self._raise_failure()
 
     def stop(self) -> None:
         """Finish the commit under way, then stop; a later start goes on from there.
@@ -290,34 +203,25 @@ class Streams:
         self._end()
 
     def _end(self) -> None:
-        if self._stopped:
-            return
-        self._stopping.set()
-        with self._working:
+        with self._ending:
+            if self._stopped:
+                return
+            self._loop.stop()
             self._stopped = True
-            if self._owns_session:
+            if self._is_own:
                 SPARK_OUTPUT.expect_end()
-            try:
-                if is_alive(self._spark.sparkContext):
-                    self._query.stop()
-            finally:
-                self._release()
-
-    @property
-    def query(self) -> Any:
-        """Spark's streaming query; another one when Spark had to start it again."""
-        return self._query.now
+            self._release()
 
     @property
     def spark(self) -> Any:
         """The Spark session it runs on.
 
         Raises:
-            ConfigError: the session was made for the application, and ended with it.
+            ConfigError: Spark was started for the application, and ended with it.
         """
-        if self._owns_session:
+        if self._is_own:
             self._check_open("spark", is_open=not self._stopped)
-        return self._spark
+        return session_on(self._context)
 
     def offsets(self) -> Ends:
         """For each source topic the offsets, by partition, up to which everything is processed and committed."""
@@ -373,7 +277,7 @@ class Streams:
         self.stop()
 
     def __repr__(self) -> str:
-        how = "failed" if self._error else "stopped" if self._stopped else "running"
+        how = "failed" if self._loop.error else "stopped" if self._stopped else "running"
         done = "nothing committed yet" if self.last_progress is None else f"commit {self.last_progress.commit}"
         return f"<Streams of application {self.application_id!r}: {how}, {done}>"
 
@@ -385,14 +289,12 @@ class Streams:
             )
 
     def _raise_failure(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._query.failure is not None:
-            raise ProcessingError(f"application {self.application_id!r} stopped: {self._query.failure}")
+        if self._loop.error is not None:
+            raise self._loop.error
 
-    def _stop_session(self) -> None:
-        if is_alive(self._spark.sparkContext):
-            self._spark.stop()
+    def _stop_spark(self) -> None:
+        if is_alive(self._context):
+            self._context.stop()
 
     def _release(self) -> None:
         self._stores = None  # who has a view goes on with it
@@ -403,7 +305,7 @@ class Streams:
 def _check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, on_progress: Any) -> None:
     """Raise ``ConfigError`` for arguments of ``start`` that would only fail when Spark has started."""
     check_name(application_id)
-    if trigger != AVAILABLE_NOW:
+    if trigger not in (None, AVAILABLE_NOW):
         try:
             to_ms(trigger, "trigger")
         except ConfigError as error:
@@ -421,7 +323,7 @@ def start(
     application_id: str,
     log: Log | Path | str | None = None,
     spark: Any | None = None,
-    trigger: Duration = "500 ms",
+    trigger: Duration | None = None,
     slots: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     program: ProgramFile | None = None,
@@ -436,7 +338,8 @@ def start(
         application_id: names the application: its folder, its internal topics, its query in Spark.
         log: the file log, or its folder; by default the setting ``log_dir``.
         spark: the session to run on; by default the active one, else a new local one.
-        trigger: how often to look for new records, or ``"available-now"`` to process what is there and stop.
+        trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
+            ``commit_interval``; by default the program commits as records come, until it is stopped.
         slots: how many Python processes work at once; by default as many as cores.
         on_progress: called after every commit.
         program: which program it is, where that is known; ``penstock run`` tells it.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -35,6 +36,8 @@ from penstock.log.file.state import Entry, Retention, TopicState
 from penstock.log.file.topic import OpenTopic
 from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
+from penstock.log.file.watch import watch
+from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name
 
@@ -63,8 +66,11 @@ class FileLog(Log):
 
     def __init__(self, root: Path | str):
         self.root = Path(root)
-        self._topics: dict[str, OpenTopic] = {}
+        self._of_thread = threading.local()
         self._beside: Upkeep | None = None
+
+    def __reduce__(self) -> tuple[type[FileLog], tuple[Path]]:
+        return FileLog, (self.root,)
 
     @property
     def url(self) -> str:
@@ -126,6 +132,9 @@ class FileLog(Log):
             )
 
         upkeep.add(found, entry_for)
+
+    def watch(self, topics: Sequence[str]) -> TopicWatch:
+        return watch(self, topics, [self._topic(topic).entries.folder for topic in topics])
 
     def start_offsets(self, topic: str) -> list[int]:
         return list(self._topic(topic).fresh().starts)
@@ -228,6 +237,12 @@ class FileLog(Log):
         if self._beside is None:
             self._beside = Upkeep(FileLog(self.root)._topic)
         return self._beside
+
+    @property
+    def _topics(self) -> dict[str, OpenTopic]:
+        """The topics as this thread knows them: what it is in the middle of is not changed by others."""
+        topics: dict[str, OpenTopic] = self._of_thread.__dict__.setdefault("topics", {})
+        return topics
 
     def _topic(self, name: str) -> OpenTopic:
         check_topic_name(name)

@@ -31,28 +31,28 @@ from penstock.testing.oracle.outcome import Outcome, as_json, read, store_rows
 
 
 class SparkRunner:
-    """Runs cases one after the other on one Spark session: the active one, or one that is made for all of them."""
+    """Runs cases one after the other on one Spark context: the active one, or one that is made for all of them."""
 
     def __init__(self, partition_count: int = 1):
-        from penstock.engine.spark.session import session_for
+        from penstock.engine.spark.session import context_for
 
         self.partitions = partition_count
         self._folder = tempfile.TemporaryDirectory()
-        self._session, self._is_ours = session_for(None, "penstock oracle", Path(self._folder.name) / "spark.log")
+        self._context, self._is_ours = context_for(None, "penstock oracle", Path(self._folder.name) / "spark.log")
 
     def close(self) -> None:
         """Stop the session, if it was made here."""
         if self._is_ours:
-            self._session.stop()
+            self._context.stop()
         self._folder.cleanup()
 
     def __call__(self, case: Spec) -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
-            return _Run(case, self._session, self.partitions, Path(folder)).outcome
+            return _Run(case, self.partitions, Path(folder)).outcome
 
 
 class _Run:
-    def __init__(self, case: Spec, spark: Any, partition_count: int, folder: Path):
+    def __init__(self, case: Spec, partition_count: int, folder: Path):
         self.outcome = Outcome(reads=[], total_order=False, by_key=partition_count > 1)
         self._partitions = partition_count
         self._log = FileLog(folder / "log")
@@ -67,8 +67,6 @@ class _Run:
         streams = start(
             self._topology,
             log=self._log,
-            spark=spark,
-            trigger="20 ms",
             state_dir=folder / "state",
             output_partitions=partition_count,
             **settings_of(case),

@@ -1,0 +1,221 @@
+"""The connection between the driver and its slots: authenticated, plain data, and nothing that waits for ever.
+
+A slot connects to the driver's address and both prove that they know the key of this run, which travels with Spark's
+own work. Then the driver sends orders and the slot answers; while it works it says every second that it is there.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from penstock.engine.work import StageWork, TaskDone
+from penstock.state.restoring import RestoreStep
+
+_HANDSHAKE_SECONDS = 10.0
+_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
+"""So that a machine that is gone is noticed by one that waits for its orders, in seconds."""
+
+
+class Work(msgspec.Struct, frozen=True, tag=True):
+    """An order: run tasks of a stage, all of which are on this slot."""
+
+    stage: StageWork
+
+
+class Close(msgspec.Struct, frozen=True, tag=True):
+    """An order: let go of all state, and end."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """A slot is there."""
+
+    slot: int
+    job: int
+    """For which of the run's jobs it was started."""
+
+
+class Alive(msgspec.Struct, frozen=True, tag=True):
+    """A slot still works on its order."""
+
+
+class Restoring(msgspec.Struct, frozen=True, tag=True):
+    """How the restores of a slot go on."""
+
+    steps: list[RestoreStep]
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The answer to an order."""
+
+    tasks: list[TaskDone] = []
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """A slot ends, because of what it could not tell as an answer."""
+
+    reason: str
+
+
+Order = Work | Close
+Message = Hello | Alive | Restoring | Done | Failed
+
+
+class Address(NamedTuple):
+    """Where slots find the driver, and how they prove that they are its own."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"<Address of {self.host}:{self.port}>"
+
+
+class LinkLostError(Exception):
+    """The other end is gone, or stalled in the middle of a message."""
+
+
+class Link:
+    """One end of a connection.
+
+    Args:
+        seconds: how long the other end may take to go on in the middle of a message.
+    """
+
+    def __init__(self, own: socket.socket, seconds: float):
+        for option, value in _KEEPALIVE.items():
+            if hasattr(socket, option):  # not on all systems under this name
+                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _limit(own, socket.SO_SNDTIMEO, seconds)
+        _limit(own, socket.SO_RCVTIMEO, seconds)
+        own.setblocking(True)
+        self._connection = Connection(own.detach())
+        self._sending = threading.Lock()
+        self.heard = time.monotonic()
+        """When the other end said something last."""
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def send(self, message: Order | Message) -> None:
+        """Send a message; raises ``LinkLostError``. Safe to call from several threads."""
+        data = msgspec.json.encode(message)
+        with self._sending, _as_loss():
+            self._connection.send_bytes(data)
+
+    def order(self) -> Order:
+        """The driver's next order, for which there is no limit of time; raises ``LinkLostError``."""
+        with _as_loss():
+            self._connection.poll(None)
+            order: Order = _orders.decode(self._connection.recv_bytes())
+        return order
+
+    def message(self) -> Message:
+        """The slot's next message; raises ``LinkLostError``."""
+        with _as_loss():
+            message: Message = _messages.decode(self._connection.recv_bytes())
+        self.heard = time.monotonic()
+        return message
+
+    def has_more(self) -> bool:
+        """Whether something can be read at once, if only that the other end is gone."""
+        with _as_loss():
+            return self._connection.poll()
+
+    def prove(self, key: bytes, comes_first: bool) -> None:
+        """Have both ends prove that they know the key; raises ``LinkLostError``."""
+        steps = [deliver_challenge, answer_challenge]
+        with _as_loss():
+            for step in steps if comes_first else reversed(steps):
+                step(self._connection, key)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_orders = msgspec.json.Decoder(Order)
+_messages = msgspec.json.Decoder(Message)
+
+
+class _as_loss:  # noqa: N801 - reads as a word
+    """What sockets raise is of many kinds."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, EOFError | OSError | AuthenticationError | msgspec.MsgspecError):
+            raise LinkLostError(f"{type(error).__name__} {error}".strip()) from error
+
+
+T = TypeVar("T", Link, "Door")
+
+
+def readable(ends: Iterable[T], seconds: float) -> list[T]:
+    """Those of which something can be read; waits so long for one."""
+    with selectors.DefaultSelector() as selector:
+        by_key = {selector.register(end, selectors.EVENT_READ): end for end in ends}
+        return [by_key[key] for key, _ in selector.select(seconds)]
+
+
+def _limit(own: socket.socket, option: int, seconds: float) -> None:
+    whole = int(seconds)
+    own.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, int((seconds - whole) * 1_000_000)))
+
+
+class Door:
+    """Where the driver waits for its slots.
+
+    Args:
+        bind: the address of this machine to listen at.
+        host: under which name slots find it.
+        seconds: as ``Link`` has it.
+    """
+
+    def __init__(self, bind: str, host: str, key: bytes, seconds: float):
+        self._server = socket.create_server((bind, 0), backlog=128)
+        self._seconds = seconds
+        self.address = Address(host, self._server.getsockname()[1], key)
+
+    def fileno(self) -> int:
+        return self._server.fileno()
+
+    def next(self) -> tuple[Link, Hello] | None:
+        """The slot that has come; None if it was none of this run's."""
+        own, _ = self._server.accept()
+        link = Link(own, min(_HANDSHAKE_SECONDS, self._seconds))
+        try:
+            link.prove(self.address.key, comes_first=True)
+            hello = link.message()
+        except LinkLostError:
+            link.close()
+            return None
+        if isinstance(hello, Hello):
+            return link, hello
+        link.close()
+        return None
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def connected(address: Address, hello: Hello, seconds: float) -> Link:
+    """A slot's connection to its driver; raises ``LinkLostError``."""
+    with _as_loss():
+        own = socket.create_connection(address[:2], timeout=seconds)
+    link = Link(own, seconds)
+    link.prove(address.key, comes_first=False)
+    link.send(hello)
+    return link

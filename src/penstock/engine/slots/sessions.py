@@ -1,0 +1,247 @@
+"""Slots as sessions: one long job hosts them, orders and answers travel over a connection of their own.
+
+A slot that dies, stalls or says nothing sensible is a lost attempt: all slots are let go, and the next attempt meets
+those of a new job. Those that are still there come back with their databases open; of the others the host starts new
+processes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from penstock.engine.attempt import LostWorkError
+from penstock.engine.restores import Restores
+from penstock.engine.slots.links import (
+    Address,
+    Alive,
+    Close,
+    Done,
+    Door,
+    Failed,
+    Link,
+    LinkLostError,
+    Message,
+    Restoring,
+    Work,
+    readable,
+)
+from penstock.engine.slots.slot import slot_of
+from penstock.engine.work import StageWork, TaskDone
+from penstock.faults import crash_point
+
+_LOOK_SECONDS = 0.05
+_END_SECONDS = 2.0
+
+
+class Job(Protocol):
+    """The slots of one job, at work somewhere."""
+
+    number: int
+    """Tells the jobs of a run apart."""
+    failure: str
+    """Why it ended, if not because all slots have."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    def end(self, patience: float) -> None:
+        """Wait so many seconds for all slots to end, and end what is left then."""
+
+
+class Host(Protocol):
+    """Whoever starts the processes of slots, and replaces them: Spark."""
+
+    bind: str
+    """The address of this machine at which slots can reach it."""
+    name: str
+    """Under which name they find it."""
+    slots: int
+    cores: int
+
+    def check(self) -> None:
+        """Raise ``SparkLostError`` when it is gone for good."""
+
+    def has_moved(self) -> bool:
+        """Whether slots are to live elsewhere by now."""
+
+    def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> Job:
+        """Start a job of a run; ``on_end`` is called from another thread when it has ended."""
+
+    def close(self) -> None:
+        """Let go of what it keeps for slots."""
+
+
+class SlotSessions:
+    """Runs stages in the slots of a host.
+
+    Args:
+        restores: hears how restores go on.
+        timeout: how many seconds a slot may say nothing while it has an order, or take to come.
+    """
+
+    def __init__(self, host: Host, application_id: str, restores: Restores, timeout: float):
+        self.slots = host.slots
+        self._host = host
+        self._restores = restores
+        self._timeout = timeout
+        self._run = f"{application_id}-{os.urandom(6).hex()}"
+        self._door = Door(host.bind, host.name, secrets.token_bytes(32), timeout)
+        self._links: dict[int, Link] = {}
+        self._job: Job | None = None
+        self._jobs = 0
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called from another thread when the job of the slots has ended, by itself or not."""
+
+    # --- orders --------------------------------------------------------------------------------------------------
+
+    def run(self, stage: StageWork, label: str) -> list[TaskDone]:
+        """Run all tasks of a stage.
+
+        Raises:
+            LostWorkError: a slot's process or its executor is gone or stalled, or failed in a way it could not tell.
+            SparkLostError: Spark itself is gone.
+        """
+        try:
+            if self._host.has_moved():
+                self._close_slots()  # they hold databases that others will open
+            self._come_together()
+            return self._ordered(stage)
+        except LinkLostError as error:
+            reason = self._job.failure if self._job is not None and self._job.failure else str(error)
+            self._let_go()
+            self._host.check()
+            self._restores.suspend()
+            raise LostWorkError(reason) from error
+
+    def check(self) -> None:
+        """Have slots that are gone replaced before there is work for them; raises ``SparkLostError`` if Spark is."""
+        if self._has_failed():
+            self._host.check()
+            self._let_go()
+            self.begin()
+
+    def _ordered(self, stage: StageWork) -> list[TaskDone]:
+        by_slot: dict[int, list[Any]] = {}
+        for work in stage.tasks:
+            by_slot.setdefault(slot_of(work.task, self.slots), []).append(work)
+        waited_for: dict[Link, int] = {}
+        for slot, works in by_slot.items():
+            link = self._links[slot]
+            link.heard = time.monotonic()
+            link.send(Work(msgspec.structs.replace(stage, tasks=works)))
+            waited_for[link] = slot
+            crash_point("after-order")
+        done: list[TaskDone] = []
+        while waited_for:
+            ready = readable(waited_for, _LOOK_SECONDS)
+            if not ready and self._has_failed():
+                raise LinkLostError("the job of the slots has ended")
+            for link in ready:
+                answer = self._heard(link.message(), waited_for[link])
+                if answer is not None:
+                    del waited_for[link]
+                    done += answer.tasks
+            self._check_not_stalled(waited_for)
+        return done
+
+    def _heard(self, message: Message, slot: int) -> Done | None:
+        """Take in what a slot says; its answer, if it is that."""
+        if isinstance(message, Done):
+            return message
+        if isinstance(message, Restoring):
+            for step in message.steps:
+                self._restores.hear(step)
+        elif not isinstance(message, Alive):
+            said = message.reason if isinstance(message, Failed) else type(message).__name__
+            raise LinkLostError(f"slot {slot} failed: {said}")
+        return None
+
+    def _check_not_stalled(self, waited_for: dict[Link, int]) -> None:
+        """Raise ``LinkLostError`` for a slot that has said nothing for too long. What has come while this process
+        itself was stopped counts."""
+        for link, slot in waited_for.items():
+            if time.monotonic() - link.heard > self._timeout and not link.has_more():
+                raise LinkLostError(
+                    f"slot {slot} has said nothing for {self._timeout:g} s (slot_timeout): its process is stopped, or "
+                    "its machine cannot be reached"
+                )
+
+    # --- the slots -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Have the slots started; they come while something else is done."""
+        if self._job is None:
+            self._jobs += 1
+            lost = self._tell_of_loss
+            self._job = self._host.start(self._run, self._jobs, self._door.address, self._timeout, lost)
+
+    def _tell_of_loss(self) -> None:
+        self.on_lost()
+
+    def _come_together(self) -> None:
+        """Wait until all slots are there."""
+        if len(self._links) == self.slots:
+            return
+        try:
+            self.begin()
+        except Exception as error:  # what py4j raises is of many kinds
+            raise LinkLostError(f"the slots could not be started: {type(error).__name__}") from error
+        deadline = time.monotonic() + self._timeout
+        while len(self._links) < self.slots:
+            if readable([self._door], _LOOK_SECONDS):
+                self._welcome()
+            elif self._has_failed():
+                raise LinkLostError("the job of the slots has ended")
+            elif time.monotonic() > deadline:
+                raise LinkLostError(
+                    f"{len(self._links)} of {self.slots} slots came within {self._timeout:g} s (slot_timeout): each of "
+                    f"them keeps one of Spark's {self._host.cores} cores, and other work may have the rest; end that, "
+                    "or start with fewer slots"
+                )
+
+    def _welcome(self) -> None:
+        assert self._job is not None
+        come = self._door.next()
+        if come is None:
+            return
+        link, hello = come
+        if hello.job != self._job.number or hello.slot in self._links:
+            link.close()  # of a job that was given up
+        else:
+            self._links[hello.slot] = link
+
+    def _has_failed(self) -> bool:
+        return self._job is None or self._job.has_ended
+
+    def _let_go(self) -> None:
+        """Leave the slots that there are to themselves; they end when they notice."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+        job, self._job = self._job, None
+        if job is not None:
+            job.end(_END_SECONDS)
+
+    def _close_slots(self) -> None:
+        """Have all slots let go of their state, and end."""
+        try:
+            for link in self._links.values():
+                link.send(Close())
+            for slot, link in self._links.items():
+                while self._heard(link.message(), slot) is None:
+                    pass
+        except LinkLostError:  # whoever is gone has let go already
+            pass
+        self._let_go()
+
+    def close(self) -> None:
+        """Have all slots let go of their state."""
+        self._close_slots()
+        self._host.close()
+        self._door.close()

@@ -1,0 +1,180 @@
+"""What runs inside a slot: one long-lived Python process that owns several tasks.
+
+It stays in one task of the host's for as long as the driver wants, and carries out orders. When the connection is lost
+it ends that task; where the same process becomes the slot again, it finds the databases still open.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.engine.host import TaskHost
+from penstock.engine.layout import Layout
+from penstock.engine.lock import SlotLock
+from penstock.engine.restores import Batched
+from penstock.engine.slots.links import (
+    Address,
+    Alive,
+    Close,
+    Done,
+    Failed,
+    Hello,
+    Link,
+    LinkLostError,
+    Restoring,
+    connected,
+)
+from penstock.engine.work import StageWork
+from penstock.faults import crash_point
+from penstock.log.file.log import FileLog
+from penstock.messages import describe
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.storage import open_storage
+
+_BEAT_SECONDS = 1.0
+
+
+class Program:
+    """What a slot needs to know of the application; it travels to every slot once."""
+
+    def __init__(
+        self, topology: Topology, layout: Layout, settings: Settings, log_url: str, storage_url: str, folder: Path
+    ):
+        self.topology = topology
+        self.layout = layout
+        self.settings = settings
+        self.log_url = log_url
+        self.storage_url = storage_url
+        self.folder = folder
+
+    def lock(self, slot: int, run: str) -> SlotLock:
+        return SlotLock(self.folder.parent / "slots", slot, run)
+
+    def host(self) -> TaskHost:
+        log, storage = FileLog(self.log_url), open_storage(self.storage_url)
+        return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
+
+
+class Place(NamedTuple):
+    """Of which run a process is a slot, and of which of its jobs."""
+
+    run: str
+    """Tells this start of the application from any other."""
+    job: int
+    slot: int
+
+
+class _Held:
+    """The state that this process holds, of one run."""
+
+    def __init__(self, program: Program, place: Place):
+        self.run = place.run
+        self._lock = program.lock(place.slot, place.run)
+        self.host = program.host()
+
+    def close(self) -> None:
+        self.host.close()
+        self._lock.release()
+
+
+_held: list[_Held] = []
+"""At most one: a process is a slot of one application at a time."""
+
+
+def serve(place: Place, address: Address, program: Callable[[], Program], seconds: float) -> None:
+    """Be a slot until the driver says that it is over, or is gone.
+
+    Args:
+        program: fetches the program.
+        seconds: as ``Link`` has it.
+    """
+    _prepare_process()
+    try:
+        link = connected(address, Hello(place.slot, place.job), seconds)
+    except LinkLostError:
+        return  # there is another job by now, or no driver
+    try:
+        _serve(link, place, program)
+    except LinkLostError:
+        pass
+    except Exception as error:
+        _tell(link, Failed(describe(error)))
+        raise
+    finally:
+        link.close()
+
+
+def _serve(link: Link, place: Place, program: Callable[[], Program]) -> None:
+    known = program()
+    order = link.order()
+    while not isinstance(order, Close):
+        with _Beating(link):
+            done = _obey(order.stage, link, place, known)
+        crash_point("before-answer")
+        link.send(done)
+        crash_point("after-answer")
+        order = link.order()
+    with _Beating(link):
+        _let_go()
+    link.send(Done())
+
+
+def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
+    """Carry out an order. State is opened with the first one: it says that the driver wants this process."""
+    if not _held or _held[0].run != place.run:
+        _let_go()
+        _held.append(_Held(program, place))
+    host = _held[0].host
+    with Batched(lambda steps: link.send(Restoring(steps))) as restores:
+        host.on_restore = restores.hear
+        return Done(host.run(stage))
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().close()
+
+
+class _Beating:
+    """Has the driver hear that this process is there, while it works; a process that is stopped says nothing."""
+
+    def __init__(self, link: Link):
+        self._link = link
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        self._thread = threading.Thread(target=self._beat, name="penstock-slot-alive", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+
+    def _beat(self) -> None:
+        while not self._over.wait(_BEAT_SECONDS):
+            if not _tell(self._link, Alive()):
+                return
+
+
+def _tell(link: Link, message: Alive | Failed) -> bool:
+    try:
+        link.send(message)
+    except (LinkLostError, ValueError):  # it is closed
+        return False
+    return True
+
+
+def slot_of(task: str, slots: int) -> int:
+    """The slot on which a task is placed: tasks of the same partition are together."""
+    return int(task.split("_")[1]) % slots
+
+
+def _prepare_process() -> None:
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)  # there are as many slots as cores
+    pa.set_io_thread_count(1)

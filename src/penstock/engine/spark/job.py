@@ -1,0 +1,241 @@
+"""One long Spark job that hosts the slots: Spark starts their processes, places, isolates and replaces them.
+
+The job is a union of one-partition RDDs, one for each slot. Spark keeps its Python processes apart by the environment
+of the function they run; each RDD is made under an environment of its own, so that a slot always meets its own process,
+with its databases open, when another job follows. On a cluster each is located at an executor. Where Spark starts a
+slot elsewhere all the same, the process that was the slot before is ended (``SlotLock``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.engine.slots.links import Address
+from penstock.engine.slots.slot import Place, serve
+from penstock.engine.spark.shipping import loads
+from penstock.errors import SparkLostError
+
+_LOOK_SECONDS = 2.0
+"""How often to look for executors that came."""
+
+_ENVIRONMENT = {
+    # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
+    # there are as many slots as cores
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class SparkHost:
+    """Has Spark start the slots of an application.
+
+    Args:
+        context: Spark's.
+        program: what slots need to know, as ``shipping`` packs it.
+    """
+
+    def __init__(self, context: Any, application_id: str, program: bytes, slots: int):
+        self.slots = slots
+        self.cores = int(context.defaultParallelism)
+        conf = context.getConf()
+        self.name = conf.get("spark.driver.host", "localhost")
+        self.bind = conf.get("spark.driver.bindAddress", self.name)
+        self._context = context
+        self._application_id = application_id
+        self._program = context.broadcast(program)
+        self._homes: list[str] = []
+        """At which executors slots are; none where the driver is the only one."""
+        self._looked = 0.0
+
+    def check(self) -> None:
+        if not is_alive(self._context):
+            raise SparkLostError(
+                f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
+                "memory, or its session was stopped. Everything committed is safe; start again, and the application "
+                "goes on where it was"
+            )
+
+    def has_moved(self) -> bool:
+        """Whether there are other executors than slots live on."""
+        if not self._homes or time.monotonic() - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        homes = live_executors(self._context)
+        return bool(homes) and homes != self._homes
+
+    def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
+        self._looked, self._homes = time.monotonic(), live_executors(self._context)
+        graph = SlotGraph(self._context, self._application_id, self._homes, self.slots)
+        return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds)), number, on_end)
+
+    def close(self) -> None:
+        if is_alive(self._context):
+            self._program.unpersist()
+
+
+class SlotGraph:
+    """The RDD whose partitions are slots.
+
+    Args:
+        homes: at which executors they are located; none where the driver is the only one.
+    """
+
+    def __init__(self, context: Any, application_id: str, homes: list[str], slots: int):
+        self._context = context
+        self._application_id = application_id
+        self._homes = homes
+        self._slots = slots
+        self._rdd: Any = None
+
+    def of(self, body: Callable[[int], None]) -> SlotGraph:
+        """What each slot does, with its number."""
+        self._rdd = self._context.union([self._slot(slot, body) for slot in range(self._slots)])
+        return self
+
+    def run(self) -> None:
+        """Run the job, until all slots have ended or one has failed; raises what Spark does."""
+        about = f"penstock {self._application_id}: the slots, which stay"
+        self._context.setJobGroup(self._group, about, interruptOnCancel=True)
+        self._rdd.collect()
+
+    def cancel(self) -> None:
+        """Have Spark end the job that runs, also where slots do not."""
+        self._context.cancelJobGroup(self._group)
+
+    @property
+    def _group(self) -> str:
+        return f"penstock-{self._application_id}"
+
+    def _slot(self, slot: int, body: Callable[[int], None]) -> Any:
+        """The RDD of one slot."""
+        context = self._context
+        own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"{self._application_id}-{slot}"}
+        before = {name: context.environment.get(name) for name in own}
+        context.environment.update(own)
+        try:
+            rdd = self._located(slot).mapPartitions(_slot_body(body))
+            rdd._jrdd  # noqa: B018 - takes the environment as it is now
+            return rdd
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    context.environment.pop(name)
+                else:
+                    context.environment[name] = value
+
+    def _located(self, slot: int) -> Any:
+        """One partition that holds the slot's number, at the slot's executor if there are several."""
+        from pyspark.rdd import RDD
+        from pyspark.serializers import CPickleSerializer
+
+        context = self._context
+        if not self._homes:
+            return context.parallelize([slot], 1)
+        home = self._homes[slot % len(self._homes)]
+        jvm, gateway = context._jvm, context._gateway
+        places = jvm.java.util.ArrayList()
+        places.add(home)
+        data = bytearray(CPickleSerializer().dumps(slot))
+        scala_places = jvm.org.apache.spark.api.python.PythonUtils.toSeq(places)
+        pair = jvm.scala.Tuple2(data, scala_places)
+        pairs = jvm.java.util.ArrayList()
+        pairs.add(pair)
+        tag = jvm.scala.reflect.ClassTag.apply(gateway.jvm.java.lang.Class.forName("[B"))
+        rdd = context._jsc.sc().makeRDD(jvm.org.apache.spark.api.python.PythonUtils.toSeq(pairs), tag)
+        return RDD(rdd.toJavaRDD(), context, CPickleSerializer())
+
+
+def _slot_body(body: Callable[[int], None]) -> Any:
+    """The function of a slot's RDD."""
+
+    def run(numbers: Iterator[int]) -> list[int]:
+        (slot,) = list(numbers)
+        body(slot)
+        return []
+
+    return run
+
+
+def _serving(run: str, job: int, address: Address, program: Any, seconds: float) -> Callable[[int], None]:
+    """What a slot does; it is sent with every job, so it holds no more than a reference to the program."""
+
+    def body(slot: int) -> None:
+        serve(Place(run, job, slot), address, lambda: loads(program.value), seconds)
+
+    return body
+
+
+class SlotsJob:
+    """A job that runs in a thread of its own.
+
+    Args:
+        number: tells the jobs of a run apart.
+        on_end: called, in that thread, when it has ended.
+    """
+
+    def __init__(self, graph: SlotGraph, number: int, on_end: Callable[[], None]):
+        from pyspark import InheritableThread
+
+        self.number = number
+        self.failure = ""
+        """Why it ended, if not because all slots have."""
+        self._graph = graph
+        self._on_end = on_end
+        self._has_ended = threading.Event()
+        self._thread: threading.Thread = InheritableThread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended.is_set()
+
+    def end(self, patience: float) -> None:
+        """Wait so many seconds for all slots to end, and cancel what is left then."""
+        self._has_ended.wait(patience)
+        if not self.has_ended:
+            try:
+                self._graph.cancel()
+            except Exception:  # Spark is gone, and the slots with it
+                return
+            self._has_ended.wait(patience)
+
+    def _run(self) -> None:
+        try:
+            self._graph.run()
+        except Exception as error:  # what py4j raises is of many kinds
+            self.failure = _first_lines(error)
+        self._has_ended.set()
+        self._on_end()
+
+
+def is_alive(context: Any) -> bool:
+    """Whether Spark still answers."""
+    try:
+        return not context._jsc.sc().isStopped()
+    except Exception:  # what py4j raises without a JVM is of many kinds
+        return False
+
+
+def live_executors(context: Any) -> list[str]:
+    """Where the executors are, as Spark locates work at them; empty where the driver is the only one."""
+    if context.master.startswith("local[") or context.master == "local":
+        return []
+    statuses = context._jsc.sc().env().blockManager().master().getMemoryStatus()
+    ids = statuses.keysIterator()
+    homes = []
+    while ids.hasNext():
+        id_ = ids.next()
+        if id_.executorId() != "driver":
+            homes.append((id_.executorId(), f"executor_{id_.host()}_{id_.executorId()}"))
+    return [home for _, home in sorted(homes)]
+
+
+def _first_lines(error: Exception) -> str:
+    """What went wrong, without the stack of the JVM."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return " / ".join(lines[:4])[:600] or type(error).__name__

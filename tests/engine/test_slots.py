@@ -1,0 +1,194 @@
+"""Slots that are lost, stalled or late: each leads to another attempt or a clear error, and no result differs.
+
+The slots are processes as Spark's are, started without Spark (``support/forked_slots.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.engine.coordinator import Coordinator
+from penstock.engine.loop import CommitLoop
+from penstock.engine.restores import Restores
+from penstock.engine.slots.sessions import SlotSessions
+from penstock.engine.slots.slot import Program
+from penstock.errors import CommitError, SparkLostError
+from penstock.log.produce import produce
+from support.forked_slots import ForkedHost, stop_and_go_on
+from support.world import World
+
+pytestmark = pytest.mark.kip("892-13")
+
+KEYS = [f"key-{n % 7}" for n in range(40)]
+
+
+class Application:
+    """A program over slots, whose loop runs until it is closed."""
+
+    def __init__(self, world: World, host: ForkedHost, timeout: float = 20.0):
+        self.host = host
+        self.coordinator = Coordinator(world.topology, "app", world.settings, world.log, world.storage)
+        layout, places = self.coordinator.layout, (world.log.url, world.storage.url, world.folder / "tasks")
+        host.prepare(Program(world.topology, layout, world.settings, *places))
+        self.slots = SlotSessions(host, "app", Restores("app"), timeout)
+        self.slots.begin()
+        self.coordinator.runner = self.slots
+        self.coordinator.take_over()
+        self.loop = CommitLoop(self.coordinator, 0.0, False, lambda *_: None, self.slots.check)
+        self.slots.on_lost = self.loop.wake
+        self.loop.start()
+
+    def process(self) -> None:
+        self.loop.process_all_available()
+        if self.loop.error is not None:
+            raise self.loop.error
+
+    def slot(self, number: int) -> int:
+        """The process that is a slot now."""
+        return self.host.jobs[-1].pids()[number]
+
+    def close(self) -> None:
+        self.loop.stop()
+        self.slots.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    produce([], "in", key=str, value=str, partitions=2, log=world.log)
+    return world
+
+
+@pytest.fixture
+def application(world: World) -> Iterator[Application]:
+    made = Application(world, ForkedHost())
+    yield made
+    made.close()
+
+
+def put(world: World, keys: list[str] = KEYS) -> None:
+    produce([(key, "x", 0) for key in keys], "in", value=str, log=world.log)
+
+
+def expected(times: int) -> Counter[Any]:
+    """All counts of so many rounds of the keys, each exactly once."""
+    total = Counter(KEYS)
+    return Counter((key, n + 1) for key, count in total.items() for n in range(count * times))
+
+
+def test_slots_keep_their_processes_from_commit_to_commit(world: World, application: Application):
+    for _ in range(3):
+        put(world)
+        application.process()
+    assert Counter(world.output()) == expected(3)
+    assert len(application.host.jobs) == 1
+
+
+@pytest.mark.parametrize("point", ["before-answer", "after-answer", "after-delta", "before-local-commit"])
+def test_a_slot_that_dies_at_a_point_of_the_protocol_is_an_attempt_more(world: World, tmp_path: Path, point: str):
+    host = ForkedHost()
+    host.environment = {"PENSTOCK_CRASH_AT": f"{point}:1:{tmp_path / 'died'}"}
+    application = Application(world, host)
+    for _ in range(3):
+        put(world)
+        application.process()
+    application.close()
+    assert (tmp_path / "died").exists()
+    assert len(host.jobs) > 1
+    assert Counter(world.output()) == expected(3)
+
+
+def test_a_slot_that_stalls_is_replaced_and_what_it_does_when_it_goes_on_does_not_count(world: World, tmp_path: Path):
+    host = ForkedHost()
+    host.environment = {"PENSTOCK_STOP_AT": f"before-answer:1:{tmp_path / 'stopped'}"}
+    application = Application(world, host, timeout=1.5)
+    put(world)
+    application.process()
+    put(world)
+    application.process()
+    application.close()
+    assert (tmp_path / "stopped").exists()
+    assert len(host.jobs) == 2
+    assert Counter(world.output()) == expected(2)
+
+
+def test_slots_that_sleep_for_less_than_the_time_out_are_waited_for(world: World, application: Application):
+    put(world)
+    application.process()
+    sleeper = threading.Thread(target=stop_and_go_on, args=(application.slot(0), 0.5))
+    sleeper.start()
+    put(world)
+    application.process()
+    sleeper.join()
+    assert len(application.host.jobs) == 1
+    assert Counter(world.output()) == expected(2)
+
+
+def test_a_slot_that_dies_with_nothing_to_do_is_replaced_before_there_is(world: World, application: Application):
+    put(world)
+    application.process()
+    os.kill(application.slot(1), signal.SIGKILL)
+    put(world)
+    application.process()
+    assert Counter(world.output()) == expected(2)
+    assert len(application.host.jobs) == 2
+
+
+def test_slots_killed_at_random_change_nothing(world: World, application: Application):
+    rng = random.Random(3)
+    for _ in range(6):
+        put(world)
+        os.kill(application.slot(rng.randrange(2)), signal.SIGKILL)
+        application.process()
+    assert Counter(world.output()) == expected(6)
+
+
+def test_when_executors_come_the_slots_move_with_their_state(world: World, application: Application):
+    put(world)
+    application.process()
+    application.host.moved = True
+    put(world)
+    application.process()
+    assert len(application.host.jobs) == 2
+    assert Counter(world.output()) == expected(2)
+
+
+def test_a_host_that_is_gone_is_one_clear_error(world: World, application: Application):
+    put(world)
+    application.process()
+    application.host.is_gone = True
+    os.kill(application.slot(0), signal.SIGKILL)
+    assert application.loop.wait(20)
+    assert isinstance(application.loop.error, SparkLostError)
+
+
+def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.engine.coordinator._PAUSES", (0.0,))
+    host = ForkedHost()
+    application = Application(world, host, timeout=0.3)
+    monkeypatch.setattr(host, "start", lambda *_: Nobody())
+    application.slots.slots = 3
+    put(world)
+    with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s .*each of them keeps one of Spark's 2"):
+        application.process()
+    application.close()
+
+
+class Nobody:
+    """A job whose slots never come."""
+
+    number = 99
+    failure = ""
+    has_ended = False
+
+    def end(self, patience: float) -> None:
+        pass

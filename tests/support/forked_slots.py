@@ -1,0 +1,112 @@
+"""Slots in processes of their own without Spark: forked, as Spark's are, and lost as those are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.engine.slots.links import Address
+from penstock.engine.slots.slot import Place, Program, serve
+from penstock.engine.spark.shipping import dumps, loads
+from penstock.errors import SparkLostError
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.spark.shipping"])
+
+
+class ForkedHost:
+    """Starts slots as forks of this process.
+
+    Attributes:
+        environment: variables of the slots that are started from now on.
+        is_gone: whether to say that the host is gone for good.
+    """
+
+    bind = name = "127.0.0.1"
+    cores = 2
+
+    def __init__(self, slots: int = 2):
+        self.slots = slots
+        self.environment: dict[str, str] = {}
+        self.is_gone = False
+        self.moved = False
+        self.jobs: list[ForkedJob] = []
+        self.packed = b""
+
+    def prepare(self, program: Program) -> None:
+        """Have slots run a program."""
+        self.packed = dumps(program)
+
+    def check(self) -> None:
+        if self.is_gone:
+            raise SparkLostError("gone")
+
+    def has_moved(self) -> bool:
+        moved, self.moved = self.moved, False
+        return moved
+
+    def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ForkedJob:
+        places = [Place(run, number, slot) for slot in range(self.slots)]
+        self.jobs.append(ForkedJob(self, places, address, seconds, on_end))
+        return self.jobs[-1]
+
+    def close(self) -> None:
+        for job in self.jobs:
+            job.end(0)
+
+
+class ForkedJob:
+    """A process for each slot; when one is lost, so is the job."""
+
+    def __init__(
+        self, host: ForkedHost, places: list[Place], address: Address, seconds: float, on_end: Callable[[], None]
+    ):
+        self.number = places[0].job
+        self.failure = ""
+        given = host.environment, address, seconds, host.packed
+        self.slots = [_forks.Process(target=_be_slot, args=(place, *given), daemon=True) for place in places]
+        for slot in self.slots:
+            slot.start()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, args=(on_end,), daemon=True).start()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._over.is_set()
+
+    def end(self, patience: float) -> None:
+        self._over.wait(patience)
+        for slot in self.slots:
+            if slot.is_alive():
+                slot.kill()
+        self._over.wait()
+
+    def pids(self) -> list[int]:
+        return [slot.pid or 0 for slot in self.slots]
+
+    def _watch(self, on_end: Callable[[], None]) -> None:
+        while any(slot.is_alive() for slot in self.slots) and not any(slot.exitcode for slot in self.slots):
+            time.sleep(0.005)
+        if any(slot.exitcode for slot in self.slots):
+            self.failure = f"slots ended with {[slot.exitcode for slot in self.slots]}"
+        self._over.set()
+        on_end()
+
+
+def _be_slot(place: Place, environment: dict[str, str], address: Address, seconds: float, packed: bytes) -> None:
+    os.environ.update(environment)
+    serve(place, address, lambda: loads(packed), seconds)
+
+
+def stop_and_go_on(pid: int, seconds: float) -> None:
+    """Have a process sleep for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
