@@ -44,6 +44,10 @@ class Batch:
     headers: Any = None
     placed: Placement | None = None
     topic_bytes: IntArray | None = field(default=None, kw_only=True)
+    to_topic: Any = field(default=None, kw_only=True)
+    """At a sink: the topic that was chosen for each record, an array of text."""
+    to_partition: IntArray | None = field(default=None, kw_only=True)
+    """At a sink: the partition that was chosen for each record, -1 where Kafka's partitioner is to choose."""
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -66,6 +70,8 @@ class Batch:
             order=take_order(self.order, rows),
             headers=None if self.headers is None else self.headers.take(pa.array(rows)),
             topic_bytes=None if self.topic_bytes is None else self.topic_bytes[rows],
+            to_topic=None if self.to_topic is None else self.to_topic[rows],
+            to_partition=None if self.to_partition is None else self.to_partition[rows],
         )
 
     def keep(self, mask: BoolArray) -> Self:
@@ -194,6 +200,9 @@ def join(batches: list[AnyBatch]) -> AnyBatch:
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
         "topic_bytes": merge_topic_bytes(batches),
     }
+    if any(batch.to_partition is not None for batch in batches):
+        chosen = (np.full(len(b), -1) if b.to_partition is None else b.to_partition for b in batches)
+        changes["to_partition"] = np.concatenate(list(chosen))
     if isinstance(first, Changes):
         if first.old is not None:
             changes["old"] = first.old.join([batch.old for batch in batches[1:]])  # type: ignore[attr-defined]

@@ -48,14 +48,15 @@ def pipe(driver: Driver, rows: Sequence[Row], first: int = 0) -> None:
 
 
 def outputs(driver: Driver) -> dict[str, Any]:
-    return {topic: driver.read_output(topic) for topic in driver.topology.sink_topics}
+    chosen = ["out", "aside"] if driver.topology.dynamic_sinks else []
+    return {topic: driver.read_output(topic) for topic in [*driver.topology.sink_topics, *chosen]}
 
 
 def stores(driver: Driver) -> dict[str, list[Row]]:
     return {name: sorted(driver.store(name).all(), key=repr) for name in driver.topology.facts.named()}
 
 
-WITHOUT_ENTRY = {Node, nodes.StreamSource, nodes.Sink, nodes.WindowedAggregate}
+WITHOUT_ENTRY = {Node, nodes.StreamSource, nodes.Sink, nodes.DynamicSink, nodes.WindowedAggregate}
 """What is no step by itself, and what ``lower`` makes without its table."""
 
 

@@ -176,7 +176,8 @@ WRONG_ARGUMENTS = {
     ),
     "to nothing": (
         lambda b, s: s.to(None),
-        "the topic of to at HERE must be of type str; got None of type NoneType",
+        "the topic of to at HERE must be of type str; got None of type NoneType; or a function of (key, value) or "
+        "(key, value, context) that gives it",
     ),
     "merge with a topic": (
         lambda b, s: s.merge("other"),

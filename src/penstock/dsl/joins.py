@@ -12,6 +12,7 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.sinks import partitioner_of
 from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
@@ -84,6 +85,7 @@ def join_tables_by_foreign_key(
     value: Any,
     materialized: Materialized | None,
     name: str | None,
+    partitioners: tuple[Any, Any] = (None, None),
 ) -> Handle:
     """Join two tables by the key that a function takes out of the left one's rows."""
     method, graph, made = METHODS[kind], left.graph, left.graph.names
@@ -93,12 +95,13 @@ def join_tables_by_foreign_key(
     function = user_function(joiner, method, *JOINER)
     check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
-    receive = _subscriptions(name, left, right.key, extractor, is_left)
-    returned = _responses(name, left.key, right, receive)
+    of_left, of_right = (partitioner_of(one, method) for one in partitioners)
+    receive = _subscriptions(name, left, right.key, extractor, is_left, of_right)
+    returned = _responses(name, left.key, right, receive, of_left)
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
-    announced = _announced(resolver, left)
+    announced = _announced(resolver, left, of_left)
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,
@@ -123,7 +126,12 @@ def join_tables_by_foreign_key(
 
 
 def _subscriptions(
-    name: str | None, left: Handle, key: Serde, extractor: UserFunction, is_left: bool
+    name: str | None,
+    left: Handle,
+    key: Serde,
+    extractor: UserFunction,
+    is_left: bool,
+    partitioner: UserFunction | None,
 ) -> nodes.SubscriptionReceive:
     """The left table's changes, sent to the right table's keys and remembered there."""
     graph = left.graph
@@ -139,7 +147,7 @@ def _subscriptions(
             left_key=left.key,
         )
     )
-    sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, subscribe)
+    sent = _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, partitioner, subscribe)
     store = StoreSpec(
         name=graph.names.suffixed(name, "-subscription-store", names.FK_STORE),
         named_by_user=False,
@@ -156,7 +164,13 @@ def _subscriptions(
     )
 
 
-def _responses(name: str | None, key: Serde, right: Handle, receive: nodes.SubscriptionReceive) -> nodes.Repartition:
+def _responses(
+    name: str | None,
+    key: Serde,
+    right: Handle,
+    receive: nodes.SubscriptionReceive,
+    partitioner: UserFunction | None,
+) -> nodes.Repartition:
     """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
     graph = right.graph
     answered = graph.add(
@@ -178,10 +192,10 @@ def _responses(name: str | None, key: Serde, right: Handle, receive: nodes.Subsc
         )
     )
     topic = graph.names.suffixed(name, "-subscription-response", names.FK_RESPONSE)
-    return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, answered, told)
+    return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, partitioner, answered, told)
 
 
-def _announced(name: str, left: Handle) -> nodes.Repartition:
+def _announced(name: str, left: Handle, partitioner: UserFunction | None) -> nodes.Repartition:
     """The left table's changes, sent straight to where results are made."""
     told = left.graph.add(nodes.Announce(name=f"{name}-announce", parents=(left.node,), where=caller()))
     return left.graph.add(
@@ -195,11 +209,14 @@ def _announced(name: str, left: Handle) -> nodes.Repartition:
             filter_name=None,
             key=left.key,
             value=left.value,
+            partitioner=partitioner,
         )
     )
 
 
-def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *parents: Node) -> nodes.Repartition:
+def _through_topic(
+    graph: Graph, topic: str, name: str | None, key: Serde, partitioner: UserFunction | None, *parents: Node
+) -> nodes.Repartition:
     """An internal topic of a foreign-key join."""
     sink = graph.names.suffixed(name, "-sink", names.TABLE_SINK)
     source = graph.names.suffixed(name, "-source", names.TABLE_SOURCE)
@@ -216,5 +233,6 @@ def _through_topic(graph: Graph, topic: str, name: str | None, key: Serde, *pare
             value=BYTES,
             keeps_null_keys=True,
             carries_changes=True,
+            partitioner=partitioner,
         )
     )

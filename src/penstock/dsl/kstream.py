@@ -19,6 +19,7 @@ from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
+from penstock.plan.sinks import Partitioner, TopicSelector, partitioner_of, sink_node
 from penstock.processor import RecordContext
 from penstock.serdes import of
 
@@ -123,31 +124,61 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
 
     # --- to topics and tables ------------------------------------------------------------------------------------
 
-    def to(self, topic: str, key: Any = None, value: Any = None, name: str | None = None) -> None:
+    def to(
+        self,
+        topic: str | TopicSelector,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+        partitioner: Partitioner | None = None,
+        create: bool = True,
+    ) -> None:
         """Write the records into a topic, each into the partition that Kafka's partitioner gives its key.
 
-        The topic is made when it does not exist.
+        Args:
+            topic: the topic, which is made when it does not exist; or a function of (key, value) or
+                (key, value, context) that gives each record's topic (``TopicNameExtractor``).
+            key: the type of the topic's keys.
+            value: the type of its values.
+            name: the step's name.
+            partitioner: a function of (topic, key, value, partitions), or of the last three, that gives a record's
+                partition, several, none (it is dropped then and counted), or None for Kafka's choice
+                (``StreamPartitioner``, KIP-837).
+            create: whether topics that a function chooses are made when they do not exist; else records for them fail,
+                and ``on_error`` says what becomes of them.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=int).to(lambda key, value: "large" if value > 9 else "small")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_record_list("in", [("a", 5), ("b", 50)])
+        >>> [record.key for record in driver.read_output("large")]
+        ['b']
         """
-        check_type(topic, str, "the topic of to")
-        sink = nodes.Sink(
-            name=self._name(names.SINK, name),
-            topic=topic,
-            key=self._key if key is None else of(key, "key"),
-            value=self._value if value is None else of(value, "value"),
-            **self._at(),
-        )
+        types = self._key if key is None else of(key, "key"), self._value if value is None else of(value, "value")
+        sink = sink_node(self._name(names.SINK, name), (self._node,), topic, types, partitioner, create)
         self._graph.add(sink)
 
     def repartition(
-        self, name: str | None = None, partitions: int | None = None, key: Any = None, value: Any = None
+        self,
+        name: str | None = None,
+        partitions: int | None = None,
+        key: Any = None,
+        value: Any = None,
+        partitioner: Partitioner | None = None,
     ) -> KStream[K, V]:
-        """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out."""
+        """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out.
+
+        With ``partitioner=``, as for ``to``, it is that which says in which task a record is.
+        """
         if partitions is not None:
             check_type(partitions, int, "the partitions of repartition")
         prefix = self._name(names.REPARTITION, None) if name is None else names.check_name(name)
         keys = self._key if key is None else of(key, "key")
         values = self._value if value is None else of(value, "value")
-        node = repartition_node(self._graph, self._node, prefix, keys, values, partitions)
+        chosen = partitioner_of(partitioner, "repartition")
+        node = repartition_node(self._graph, self._node, prefix, keys, values, partitions, partitioner=chosen)
         return KStream(self._graph, self._graph.add(node), keys, values)
 
     def to_table(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.dsl.graph import Graph, Handle, K, V, shown
 from penstock.plan import nodes
-from penstock.plan.functions import caller
+from penstock.plan.functions import UserFunction, caller
 from penstock.plan.node import Node
 from penstock.serdes import Serde
 
@@ -63,6 +63,7 @@ def repartition_node(
     value: Serde,
     partitions: int | None = None,
     keeps_null_keys: bool = False,
+    partitioner: UserFunction | None = None,
 ) -> nodes.Repartition:
     """A repartition topic below a stream, named from a prefix."""
     around = graph.names.repartition(prefix)
@@ -78,4 +79,5 @@ def repartition_node(
         value=value,
         partitions=partitions,
         keeps_null_keys=keeps_null_keys,
+        partitioner=partitioner,
     )

@@ -12,6 +12,7 @@ from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
+from penstock.plan.sinks import Partitioner
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, R]: ...
 
     @overload
@@ -58,6 +61,8 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, R]: ...
 
     def join(
@@ -70,6 +75,8 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, Any]:
         """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
         right value), makes of the two; every change of either side changes the result.
@@ -97,6 +104,11 @@ class TableJoins(Generic[K, V]):
                 that both tables' history retentions reach. Both tables must be versioned, and what is made of the
                 result is versioned, too; give a store of it the longer history retention of the two.
 
+            partitioner: for a join by a foreign key how this table is partitioned, where that is not as Kafka's
+                partitioner does it: a function as for ``KStream.to``, which gets the key and None
+                (``TableJoined.with``, KIP-775).
+            other_partitioner: the same for the other table.
+
         Raises:
             TopologyError: a complete join has a table, or is itself to be kept in a store, that is not versioned; the
                 two sides have keys of different types.
@@ -116,7 +128,15 @@ class TableJoins(Generic[K, V]):
         [('30 x 7', 5), ('20 x 7', 2)]
         """
         return self._join(
-            nodes.INNER, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
+            nodes.INNER,
+            other,
+            joiner,
+            value,
+            materialized_of(materialized, store),
+            name,
+            versioned_join,
+            foreign_key,
+            (partitioner, other_partitioner),
         )
 
     @overload
@@ -130,6 +150,8 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, R]: ...
 
     @overload
@@ -143,6 +165,8 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, R]: ...
 
     def left_join(
@@ -155,10 +179,20 @@ class TableJoins(Generic[K, V]):
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
         versioned_join: str = LATEST,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
     ) -> KTable[K, Any]:
         """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
         return self._join(
-            nodes.LEFT, other, joiner, value, materialized_of(materialized, store), name, versioned_join, foreign_key
+            nodes.LEFT,
+            other,
+            joiner,
+            value,
+            materialized_of(materialized, store),
+            name,
+            versioned_join,
+            foreign_key,
+            (partitioner, other_partitioner),
         )
 
     @overload
@@ -208,6 +242,7 @@ class TableJoins(Generic[K, V]):
         name: str | None,
         versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
+        partitioners: tuple[Any, Any] = (None, None),
     ) -> KTable[K, Any]:
         from penstock.dsl.ktable import KTable
 
@@ -220,11 +255,16 @@ class TableJoins(Generic[K, V]):
                 f"the join at {caller()} is by a foreign key, for which there is no versioned_join={COMPLETE!r}; leave "
                 "one of the two out"
             )
+        if foreign_key is None and partitioners != (None, None):
+            raise TopologyError(
+                f"{METHODS[kind]} at {caller()}: partitioner= and other_partitioner= are for joins by a foreign key; "
+                "rows of equal keys meet where the tables have them"
+            )
         if not isinstance(other, KTable):
             raise TopologyError(f"{METHODS[kind]} at {caller()} joins a table with a table; got {other!r}")
         if foreign_key is not None:
             made = join_tables_by_foreign_key(
-                kind, self._handle, other._handle, foreign_key, joiner, value, given, name
+                kind, self._handle, other._handle, foreign_key, joiner, value, given, name, partitioners
             )
         else:
             complete = versioned_join == COMPLETE

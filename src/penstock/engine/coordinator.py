@@ -215,7 +215,7 @@ class Coordinator:
         self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)
         if sweep is not None:
-            for topic in self._extra_topics():
+            for topic in self.log.topics() if self.topology.dynamic_sinks else self._extra_topics():
                 sweep(topic, is_left)
 
     def _fenced(self) -> FencedError | None:
@@ -363,8 +363,9 @@ class Coordinator:
             try:
                 appended = self.log.append(topic, segments, self._producer, manifest.commit)
             except TopicNotFoundError:
-                if repeated and topic in self.topics.adopted:  # it was made anew when manifests knew no ids
-                    continue
+                known = self._extra_topics()
+                if repeated and (topic in self.topics.adopted or topic not in known):
+                    continue  # it was made anew when manifests knew no ids, or was chosen, and was removed since
                 raise self.topics.output_is_gone(topic, manifest.commit) from None
             if not appended and not repeated:
                 raise self._fenced() or FencedError(

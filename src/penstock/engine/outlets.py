@@ -74,7 +74,9 @@ class Outlets:
         """Write what reached the sinks; records of several sinks of one topic interleave as they were processed."""
         by_topic: dict[str, list[Batch]] = {}
         for name, batches in outputs.items():
-            by_topic.setdefault(self._sinks[name], []).extend(batches)
+            for batch in batches:
+                for topic, part in self._by_topic(name, batch):
+                    by_topic.setdefault(topic, []).append(part)
         for topic, batches in by_topic.items():
             batch = _bytes_only(batches[0] if len(batches) == 1 else merge(batches))
             for partition, part in self._route(batch, self._places.partitions[topic]):
@@ -82,12 +84,25 @@ class Outlets:
                     self._write_exchange(topic, partition, part)
                 else:
                     columns = part.key.encoded(), part.value.encoded(), part.timestamp, part.headers
-                    self._writer(topic).write(partition, *columns, placed=True)
+                    self._writer(topic).write(partition, *columns, placed=part.to_partition is None)
+
+    def _by_topic(self, sink: str, batch: Batch) -> Iterator[tuple[str, Batch]]:
+        """The records of each topic that a sink's records go to."""
+        if batch.to_topic is None:
+            yield self._sinks[sink], batch
+            return
+        for topic in dict.fromkeys(batch.to_topic.tolist()):
+            yield topic, replace(batch.keep(batch.to_topic == topic), to_topic=None)
 
     def _route(self, batch: Batch, count: int) -> Iterator[tuple[int, Batch]]:
         """The records of each partition of a topic that has so many."""
         if count == 1:
             yield 0, batch
+        elif batch.to_partition is not None:
+            usual = partitions(batch.key.routing(), count, self._places.task.partition)
+            placed = np.where(batch.to_partition < 0, usual, batch.to_partition)
+            for partition in np.flatnonzero(np.bincount(placed, minlength=count)).tolist():
+                yield partition, batch.keep(placed == partition)
         elif batch.placed is not None and batch.placed.partitions == count:
             yield batch.placed.partition, batch
         else:

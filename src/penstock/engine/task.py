@@ -16,6 +16,7 @@ from penstock.engine.observed import Observed
 from penstock.engine.outlets import Outlets, Places
 from penstock.engine.reader import Input, Reader
 from penstock.engine.stores import stores_of
+from penstock.engine.topics import ChosenTopics
 from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
@@ -75,6 +76,8 @@ class Task:
             origin=self._origin,
             offsets=self._offsets,
             places=self._places_of,
+            internal_topics=topology.internal_topics,
+            partitions_of=ChosenTopics(log, layout.partitions, settings).partitions_of,
             topic_bytes=self._topic_bytes,
             wall_clock_ms=wall_clock_ms,
             emit_interval_ms=settings.emit_interval_ms,
@@ -85,7 +88,7 @@ class Task:
         self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
         self.between_chunks: Callable[[], None] = lambda: None
         """Called after every chunk, when nothing is in the middle of anything."""
-        self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink"}
+        self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
         self._places = Places(log, storage, layout.partitions, internal, id_, settings.on_error.partition(":")[2])

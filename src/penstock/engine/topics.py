@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from penstock.engine.layout import Layout
 from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.work import TaskWork
-from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
 from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
-from penstock.serdes import fits, is_known
+from penstock.serdes import Serde, fits, is_known
 from penstock.settings import Settings
 from penstock.times import wall_clock_ms
 
@@ -45,7 +46,7 @@ def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None
     for sub in topology.sub_topologies:
         for part in sub.parts:
             node = part.node
-            if isinstance(node, nodes.Sink) and not log.exists(node.topic):
+            if isinstance(node, nodes.Sink) and node.topic and not log.exists(node.topic):
                 count = settings.output_partitions or _widest_source(topology, log)
                 log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
     kind, _, topic = settings.on_error.partition(":")
@@ -98,6 +99,47 @@ def skipped_records(work: TaskWork, before: TaskEntry) -> dict[str, int]:
             metric = Metric(SKIPPED, place.partition("/")[0], REMOVED_UNREAD)
             gone[metric] = gone.get(metric, 0) + records
     return labelled(work.task, gone)
+
+
+class ChosenTopics:
+    """The topics that sinks choose for their records, as a task meets them.
+
+    Args:
+        partitions: of the topics that are known; those that are chosen are added.
+    """
+
+    def __init__(self, log: Log, partitions: dict[str, int], settings: Settings):
+        self._log = log
+        self._partitions = partitions
+        self._settings = settings
+
+    def partitions_of(self, topic: str, makes: bool, key: Serde, value: Serde) -> int:
+        """How many partitions a topic has; it is made if it does not exist and may be.
+
+        Raises:
+            TopicNotFoundError: it does not exist, and is not to be made.
+            ConfigError: it holds other types.
+        """
+        if topic not in self._partitions:
+            if makes and not self._log.exists(topic):
+                self._make(topic, key, value)
+            self._partitions[topic] = self._checked(self._log.topic(topic), key, value)
+        return self._partitions[topic]
+
+    def _make(self, topic: str, key: Serde, value: Serde) -> None:
+        count = self._settings.output_partitions or max(self._partitions.values(), default=1)
+        with suppress(TopicExistsError):  # another task may have been faster
+            self._log.create_topic(TopicInfo(topic, count, key.name, value.name))
+
+    @staticmethod
+    def _checked(info: TopicInfo, key: Serde, value: Serde) -> int:
+        for what, held, serde in (("key", info.key, key), ("value", info.value, value)):
+            if not fits(held, serde):
+                raise ConfigError(
+                    f"topic {info.name!r}, which was chosen for the record, holds {what}s of type {held}, and the sink "
+                    f"writes {what}s of type {serde.name}"
+                )
+        return info.partitions
 
 
 # --- the same topics as before ---------------------------------------------------------------------------------------

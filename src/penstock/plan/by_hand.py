@@ -13,6 +13,7 @@ from penstock.plan.functions import caller, check_type
 from penstock.plan.names import check_name
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.processors import checked_builder, own_stores, processor_function
+from penstock.plan.sinks import sink_node
 from penstock.plan.timestamps import timestamp_of
 from penstock.serdes import Serde, of
 
@@ -93,28 +94,24 @@ class Declarations:
             )
         )
 
-    def add_sink(self, name: str, topic: str, *parents: str, key: Any = None, value: Any = None) -> Self:
+    def add_sink(
+        self, name: str, topic: Any, *parents: str, key: Any = None, value: Any = None, partitioner: Any = None
+    ) -> Self:
         """Add a sink: the records of other steps go into a topic, which is made when it does not exist.
 
         Args:
+            topic: the topic, or a function of (key, value) or (key, value, context) that gives each record's.
             key: the type of the topic's keys; by default that of the first parent's.
             value: the type of its values.
+            partitioner: a function of (topic, key, value, partitions) that gives a record's partition, as for
+                ``KStream.to``.
 
         Raises:
             TopologyError: a parent is not there, or a step of this name is.
         """
-        check_type(topic, str, "the topic of add_sink")
         above = self._parents(name, parents, "add_sink")
-        return self._add(
-            nodes.Sink(
-                name=self._new_name(name, "add_sink"),
-                parents=above,
-                where=caller(),
-                topic=topic,
-                key=_type_of(above[0], "key", key, name),
-                value=_type_of(above[0], "value", value, name),
-            )
-        )
+        types = _type_of(above[0], "key", key, name), _type_of(above[0], "value", value, name)
+        return self._add(sink_node(self._new_name(name, "add_sink"), above, topic, types, partitioner, create=True))
 
     def add_state_store(self, builder: Any, *processors: str) -> Self:
         """Add a store, and connect processors with it.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable
 from functools import cmp_to_key, partial
 
 from penstock.plan.node import Node
+from penstock.plan.nodes import DynamicSink
 from penstock.plan.physical import Part, SubTopology
 
 _MADE_UP = re.compile(r"(K.*)-([0-9]{10})")
@@ -42,7 +43,8 @@ def _parts_text(sub: SubTopology) -> str:
             topics = ", ".join(_java_order(part.topics))
             lines += [f"    Source: {part.name} (topics: [{topics}])", f"      --> {successors}"]
         elif part.kind == "sink":
-            lines += [f"    Sink: {part.name} (topic: {part.topics[0]})", f"      <-- {predecessors}"]
+            to = f"topic: {part.topics[0]}" if part.topics else f"extractor class: {_selector(part)}"
+            lines += [f"    Sink: {part.name} ({to})", f"      <-- {predecessors}"]
         else:
             stores = ", ".join(_java_order(part.stores))
             lines += [f"    Processor: {part.name} (stores: [{stores}])", f"      --> {successors}"]
@@ -152,3 +154,9 @@ def _label(part: Part) -> str:
     """The name; of one that was made up, what it is made of and its number, without the zeros."""
     made_up = _MADE_UP.fullmatch(part.name)
     return f"{made_up[1]} {int(made_up[2])}" if made_up else part.name
+
+
+def _selector(part: Part) -> str:
+    """What chooses the topics of a sink."""
+    assert isinstance(part.node, DynamicSink)
+    return part.node.selector.name

@@ -179,7 +179,7 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
     if isinstance(node, nodes.StreamSource):
         return [Part("source", node.name, node, topics=node.topics)]
     if isinstance(node, nodes.Sink):
-        return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,))]
+        return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,) if node.topic else ())]
     store = facts.stores.get(node)
     stores: tuple[str, ...] = (store.name,) if store else ()
     if isinstance(node, nodes.CogroupInput):

@@ -10,7 +10,7 @@ from penstock.plan import describe
 from penstock.plan.by_hand import Declarations
 from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import Repartition
+from penstock.plan.nodes import DynamicSink, Repartition
 from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import TableFacts, table_facts
@@ -148,6 +148,11 @@ class Topology(Declarations):
         """The topics written to the log."""
         topics = (topic for sub in self.sub_topologies for topic in sub.sink_topics)
         return tuple(topic for topic in dict.fromkeys(topics) if topic not in self.internal_topics)
+
+    @property
+    def dynamic_sinks(self) -> tuple[DynamicSink, ...]:
+        """The sinks that choose a topic for each record."""
+        return tuple(node for node in self.nodes if isinstance(node, DynamicSink))
 
     def start(
         self,

@@ -56,7 +56,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
         if len(readers) != 1 or readers[0].is_global or readers[0].global_parts:
             return False
         [sub] = readers
-        if any(isinstance(part.node, nodes.Process) for part in sub.parts):
+        if any(isinstance(part.node, nodes.Process | nodes.DynamicSink) for part in sub.parts):
             return False  # a processor may remember what is then rolled back
         has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
         if (has_caches and not updates_each_key_once(sub, facts)) or own & set(sub.sink_topics):

@@ -188,6 +188,8 @@ class CutDriver:
     def read_output(self, topic: str) -> list[Record]:
         """The records that the topology has written to a topic since the last call, decoded."""
         self.commit()
+        if topic not in self._outputs and self.topology.dynamic_sinks:
+            self._outputs[topic] = Types(self.topology.dynamic_sinks[0].key, self.topology.dynamic_sinks[0].value)
         if topic not in self._outputs:
             raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
         if not self._log.exists(topic):

@@ -124,6 +124,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                 on_error=kind,
                 origin=self._origin,
                 offsets=self._offsets_at,
+                internal_topics=topology.internal_topics,
                 places=lambda positions: self._current.places(positions),
                 topic_bytes=self._topic_bytes,
                 roots=lambda positions: np.full(len(positions), self._piped),
@@ -390,7 +391,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._deliver_one(self._sinks[name], batch, row)
 
     def _deliver_one(self, part: Part, batch: Batch, row: int) -> None:
-        topic, one = part.topics[0], batch.take(np.array([row]))
+        one = batch.take(np.array([row]))
+        topic = part.topics[0] if one.to_topic is None else one.to_topic[0]
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
             source = self._sources[topic][0][1].node
@@ -398,9 +400,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             old = one.old if isinstance(one, Changes) else None
             self._count_fed_back(topic)
             self._enqueue(topic, key, value, old, timestamp, one.headers)
-        if topic in self._outputs:
+        if topic in self._outputs or not part.topics:
             record = Record(one.key.decoded()[0], one.value.decoded()[0], timestamp, _pairs(one.headers))
-            self._outputs[topic].append(record)
+            self._outputs.setdefault(topic, []).append(record)
             self._order.append((topic, record))
 
     def _count_fed_back(self, topic: str) -> None:

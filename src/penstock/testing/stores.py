@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from penstock.engine.flow import Flow
 from penstock.engine.lowering.processors import new_view
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StoreError
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
@@ -142,7 +143,10 @@ class StoreAccess:
         42
         """
         view = self._view(name)
-        return view if isinstance(view, BufferView) else _with_writes(view, self._writable(name))
+        is_writable = name in self.topology.facts.named() and not isinstance(view, BufferView)
+        with suppress(StoreError):  # of a kind that no processor can have
+            return _with_writes(view, self._writable(name)) if is_writable else view
+        return view
 
     def get_state_store(self, name: str) -> DriverStore:
         """A store as its processors have it: to read and to write, values with timestamps where it keeps them.

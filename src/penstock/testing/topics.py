@@ -9,6 +9,7 @@ from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
 from penstock.plan.nodes import StreamSource, TableSource
 from penstock.plan.physical import Part
+from penstock.plan.topology import Topology
 from penstock.record import Record
 from penstock.serdes import BYTES, Serde, of
 from penstock.testing.piped import piped
@@ -261,6 +262,7 @@ def _is_hashable(key: Any) -> bool:
 class TopicAccess:
     """The topics of a driver."""
 
+    topology: Topology
     wall_clock_ms: int
     _outputs: dict[str, list[Record]]
     _order: list[tuple[str, Record]]
@@ -317,13 +319,15 @@ class TopicAccess:
 
     def unread(self, topic: str) -> list[Record]:
         """The records written to a topic that were not read yet; whoever reads some takes them out."""
+        if topic not in self._outputs and self.topology.dynamic_sinks:
+            self._outputs[topic] = []
         if topic not in self._outputs:
             raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
         return self._outputs[topic]
 
     def types_of(self, topic: str) -> tuple[Serde, Serde]:
         """The types in which a topic is written."""
-        part = next((part for part in self._sinks.values() if topic in part.topics), None)
+        part = next((part for part in self._sinks.values() if topic in part.topics or not part.topics), None)
         return (BYTES, BYTES) if part is None else (part.node.key, part.node.value)  # type: ignore[attr-defined]
 
     def read_all_output(self) -> list[tuple[str, Record]]:

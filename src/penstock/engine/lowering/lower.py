@@ -21,8 +21,15 @@ def lower(lowering: Lowering) -> Operator:
         state, is_internal = lowering.state, isinstance(part.node, nodes.Repartition)
         return Source(part.name, lowering.context, timestamp, lowering.decodes, state.clock, is_internal)
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
-        return Sink(part.name, lowering.context, part.node.key, part.node.value)
+        return sink(part.node, lowering)
     return LOWER[type(part.node)](part.node, lowering)
+
+
+def sink(node: nodes.Sink | nodes.Repartition, at: Lowering) -> Sink:
+    selector, makes_topics = None, True
+    if isinstance(node, nodes.DynamicSink):
+        selector, makes_topics = node.selector, node.makes_topics
+    return Sink(at.name, at.context, node.key, node.value, node.topic, selector, node.partitioner, makes_topics)
 
 
 LOWER: dict[type[Node], Callable[..., Operator]] = {

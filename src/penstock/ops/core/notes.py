@@ -14,6 +14,7 @@ from penstock.batch import Order
 from penstock.metrics import Metric
 from penstock.ops.core.failures import Known, Origin
 from penstock.ops.core.written import Written
+from penstock.serdes import Serde
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.versioned.puts import VersionedPuts
 
@@ -35,6 +36,10 @@ def _from_nowhere(positions: IntArray) -> list[Place]:
     return [(None, -1, -1)] * len(positions)
 
 
+def _one_partition(topic: str, makes: bool, key: Serde, value: Serde) -> int:
+    return 1
+
+
 def _without_names(positions: IntArray) -> IntArray:
     return np.zeros(len(positions), np.int64)
 
@@ -54,6 +59,10 @@ class TaskFacts:
     """The offsets of the records at some positions, -1 for those that no record of a topic caused."""
     places: Callable[[IntArray], list[Place]] = _from_nowhere
     """Where the records at some positions, ascending, came from."""
+    partitions_of: Callable[[str, bool, Serde, Serde], int] = _one_partition
+    """How many partitions a topic has that records go to; it is made, if it may be, for keys and values of types."""
+    internal_topics: frozenset[str] = frozenset()
+    """The repartition topics, which no function may choose."""
     topic_bytes: Callable[[IntArray], IntArray] = _without_names
     """How long the topics' names are that records at some positions, ascending, came from."""
     roots: Callable[[IntArray], IntArray] | None = None

@@ -50,6 +50,7 @@ from penstock.plan.nodes.tables import TableGroupBy as TableGroupBy
 from penstock.plan.nodes.tables import TableMapValues as TableMapValues
 from penstock.plan.nodes.tables import ToStream as ToStream
 from penstock.plan.nodes.tables import ToTable as ToTable
+from penstock.plan.nodes.topics import DynamicSink as DynamicSink
 from penstock.plan.nodes.topics import GlobalStore as GlobalStore
 from penstock.plan.nodes.topics import GlobalTable as GlobalTable
 from penstock.plan.nodes.topics import Repartition as Repartition

@@ -54,6 +54,19 @@ class Sink(Node):
     key: Serde
     value: Serde
 
+    partitioner: UserFunction | None = None
+    """Chooses each record's partition; None for Kafka's partitioner."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DynamicSink(Sink):
+    """A sink that chooses a topic for each record; it has none of its own."""
+
+    topic: str = ""
+    selector: UserFunction
+    makes_topics: bool = True
+    """Whether topics that do not exist are made; else records for them fail."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Repartition(Node):
@@ -72,3 +85,4 @@ class Repartition(Node):
     keeps_null_keys: bool = False
     carries_changes: bool = False
     """Whether what goes through it are changes of a table, with the values before."""
+    partitioner: UserFunction | None = None

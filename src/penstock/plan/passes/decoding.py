@@ -47,6 +47,9 @@ def _looks_into(part: Part) -> tuple[Columns, Columns]:
             return BOTH if timestamp.looks_into_records else NEITHER, BOTH
         uses = NEITHER if timestamp is None else VALUE if timestamp.arity == 1 else BOTH
         return uses, BOTH
+    if part.kind == "sink":
+        looks = isinstance(node, nodes.DynamicSink) or getattr(node, "partitioner", None) is not None
+        return BOTH if looks else NEITHER, BOTH
     if isinstance(node, nodes.Split | nodes.CogroupInput):
         return BOTH, BOTH
     if isinstance(node, nodes.GlobalStore):

@@ -59,7 +59,8 @@ class _Ways:
         return found
 
     def _writers(self, topic: str) -> list[Node]:
-        return [sink.parent for sink in self._sinks if sink.topic == topic]
+        may_write = (sink for sink in self._sinks if isinstance(sink, nodes.DynamicSink) or sink.topic == topic)
+        return [sink.parent for sink in may_write]
 
 
 def _topics(node: Node) -> tuple[str, ...]:

@@ -1,0 +1,68 @@
+"""Where a stream's records go: one topic, or one that is chosen for each record; and into which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.node import Node
+from penstock.processor import RecordContext
+from penstock.serdes import Serde
+
+Partitioner = Callable[[str, Any, Any, int], int | Iterable[int] | None]
+"""A function of (topic, key, value, number of partitions), or of the last three, that gives a partition, several of
+them, none, or None for the one that Kafka's partitioner gives the key."""
+
+TopicSelector = Callable[[Any, Any], str] | Callable[[Any, Any, RecordContext], str]
+"""A function of (key, value) or (key, value, context) that gives the name of a topic."""
+
+_ARGUMENTS = ("topic", "key", "value", "partitions"), ("key", "value", "partitions")
+
+
+def partitioner_of(given: Any, method: str) -> UserFunction | None:
+    """A partitioner as it was given: a function, or what has it as its method ``partitions``.
+
+    Raises:
+        TopologyError: it is none, or works on columns.
+    """
+    if given is None:
+        return None
+    function = user_function(getattr(given, "partitions", given), f"{method}: partitioner", *_ARGUMENTS)
+    if function.columnar:
+        raise TopologyError(f"{method} at {caller()}: a partitioner is asked for each record; take @columnar away")
+    return function
+
+
+def sink_node(
+    name: str, parents: tuple[Node, ...], topic: Any, types: tuple[Serde, Serde], partitioner: Any, create: bool
+) -> nodes.Sink:
+    """The sink of a stream.
+
+    Raises:
+        TopologyError: the topic is neither text nor a function, or ``create=`` says something of a fixed topic.
+    """
+    key, value = types
+    chosen = partitioner_of(partitioner, "to")
+    at: dict[str, Any] = {
+        "name": name,
+        "parents": parents,
+        "where": caller(),
+        "key": key,
+        "value": value,
+        "partitioner": chosen,
+    }
+    if callable(topic):
+        selector = user_function(topic, "to", ("key", "value"), context=True)
+        if selector.columnar:
+            raise TopologyError(f"to at {caller()}: a topic is chosen for each record; take @columnar away")
+        return nodes.DynamicSink(selector=selector, makes_topics=create, **at)
+    check_type(topic, str, "the topic of to", "or a function of (key, value) or (key, value, context) that gives it")
+    if not create:
+        raise TopologyError(
+            f"to at {caller()}: create=False is for topics that a function chooses; {topic!r} is made when the "
+            "application starts, if it does not exist"
+        )
+    return nodes.Sink(topic=topic, **at)
