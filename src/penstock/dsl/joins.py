@@ -95,13 +95,12 @@ def join_tables_by_foreign_key(
     function = user_function(joiner, method, *JOINER)
     check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
-    of_left, of_right = (partitioner_of(one, method) for one in partitioners)
-    receive = _subscriptions(name, left, right.key, extractor, is_left, of_right)
-    returned = _responses(name, left.key, right, receive, of_left)
+    receive = _subscriptions(name, left, right.key, extractor, is_left, partitioner_of(partitioners[1], method))
+    returned = _responses(name, left.key, right, receive, partitioner_of(partitioners[0], method))
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
-    announced = _announced(resolver, left, of_left)
+    announced = _announced(resolver, left, returned.partitioner)
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,
