@@ -91,23 +91,26 @@ class Sink(Operator):
         arguments = [topics, keys, values, several] if partitioner.function.arity == 4 else [keys, values, several]
         numbered = replace(batch, order=(*batch.order, np.arange(len(batch))))
         numbered, chosen = partitioner.rows(numbered, *arguments)
-        rows = _last(numbered.order)
-        lists = [_partitions(one) for one in chosen]
-        least = min(several, default=0)
-        fits = [_are_partitions(list_, several[row]) for list_, row in zip(lists, rows.tolist(), strict=True)]
-        if not all(fits):
-            expected = f"a partition from 0 to {least - 1}, several of them, or None for Kafka's own choice"
-            wrong = [row for row, fit in enumerate(fits) if not fit]
-            for row in wrong:
-                problem = TypeError(f"the partitioner must return {expected}, got {show(chosen[row])}")
-                self._context.failed(self._node, int(numbered.position[row]), problem, partitioner.function)
-            kept = np.flatnonzero(fits)
-            rows, lists = rows[kept], [lists[row] for row in kept.tolist()]
+        numbered, chosen = self._only_fitting(numbered, chosen, several, partitioner)
+        rows, lists = _last(numbered.order), list(map(_partitions, chosen))
         self._context.drop(self._node, batch.position[rows[[not one for one in lists]]], NOT_SENT)
         which, within = row_numbers([len(one) for one in lists])
         sent = batch.take(rows[which])
         partition = np.array([number for one in lists for number in one], np.int64)
         return replace(sent, to_partition=partition, order=(*sent.order, within))
+
+    def _only_fitting(
+        self, numbered: Batch, chosen: list[Any], several: list[int], partitioner: Caller
+    ) -> tuple[Batch, list[Any]]:
+        """Without the records for which no partition was chosen that there is: they have failed."""
+        counts = [several[row] for row in _last(numbered.order).tolist()]
+        fits = [_are_partitions(_partitions(one), count) for one, count in zip(chosen, counts, strict=True)]
+        for row in [row for row, fit in enumerate(fits) if not fit]:
+            expected = f"a partition from 0 to {counts[row] - 1}, several of them, or None for Kafka's own choice"
+            problem = TypeError(f"the partitioner must return {expected}, got {show(chosen[row])}")
+            self._context.failed(self._node, int(numbered.position[row]), problem, partitioner.function)
+        kept = np.flatnonzero(fits)
+        return numbered.take(kept), [chosen[row] for row in kept.tolist()]
 
     def _partitions_of(self, topic: str) -> int:
         return self._context.facts.partitions_of(topic, self._makes_topics, self._key, self._value)
