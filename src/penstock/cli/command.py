@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from penstock.cli.terminal import stderr
 from penstock.errors import PenstockError
+from penstock.masking import masked
 
 _DEBUG = "penstock.debug"
+_AS_JSON = "penstock.json"
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -18,7 +21,7 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Command(click.Command):
-    """A command with the option ``--debug``."""
+    """A command with the option ``--debug``; with ``--json`` errors are JSON as well."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
         super().__init__(*arguments, **keywords)
@@ -32,6 +35,10 @@ class Command(click.Command):
                 help="Show where in Penstock an error was raised.",
             )
         )
+
+    def invoke(self, context: click.Context) -> Any:
+        context.find_root().meta[_AS_JSON] = bool(context.params.get("as_json"))
+        return super().invoke(context)
 
 
 class Group(click.Group):
@@ -56,5 +63,14 @@ class RootGroup(Group):
         except (PenstockError, OSError) as error:
             if context.meta.get(_DEBUG):
                 raise
-            stderr().print(f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+            _tell(error, context.meta.get(_AS_JSON, False))
             context.exit(1)
+
+
+def _tell(error: Exception, as_json: bool) -> None:
+    """Say what went wrong; to programs, which asked for JSON, with what kind of error it is."""
+    if as_json:
+        told = {"error": masked(str(error)), "type": type(error).__name__}
+        click.echo(msgspec.json.encode(told).decode(), err=True)
+    else:
+        stderr().print(f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

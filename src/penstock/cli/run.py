@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.command import Command
+from penstock.cli.live import TableDisplay
+from penstock.cli.logs import log_as_json, log_format_option
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
@@ -52,6 +54,8 @@ _ABORTED = 130
 @click.option("--serve-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8092]")
 @click.option("--ui", "shows_page", is_flag=True, help="Show it on a page, as penstock ui does; --serve is in it.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8093]")
+@click.option("--live", is_flag=True, help="Show a table of all steps, which moves on with each commit.")
+@log_format_option
 @settings_options
 @json_option
 def run(
@@ -64,6 +68,8 @@ def run(
     serve_port: int | None,
     shows_page: bool,
     ui_port: int | None,
+    live: bool,
+    log_format: str,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -80,12 +86,15 @@ def run(
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
       penstock run app.py --ui
+      penstock run app.py --live
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     trigger = AVAILABLE_NOW if available_now else trigger
     if trigger not in (None, AVAILABLE_NOW):
         _check_trigger(trigger)
     settings = load_settings(**options)
+    if log_format == "json":
+        log_as_json()
     with Signals() as signals:
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
@@ -94,7 +103,7 @@ def run(
         page_at = ui_port if ui_port is not None else UI_PORT if shows_page else None
         if page_at is not None:
             check_installed()
-        running = _Run(signals, _display(as_json, trigger), serve_at, page_at)
+        running = _Run(signals, _display(as_json, trigger, live, log_format), serve_at, page_at)
         try:
             streams = running.to_its_end(
                 topology,
@@ -113,11 +122,12 @@ def run(
         _say_where_results_are(streams)
 
 
-def _display(as_json: bool, trigger: str | None) -> Display:
+def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) -> Display:
+    at_the_end = "finishing" if trigger == AVAILABLE_NOW else "waiting for new records"
     if as_json:
         return JsonDisplay()
-    if stderr().is_terminal:
-        return LiveDisplay("finishing" if trigger == AVAILABLE_NOW else "waiting for new records")
+    if stderr().is_terminal and log_format == "text":
+        return TableDisplay(at_the_end) if live else LiveDisplay(at_the_end)
     return LineDisplay()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,8 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.logs import JsonFormatter
 from penstock.query.plain import CONTROL, plain, text_of
 from penstock.record import Windowed
+
+_log = logging.getLogger("penstock.cli")
 
 
 def stdout() -> Console:
@@ -26,7 +30,10 @@ def stderr() -> Console:
 
 
 def say(message: str, style: str = "") -> None:
-    """Tell the user something beside the results."""
+    """Tell the user something beside the results; in a log where logs are JSON."""
+    if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
+        _log.info(message)
+        return
     stderr().print(message, style=style, markup=False, soft_wrap=True)
 
 

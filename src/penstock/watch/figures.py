@@ -72,6 +72,11 @@ class Application:
         """The application's id."""
         return self.start(self._stores.commits.newest()).application_id
 
+    def commit(self) -> dict[str, int]:
+        """The number of the newest commit, by the application's id."""
+        newest = self._stores.commits.newest()
+        return {self.start(newest).application_id: newest.commit}
+
     def metrics(self) -> dict[Metric, float]:
         """All figures by their Kafka names, as of the newest commit."""
         newest = self._stores.commits.newest()

@@ -1,0 +1,95 @@
+"""All figures of an application as OpenTelemetry takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.log.open import open_log
+from penstock.metrics import (
+    BEYOND_HISTORY,
+    DEAD_LETTERS,
+    DROPPED,
+    DUPLICATES,
+    EXPIRED,
+    LATE,
+    PROCESSED,
+    SKIPPED,
+    STATE_BYTES,
+    STATE_ROWS,
+)
+from penstock.query.application import ApplicationStores, open_stores
+from penstock.watch.figures import Application
+
+COUNTERS = (DROPPED, LATE, EXPIRED, SKIPPED, DEAD_LETTERS, DUPLICATES, BEYOND_HISTORY, PROCESSED)
+GAUGES = (STATE_ROWS, STATE_BYTES, "suppression-buffer-count-current", "suppression-buffer-size-current")
+
+
+def observe(application: str | Path | ApplicationStores, log: Path | str | None = None, meter: Any = None) -> None:
+    """Have OpenTelemetry collect the figures of an application, as of its newest commit, whenever it collects.
+
+    The names are Kafka Streams' with ``penstock.`` in front and dots for dashes; ``application``, ``task``, ``node``
+    and ``reason`` are attributes. Where the application runs does not matter: what it has committed is what is read.
+
+    Args:
+        application: its id, its checkpoint, or ``streams.stores()`` of a running one.
+        log: the folder of its topics, for how far behind it is; by default the setting ``log_dir``.
+        meter: by default the one of the global provider.
+
+    Raises:
+        ConfigError: OpenTelemetry is not installed, or there is no such application.
+    """
+    try:
+        from opentelemetry.metrics import Observation, get_meter
+    except ImportError:
+        raise ConfigError("this needs OpenTelemetry: pip install 'penstock[opentelemetry]'") from None
+    stores = application if isinstance(application, ApplicationStores) else open_stores(application)
+    seen, meter = Application(stores, open_log(log)), meter or get_meter("penstock")
+    for name in COUNTERS:
+        meter.create_observable_counter(_named(name), callbacks=[_of_metric(seen, name, Observation)])
+    for name in GAUGES:
+        meter.create_observable_gauge(_named(name), callbacks=[_of_metric(seen, name, Observation)])
+    meter.create_observable_gauge("penstock.commit", callbacks=[_commit(seen, Observation)])
+    meter.create_observable_gauge("penstock.lag.records", callbacks=[_lag(seen, Observation)])
+
+
+def _named(metric: str) -> str:
+    return "penstock." + metric.removesuffix("-current").removesuffix("-total").replace("-", ".")
+
+
+def _of_metric(seen: Application, name: str, make: Any) -> Callable[[Any], Iterable[Any]]:
+    def observed(options: Any) -> Iterable[Any]:
+        figures = _safely(seen.metrics, {})
+        for metric, figure in figures.items():
+            if metric.name == name:
+                where = {"task": metric.task, "node": metric.node, "reason": metric.reason}
+                yield make(figure, {"application": metric.client} | {key: text for key, text in where.items() if text})
+
+    return observed
+
+
+def _commit(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
+    def observed(options: Any) -> Iterable[Any]:
+        for name, commit in _safely(seen.commit, {}).items():
+            yield make(commit, {"application": name})
+
+    return observed
+
+
+def _lag(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
+    def observed(options: Any) -> Iterable[Any]:
+        for topic, one in _safely(seen.figures, {}).get("topics", {}).items():
+            for partition, records in enumerate(one.get("lag", ())):
+                yield make(records, {"application": seen.name(), "topic": topic, "partition": partition})
+
+    return observed
+
+
+def _safely(ask: Callable[[], dict[Any, Any]], nothing: dict[Any, Any]) -> dict[Any, Any]:
+    """What was asked for; nothing while it cannot be read, since a collector is not to fail for that."""
+    try:
+        return ask()
+    except (PenstockError, OSError):
+        return nothing

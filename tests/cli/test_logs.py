@@ -1,0 +1,54 @@
+"""What programs read of the command line: logs and errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.cli.logs import JsonFormatter, log_as_json
+from penstock.cli.terminal import say
+
+
+@pytest.fixture
+def json_logs() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers, root.level
+    log_as_json()
+    yield
+    root.handlers, root.level = before[0], before[1]
+
+
+def test_what_is_said_and_what_is_logged_is_one_object_a_line(json_logs: None, capsys: pytest.CaptureFixture[str]):
+    log_as_json()  # now that stderr is the test's
+    say("at work")
+    logging.getLogger("app").warning("%d are late", 7, extra={"node": "hourly"})
+    try:
+        raise ValueError("s3://key:secret@bucket is shut")
+    except ValueError:
+        logging.getLogger("app").exception("it failed")
+    said, late, failed = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (said["level"], said["logger"], said["message"]) == ("INFO", "penstock.cli", "at work")
+    assert (late["level"], late["message"], late["node"]) == ("WARNING", "7 are late", "hourly")
+    assert failed["error"].endswith("ValueError: s3://****@bucket is shut")
+
+
+def test_a_record_has_its_time(json_logs: None):
+    record = logging.makeLogRecord({"msg": "so", "created": 1_795_000_000.25})
+    assert json.loads(JsonFormatter().format(record))["time"] == "2026-11-18T11:06:40.250Z"
+
+
+def test_with_json_errors_are_json_too(penstock):
+    ran = penstock("status", "nothing-here", "--json")
+    assert ran.code == 1
+    [line] = ran.err
+    told = json.loads(line)
+    assert told["type"] == "ConfigError"
+    assert "'nothing-here' is no application with commits" in told["error"]
+
+
+def test_without_json_errors_are_for_people(penstock):
+    ran = penstock("status", "nothing-here")
+    assert ran.err[0].startswith("Error: 'nothing-here' is no application")
