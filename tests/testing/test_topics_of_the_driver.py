@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 import penstock
-from penstock import Materialized, Record, SessionKey, SessionWindows, StreamsBuilder, TimeWindows, ValueAndTimestamp
+from penstock import (
+    JoinWindows,
+    Materialized,
+    Record,
+    SessionKey,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    ValueAndTimestamp,
+)
 from penstock.errors import ConfigError, NoSuchElementError, SerdeError
 from penstock.testing import TopologyTestDriver
 
@@ -192,3 +201,15 @@ def test_all_types_that_public_methods_give_can_be_imported_from_the_package():
             )
             missing |= {name for name in names if name not in penstock.__all__}
     assert missing == set()
+
+
+def test_the_stores_of_a_join_of_streams_are_read_and_not_written():
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, value=int) for topic in ("left", "right"))
+    left.join(right, lambda one, other: one + other, JoinWindows.of_time_difference_with_no_grace(5)).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("left", "a", 1, 3)
+    stores = [driver.store(name) for name in driver.topology.facts.named()]
+    assert [[row[0].key for row in store.all()] for store in stores] == [["a"], []]
+    assert not any(hasattr(store, "put") for store in stores)
+    assert driver.get_all_state_stores() == {}

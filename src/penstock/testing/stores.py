@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from penstock.engine.flow import Flow
 from penstock.engine.lowering.processors import new_view
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import ConfigError
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
@@ -16,6 +15,7 @@ from penstock.query.key_value import BufferView
 from penstock.query.stores import AnyView
 from penstock.record import ValueAndTimestamp
 from penstock.state.records.view import RecordView
+from penstock.state.records.views import has_record_view
 from penstock.state.task_state import TaskState
 
 NO_TIMESTAMP = -1
@@ -144,9 +144,8 @@ class StoreAccess:
         """
         view = self._view(name)
         is_writable = name in self.topology.facts.named() and not isinstance(view, BufferView)
-        with suppress(StoreError):  # of a kind that no processor can have
-            return _with_writes(view, self._writable(name)) if is_writable else view
-        return view
+        is_writable = is_writable and self._has_record_view(name)
+        return _with_writes(view, self._writable(name)) if is_writable else view
 
     def get_state_store(self, name: str) -> DriverStore:
         """A store as its processors have it: to read and to write, values with timestamps where it keeps them.
@@ -195,7 +194,11 @@ class StoreAccess:
 
     def get_all_state_stores(self) -> dict[str, DriverStore]:
         """All stores that processors can have, by their names."""
-        return {name: self.get_state_store(name) for name in self._shapes if name in self.topology.facts.named()}
+        mine = [name for name in self._shapes if name in self.topology.facts.named()]
+        return {name: self.get_state_store(name) for name in mine if self._has_record_view(name)}
+
+    def _has_record_view(self, name: str) -> bool:
+        return any(has_record_view(state.stores[name]) for _, state, _ in self._tasks if name in state.stores)
 
     def _writable(self, name: str, kind: str = "", plain: bool = True) -> DriverStore:
         """A store of a kind, with the methods that processors have of it."""

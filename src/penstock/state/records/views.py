@@ -22,6 +22,14 @@ from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, WindowRecords
 from penstock.state.store import StateStore
 
+_VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
+"""The kinds of stores that processors can have."""
+
+
+def has_record_view(store: StateStore) -> bool:
+    """Whether processors can read and write a store: they cannot where a join of streams or a deduplication has it."""
+    return isinstance(store, _VIEWED)
+
 
 def record_view(
     store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int = 0
