@@ -1,6 +1,6 @@
 """Runs the topology of the crash tests on a small cluster and kills executors now and then.
 
-python executors.py FOLDER KILLS
+python executors.py FOLDER KILLS [MASTER]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "faults"))
 
 
 def executors() -> list[int]:
-    """The executors' processes that this one's Spark has started."""
+    """The executors' processes of this session of processes."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -24,17 +24,17 @@ def executors() -> list[int]:
         except OSError:
             continue
         is_java = words[0].endswith(b"java") and any(b"CoarseGrainedExecutorBackend" in word for word in words)
-        if is_java and os.getpgid(int(pid)) == os.getpgid(0):
+        if is_java and os.getsid(int(pid)) == os.getsid(0):
             found.append(int(pid))
     return found
 
 
-def main(folder: Path, kills: int) -> None:
+def main(folder: Path, kills: int, master: str = "local-cluster[2,1,1024]") -> None:
     import program
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
     spark = builder.config("spark.log.level", "OFF").getOrCreate()
     rng, killed = random.Random(5), []
@@ -60,4 +60,4 @@ def main(folder: Path, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

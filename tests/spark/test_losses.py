@@ -15,6 +15,7 @@ import pytest
 from penstock import consume, produce
 from penstock.dsl.builder import StreamsBuilder
 from penstock.testing.chaos.processes import kill_all_with
+from support.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
 
@@ -28,6 +29,19 @@ def test_executors_that_die_are_replaced_and_nothing_differs(tmp_path: Path):
     ran = subprocess.run([sys.executable, str(script), str(killed), "3"], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("killed executor") == 3
+    assert harness.outcome(killed) == harness.outcome(calm)
+
+
+def test_on_a_standalone_cluster_executors_that_die_are_replaced_and_nothing_differs(tmp_path: Path):
+    base = harness.prepared(tmp_path / "base", 20_000)
+    calm, killed = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "killed")
+    assert harness.Program(calm, "--local").wait()
+    script = Path(__file__).with_name("executors.py")
+    with StandaloneCluster(tmp_path / "cluster") as cluster:
+        command = [sys.executable, str(script), str(killed), "2", cluster.url]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("killed executor") == 2
     assert harness.outcome(killed) == harness.outcome(calm)
 
 
