@@ -272,12 +272,17 @@ def test_many_keys_of_a_window_are_loaded_at_once(monkeypatch):
     view.begin()
     for key in keys:
         view.put(key, 1, 0)
+        view.put(key, 2, 5000)
     view.end()
     single = []
     monkeypatch.setattr(store, "look_up_one", lambda *asked: single.append(asked))
     view.begin(ValuesColumn(keys, STR))
     assert [view.get(key, 0) for key in keys[50:]] == [None] * 15 + [1] * 35
-    assert len(single) == 15
+    assert len(single) == 15, "of an older window"
+    assert [view.get(key, 5000) for key in keys[50:]] == [None] * 2 + [2] * 48
+    assert len(single) == 17, "of the newest one, in which most of them are"
+    assert [view.get(key, 5001) for key in keys] == [None] * 100
+    assert len(single) == 17, "of one that is newer than all, of which there is nothing"
 
 
 def test_the_end_of_a_window_is_at_most_the_last_time():

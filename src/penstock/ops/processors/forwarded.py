@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from operator import is_
 from typing import Any
 
@@ -39,7 +40,7 @@ class Forwarded:
 
     def wrong_times(self) -> Iterator[tuple[int, ProcessingError]]:
         """The records whose timestamps are none."""
-        times = [record.timestamp for record in self.records]
+        _, _, times, _ = self._columns
         if set(map(type, times)) <= {int} and min(times, default=0) >= 0:
             return
         for row, time in enumerate(times):
@@ -75,11 +76,16 @@ class Forwarded:
         """Whether all have the very keys of the records that they were forwarded for."""
         if self.given is None:
             return False
-        return all(map(is_, [record.key for record in self.records], self.given.decoded()))
+        return all(map(is_, self._columns[0], self.given.decoded()))
+
+    @cached_property
+    def _columns(self) -> tuple[tuple[Any, ...], ...]:
+        """Keys, values, timestamps and headers."""
+        return tuple(zip(*self.records, strict=True)) or ((), (), (), ())
 
     def batch(self, key: Serde, value: Serde) -> Batch:
         """All records, as columns."""
-        keys, values, timestamps, headers = map(list, zip(*self.records, strict=True))
+        keys, values, timestamps, headers = map(list, self._columns)
         batch = Batch(
             self.given if self.given is not None and self.has_given_keys else ValuesColumn(keys, key),
             ValuesColumn(values, value),

@@ -19,6 +19,8 @@ from penstock.serdes import Serde
 from penstock.serdes.primitives import BytesSerde, NumberSerde, StrSerde
 from penstock.state.columns.rows import Values
 
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+"""The integers that a serde takes."""
 NO_TIMESTAMP = -1
 """What rows of stores without timestamps have."""
 
@@ -89,7 +91,7 @@ class PlainValues:
     def hold(self, value: Any) -> Any:
         if type(value) is self.plain:
             if self.plain is int:
-                if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+                if LOWEST <= value <= HIGHEST:
                     return value
             elif self.plain is not str or value.isascii():
                 return value

@@ -15,13 +15,12 @@ from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds import key_value as engine
 from penstock.state.records.changes import SortedChanges
-from penstock.state.records.held import HeldValues, TimestampedValues
+from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, TimestampedValues
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import KeyValueStore
 from penstock.state.transactional import Row, after_prefix
 
 _MISSING: Any = object()
-_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any]):
@@ -213,7 +212,7 @@ class PlainKeyValueRecords(KeyValueRecords):
             type(value) is self._value_type
             and type(key) is self._key_type
             and key in self._rows
-            and (_LOWEST <= value <= _HIGHEST if self._is_int else not self._is_text or value.isascii())
+            and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
         ):
             self._rows[key] = value
             self._changed[key] = True
@@ -235,8 +234,8 @@ class PlainTimestampedRecords(PlainKeyValueRecords):
             if (
                 type(plain) is self._value_type
                 and type(timestamp) is int
-                and -1 <= timestamp <= _HIGHEST
-                and (_LOWEST <= plain <= _HIGHEST if self._is_int else not self._is_text or plain.isascii())
+                and -1 <= timestamp <= HIGHEST
+                and (LOWEST <= plain <= HIGHEST if self._is_int else not self._is_text or plain.isascii())
             ):
                 self._rows[key] = value
                 self._changed[key] = True

@@ -19,7 +19,7 @@ from penstock.state.records.lru import LruRecords
 from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
-from penstock.state.records.window import DuplicateWindowRecords, WindowRecords
+from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
 from penstock.state.store import StateStore
 
 _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
@@ -55,6 +55,8 @@ def record_view(
     if isinstance(store, DuplicateWindowStore):
         return DuplicateWindowRecords(store, key, values, window_size)
     if isinstance(store, WindowStore | SlidingStore):
+        if plain_type(key) in (str, int, bytes) and values.plain is not None:
+            return PlainWindowRecords(store, key, values, window_size)
         return WindowRecords(store, key, values, window_size)
     if isinstance(store, SessionStore):
         return SessionRecords(store, key, held_values(value, timestamped=False))

@@ -18,12 +18,14 @@ from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.window import WindowStore as EngineStore
 from penstock.state.records.changes import SortedChanges
-from penstock.state.records.held import HeldValues
+from penstock.state.records.held import HIGHEST, LOWEST, HeldValues
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
 
 _START = itemgetter(0)
+_NEWEST_MISSES = 3
+"""How many of the newest window, which most of what the chunk asks for is in."""
 _MISSES = 16
 """How many keys of a window are looked up by themselves, at least, before all that the chunk may ask for are loaded."""
 _COST_ALONE = 64
@@ -57,8 +59,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         super().__init__(store, key, values)
         self._size = window_size
         self._key_type = self._keys.plain
-        self._is_plain = values.plain is not None
-        self._now = self._expired = -1
+        self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
         self._changed: dict[int, dict[Any, bool]] = {}
@@ -74,7 +75,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         """The value of one window of a key, None when it has none."""
         rows = self._windows.get(window_start)
         if rows is not None and type(key) is self._key_type and key in rows and window_start > self._expired:
-            return rows[key] if self._is_plain else self._held.show(rows[key])
+            return self._held.show(rows[key])
         return self._held.show(self._find(key, window_start))
 
     def fetch(self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS) -> KeyValueIterator[tuple[int, Any]]:
@@ -127,7 +128,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     # --- the columns below ---------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._now = self._store.observed_stream_time
+        self._now = self._newest = self._store.observed_stream_time
         self._expired = self._store.earliest_visible - 1
 
     def _load_keys(self, keys: Column) -> None:
@@ -145,8 +146,12 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         return rows[at]
 
     def _load(self, at: Any, start: int, rows: dict[Any, Any]) -> None:
+        if start > self._newest:  # the store has no window of which it has not seen the start
+            rows[at] = None
+            return
         self._misses[start] = misses = self._misses.get(start, 0) + 1
-        if misses == self._most_alone and self._asked is not None and len(self._asked):
+        most_alone = _NEWEST_MISSES if start == self._newest else self._most_alone
+        if misses == most_alone and self._asked is not None and len(self._asked):
             count = len(self._asked)
             found = self._store.look_up(self._asked.at(np.arange(count), np.full(count, start)))
             loaded = dict(zip(self._keys.load(self._asked.data), self._held.load(found), strict=True))
@@ -206,6 +211,40 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
         self._sorted.clear()
         self._expired = MAX_MS
+
+
+class PlainWindowRecords(WindowRecords):
+    """The same where keys and values lie in the dictionaries as they are, so that most calls are little more than
+    theirs."""
+
+    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
+        super().__init__(store, key, values, window_size)
+        self._value_type: Any = values.plain
+        self._is_int, self._is_text = values.plain is int, values.plain is str
+
+    def get(self, key: Any, window_start: int) -> Any:
+        """The value of one window of a key, None when it has none."""
+        if type(key) is self._key_type and window_start in self._windows and window_start > self._expired:
+            rows = self._windows[window_start]
+            if key in rows:
+                return rows[key]
+        return self._find(key, window_start)
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
+        if (
+            type(value) is self._value_type
+            and type(key) is self._key_type
+            and window_start in self._changed  # so it is among the windows, and no later than the latest
+            and window_start > self._expired
+            and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
+        ):
+            rows = self._windows[window_start]
+            if key in rows:
+                rows[key] = value
+                self._changed[window_start][key] = True
+                return
+        super().put(key, value, window_start)
 
 
 class DuplicateWindowRecords(WindowRecords):
