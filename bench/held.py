@@ -68,7 +68,7 @@ def updates(first: int) -> Changes:
 
 def cpu_per_million(held: int) -> float:
     """CPU seconds for a million records in a suppression that holds so many."""
-    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    facts = TaskFacts(task="0_0", origin=lambda at: Origin("in", 0, at, None, None, 0))
     context = Context(facts)
     buffer, clock = TimeOrderedBuffer("buffer", held, times_follow=True), StreamTime()
     suppress = Suppress("suppress", context, buffer, clock, True, Limits(), False, STR, INT)

@@ -52,6 +52,7 @@ from penstock.errors import (
     TopologyError,
     TopologyException,
 )
+from penstock.handlers import ErrorHandlerContext, HandlerResponse
 from penstock.log.consume import consume
 from penstock.log.produce import produce, produce_columns
 from penstock.losses import Loss
@@ -137,10 +138,12 @@ __all__ = [
     "CorruptDataError",
     "Deduplicated",
     "EmitStrategy",
+    "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
     "FencedError",
     "FixedKeyProcessor",
     "GlobalKTable",
+    "HandlerResponse",
     "IsolationLevel",
     "JoinWindows",
     "Joined",

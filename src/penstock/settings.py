@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 
 from penstock.durations import to_ms
 from penstock.errors import ConfigError
+from penstock.handlers import KINDS, Handler, Handlers, handler_of
 from penstock.messages import nearest
 from penstock.offset_reset import AutoOffsetReset
 from penstock.sizes import to_bytes
@@ -80,6 +81,10 @@ class SettingsArguments(TypedDict, total=False):
     default_timestamp_extractor: str | None
     on_lost_records: str
     on_error: str
+    deserialization_exception_handler: str | Handler | None
+    processing_exception_handler: str | Handler | None
+    production_exception_handler: str | Handler | None
+    dead_letter_topic: str | None
     processing_guarantee: str
     commit_interval: int | str
     slot_timeout: int | str
@@ -114,6 +119,13 @@ class Settings:
         chunk_bytes: how many bytes of records it works on at once, at most.
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
+        deserialization_exception_handler: what to do with a record that does not decode, in place of what ``on_error``
+            says: ``"fail"``, ``"continue"``, ``"dead_letter"``, a function that gets an ``ErrorHandlerContext`` and
+            answers one of these, or its name as ``"package.module:name"``.
+        processing_exception_handler: the same for a record whose function raises.
+        production_exception_handler: the same for one that cannot be written, or whose topic or partition cannot be
+            chosen.
+        dead_letter_topic: where dead letters go, unless ``on_error`` says it.
         processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
             so that a crash in between has records processed again on the state that they have changed already.
         auto_offset_reset: where a source topic is begun that the application has not read yet, unless the source says
@@ -148,6 +160,10 @@ class Settings:
     chunk_records: int = 32_768
     chunk_bytes: int = 32 * MIB
     on_error: str = "fail"
+    deserialization_exception_handler: Any = None
+    processing_exception_handler: Any = None
+    production_exception_handler: Any = None
+    dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once"
     auto_offset_reset: str = "earliest"
     default_key_serde: str | None = None
@@ -169,6 +185,12 @@ class Settings:
         kind, _, topic = self.on_error.partition(":")
         if kind not in ("fail", "skip", "dead_letter") or (kind == "dead_letter") != bool(topic):
             raise ConfigError(f"on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got {self.on_error!r}")
+        if topic and self.dead_letter_topic not in (None, topic):
+            raise ConfigError(
+                f"on_error says that dead letters go to {topic!r}, and dead_letter_topic {self.dead_letter_topic!r}; "
+                "say it once"
+            )
+        self.handlers  # noqa: B018 - finds out whether there are such
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
@@ -191,6 +213,24 @@ class Settings:
     def app_configs(self) -> dict[str, Any]:
         """The settings by their names, without those that may hold secrets."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+
+    @property
+    def handlers(self) -> Handlers:
+        """What is done about records that fail."""
+        kind, _, topic = self.on_error.partition(":")
+        topic = topic or self.dead_letter_topic or ""
+        names = {one: f"{one}_exception_handler" for one in KINDS}
+        given = {one: getattr(self, name) for one, name in names.items()}
+        usual = kind if kind == "dead_letter" else {"skip": "continue"}.get(kind, "fail")
+        found = {o: usual if given[o] is None else handler_of(given[o], names[o], topic) for o in KINDS}
+        return Handlers(found, topic)
+
+    @property
+    def dead_letters(self) -> list[str]:
+        """The topic of dead letters, if there may be any."""
+        handlers = self.handlers
+        may_be = any(not isinstance(one, str) or one == "dead_letter" for one in handlers.by_kind.values())
+        return [handlers.dead_letter_topic] if may_be and handlers.dead_letter_topic else []
 
     @property
     def at_least_once(self) -> bool:
@@ -291,6 +331,8 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
     if name in _DURATIONS and isinstance(value, str) and not value.strip().isdecimal():
         return to_ms(value, f"{name} ({origin})")
     try:
+        if type_ == "Any":
+            return value
         if type_ == "int":
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
                 raise ValueError

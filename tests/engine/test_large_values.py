@@ -152,7 +152,7 @@ def test_updates_that_are_held_back_until_the_commit_are_held_once_for_each_key(
         (np.arange(3),),
         old=ValuesColumn([b"first"] + [bytes(MB)] * 2, BYTES),
     )
-    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    facts = TaskFacts(task="0_0", origin=lambda at: Origin("in", 0, at, None, None, 0))
     cache = EmitCache(True, Context(facts), KeyValueStore("kept"))
     for number in range(50):
         cache.add(replace(changes, order=(np.arange(3) + 3 * number,)))

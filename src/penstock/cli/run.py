@@ -273,8 +273,7 @@ def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) ->
         say(f"  {loss.described}: {loss.why}")
     say("To see more:")
     say(f"  {shlex.join(['penstock', 'explain', program, '--losses', *_where_state_is(given)])}")
-    kind, _, topic = streams.settings.on_error.partition(":")
-    if kind == "dead_letter":
+    for topic in streams.settings.dead_letters:
         say(f"  penstock topics cat {topic}{_log_option(streams)}")
 
 

@@ -115,8 +115,7 @@ class Coordinator:
         """Which tasks wait for time to go on."""
 
     def _extra_topics(self) -> list[str]:
-        kind, _, topic = self.settings.on_error.partition(":")
-        return [*self.topology.sink_topics, *([topic] if kind == "dead_letter" else [])]
+        return [*self.topology.sink_topics, *self.settings.dead_letters]
 
     # --- starting ------------------------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ class Task:
         facts = TaskFacts(
             task=str(id_),
             application_id=layout.application_id,
-            on_error=settings.on_error.partition(":")[0],
+            handlers=settings.handlers,
             origin=self._origin,
             offsets=self._offsets,
             places=self._places_of,
@@ -91,7 +91,7 @@ class Task:
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
-        self._places = Places(log, storage, layout.partitions, internal, id_, settings.on_error.partition(":")[2])
+        self._places = Places(log, storage, layout.partitions, internal, id_, settings.handlers.dead_letter_topic)
 
     def _origin(self, position: int) -> Origin:
         return self._reader.origin(position)

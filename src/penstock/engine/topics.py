@@ -49,9 +49,9 @@ def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None
             if isinstance(node, nodes.Sink) and node.topic and not log.exists(node.topic):
                 count = settings.output_partitions or _widest_source(topology, log)
                 log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
-    kind, _, topic = settings.on_error.partition(":")
-    if kind == "dead_letter" and not log.exists(topic):
-        log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
+    for topic in settings.dead_letters:
+        if not log.exists(topic):
+            log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
 
 
 def _widest_source(topology: Topology, log: Log) -> int:

@@ -227,8 +227,7 @@ class CutDriver:
             limits |= {name: _LIMITS[name][0] for name in _SHORT_COMMITS if name in limits}
         settings = Settings.load(environment={}, **(limits | self._given))
         folder = Path(self._folder.name)
-        _, _, dead_letter_topic = settings.on_error.partition(":")
-        if dead_letter_topic:
+        for dead_letter_topic in settings.dead_letters:
             self._outputs[dead_letter_topic] = Types(BYTES, BYTES)
         application = LocalApplication(
             self.topology,

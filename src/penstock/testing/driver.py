@@ -105,7 +105,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._current = Given("unknown", -1)
         self._offsets: dict[str, int] = {}
         self._piped = 0
-        kind, _, self._dead_letter_topic = self.settings.on_error.partition(":")
+        self._dead_letter_topic = self.settings.handlers.dead_letter_topic
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
         self._sources: dict[str, list[tuple[int, Part]]] = {}
         """Who takes up the records of each topic; those of a global table go to several."""
@@ -121,7 +121,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             facts = TaskFacts(
                 task=f"{sub.id}_0",
                 application_id=application_id,
-                on_error=kind,
+                handlers=self.settings.handlers,
                 origin=self._origin,
                 offsets=self._offsets_at,
                 internal_topics=topology.internal_topics,

@@ -12,6 +12,7 @@ from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
 from penstock.record import Record
 from penstock.serdes import BYTES, Serde, of
+from penstock.settings import Settings
 from penstock.testing.piped import piped
 from penstock.times import to_timestamp
 
@@ -263,6 +264,7 @@ class TopicAccess:
     """The topics of a driver."""
 
     topology: Topology
+    settings: Settings
     wall_clock_ms: int
     _outputs: dict[str, list[Record]]
     _order: list[tuple[str, Record]]
@@ -319,7 +321,7 @@ class TopicAccess:
 
     def unread(self, topic: str) -> list[Record]:
         """The records written to a topic that were not read yet; whoever reads some takes them out."""
-        if topic not in self._outputs and self.topology.dynamic_sinks:
+        if topic not in self._outputs and (self.topology.dynamic_sinks or topic in self.settings.dead_letters):
             self._outputs[topic] = []
         if topic not in self._outputs:
             raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")

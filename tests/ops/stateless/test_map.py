@@ -61,7 +61,7 @@ def test_keys_that_a_columnar_mapper_gives_back_need_no_new_place():
     keys, numbers = BytesColumn(STR.encode_all(["a", "b"]), STR), NumberColumn(np.array([7, 8]), INT)
     windowed = WindowedColumn(keys, np.array([0, 10]), np.array([10, 20]), windows)
     batch = Batch(windowed, numbers, np.array([5, 15]), (np.arange(2),), placed=there)
-    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    facts = TaskFacts(task="0_0", origin=lambda at: Origin("in", 0, at, None, None, 0))
 
     def mapped(function, key):
         caller = Caller("map", user_function(columnar(function), "map", ("key", "value")), Context(facts))

@@ -176,7 +176,7 @@ def test_one_large_update_lets_go_of_many_small_ones():
 
 @pytest.mark.kip("328-08")
 def test_a_buffer_that_is_full_before_the_last_update_of_a_chunk_says_at_which_one():
-    facts = TaskFacts(task="0_0", on_error="fail", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    facts = TaskFacts(task="0_0", origin=lambda at: Origin("in", 0, at, None, None, 0))
     buffer, limits = TimeOrderedBuffer("buffer", 1000, times_follow=False), Limits(1, shuts_down=True)
     suppress = Suppress("suppress", Context(facts), buffer, StreamTime(), False, limits, False, STR, STR)
     number, texts = np.arange(4), ValuesColumn(["a", "b", "c", "d"], STR)

@@ -10,6 +10,8 @@ import numpy as np
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, Order
 from penstock.errors import ProcessingError
+from penstock.handlers import PROCESSING, ErrorHandlerContext
+from penstock.messages import describe
 from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
 from penstock.ops.core import conversions
 from penstock.ops.core.failures import Failure
@@ -34,8 +36,8 @@ class Context:
 
     def uncounted(self) -> Context:
         """These surroundings for work that another task counts."""
-        kind = self.facts.on_error if self.facts.on_error == "fail" else "skip"
-        return Context(replace(self.facts, on_error=kind), CommitNotes(failed=self.commit.failed), self.chunk)
+        facts = replace(self.facts, handlers=replace(self.facts.handlers, counts=False))
+        return Context(facts, CommitNotes(failed=self.commit.failed), self.chunk)
 
     def of_old_values(self) -> Context:
         """These surroundings for functions of values that were new before: what failed then is counted already."""
@@ -63,9 +65,9 @@ class Context:
         """The batch without the records whose columns do not decode."""
         return conversions.decoded(self, node, batch, *columns)
 
-    def encoded(self, node: str, batch: Batch, *columns: str) -> Batch:
+    def encoded(self, node: str, batch: Batch, *columns: str, kind: str = PROCESSING) -> Batch:
         """The batch without the records whose columns do not encode."""
-        return conversions.encoded(self, node, batch, *columns)
+        return conversions.encoded(self, node, batch, *columns, kind=kind)
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
         """Add to a counter, or take one figure into what is kept of all (see ``penstock.metrics``)."""
@@ -114,24 +116,46 @@ class Context:
         error: BaseException,
         function: UserFunction | None = None,
         way_out: str = "",
+        kind: str = PROCESSING,
     ) -> None:
         """A record failed in a node: raise, or count it as left out, once however often it fails.
+
+        Args:
+            kind: whether it failed in deserialization, in processing or in production.
 
         Raises:
             ProcessingError: records that fail are to stop the program.
         """
         failure = Failure(node, self.facts.origin(position), error, function, way_out)
-        if self.facts.on_error == "fail":
+        answer = self._answer(failure, kind)
+        if answer == "fail":
             raise ProcessingError(failure.message(self.facts.known)) from error
         if position in self.commit.failed:
             return
         if position != NO_RECORD:
             self.commit.failed.add(position)
-        if self.facts.on_error == "skip":
+        if answer == "continue":
             self.count(SKIPPED, node, reason=type(error).__name__)
             return
         self.count(DEAD_LETTERS, node, reason=type(error).__name__)
         self.commit.dead_letters.append(DeadLetter(failure.origin, failure.reason()))
+
+    def _answer(self, failure: Failure, kind: str) -> str:
+        """What the handler says that is to be done: ``fail``, ``continue`` or ``dead_letter``."""
+        at, node, error = failure.origin, failure.node, failure.error
+
+        def context() -> ErrorHandlerContext:
+            place = at.topic, at.partition, at.offset, at.timestamp, at.key, at.value
+            return ErrorHandlerContext(kind, *place, node, self.facts.task, error)
+
+        try:
+            return self.facts.handlers.answer(context, kind)
+        except Exception as problem:
+            raise ProcessingError(
+                f"{node} failed on the record at topic {at.topic!r}, partition {at.partition}, offset {at.offset} "
+                f"({describe(error)}), and then the handler of {kind} errors did: {describe(problem)}\n"
+                "  nothing of this batch was committed; mend the handler and start again"
+            ) from problem
 
 
 class _OfOldValues(Context):
@@ -144,6 +168,7 @@ class _OfOldValues(Context):
         error: BaseException,
         function: UserFunction | None = None,
         way_out: str = "",
+        kind: str = PROCESSING,
     ) -> None:
-        if self.facts.on_error == "fail":
-            super().failed(node, position, error, function, way_out)
+        if self.facts.handlers.always_fail(kind):
+            super().failed(node, position, error, function, way_out, kind)

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.arrays import is_too_large
 from penstock.batch import Batch
 from penstock.columns import Column
+from penstock.handlers import DESERIALIZATION, PROCESSING
 from penstock.ops.core.failures import way_out_of_reading, way_out_of_writing
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ def decoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:
         for row, error in errors:
             position = int(batch.position[row])
             source = context.facts.known.types.get(context.facts.origin(position).topic)
-            context.failed(node, position, error, way_out=way_out_of_reading(name, column.serde, source))
+            way_out = way_out_of_reading(name, column.serde, source)
+            context.failed(node, position, error, way_out=way_out, kind=DESERIALIZATION)
         batch = _without(batch, errors)
     return batch
 
 
-def encoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:
+def encoded(context: Context, node: str, batch: Batch, *names: str, kind: str = PROCESSING) -> Batch:
     """The batch without the records whose columns do not encode."""
     for name in names:
         column = getattr(batch, name, None)
@@ -38,7 +40,7 @@ def encoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:
             continue
         for row, error in errors:
             maker, way_out = context.facts.known.maker(node, name), way_out_of_writing(name, column.serde, error)
-            context.failed(node, int(batch.position[row]), error, maker, way_out)
+            context.failed(node, int(batch.position[row]), error, maker, way_out, kind)
         batch = _without(batch, errors)
     return batch
 

@@ -13,6 +13,7 @@ from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
 from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
+from penstock.handlers import PROCESSING
 from penstock.messages import describe, show
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import record_contexts
@@ -23,14 +24,15 @@ from penstock.serdes import Serde
 class Caller:
     """Calls one function for a node; records for which it raises are left out as the context says."""
 
-    def __init__(self, node: str, function: UserFunction, context: Context):
+    def __init__(self, node: str, function: UserFunction, context: Context, kind: str = PROCESSING):
+        self.kind = kind
         self.node = node
         self.function = function
         self.context = context
 
     def of_old_values(self) -> Caller:
         """This function for values that were new before: failures of theirs are counted already."""
-        return Caller(self.node, self.function, self.context.of_old_values())
+        return Caller(self.node, self.function, self.context.of_old_values(), self.kind)
 
     def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         """The results for each row; and the batch, without the rows that failed."""
@@ -44,7 +46,7 @@ class Caller:
         if not failed:
             return batch, results
         for row, error in failed:
-            self.context.failed(self.node, int(batch.position[row]), error, self.function)
+            self.context.failed(self.node, int(batch.position[row]), error, self.function, kind=self.kind)
         kept = np.setdiff1d(np.arange(len(results)), [row for row, _ in failed])
         return batch.take(kept), [results[row] for row in kept.tolist()]
 
@@ -122,7 +124,7 @@ class Caller:
         wrong = [row for row, result in enumerate(results) if not fits(result)]
         for row in wrong:
             problem = TypeError(f"the function must return {expected}, got {show(results[row])}")
-            self.context.failed(self.node, int(batch.position[row]), problem, self.function)
+            self.context.failed(self.node, int(batch.position[row]), problem, self.function, kind=self.kind)
         kept = np.setdiff1d(np.arange(len(results)), wrong)
         return batch.take(kept), [results[row] for row in kept.tolist()]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.arrays import Binary, IntArray
 from penstock.batch import Order
+from penstock.handlers import Handlers
 from penstock.metrics import Metric
 from penstock.ops.core.failures import Known, Origin
 from penstock.ops.core.written import Written
@@ -51,8 +52,8 @@ class TaskFacts:
     task: str
     """Its name, such as ``0_1``."""
     application_id: str = ""
-    on_error: str
-    """``fail``, ``skip`` or ``dead_letter``."""
+    handlers: Handlers = field(default_factory=Handlers)
+    """What to do about records that fail."""
     origin: Callable[[int], Origin]
     """Finds where the record at a position came from."""
     offsets: Callable[[IntArray], IntArray] = _of_no_topic

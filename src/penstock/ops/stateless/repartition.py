@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.batch import Batch
+from penstock.handlers import PRODUCTION
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Operator
 
@@ -20,6 +21,6 @@ class KeyFilter(Operator):
         self._context = context
 
     def step(self, batch: Batch) -> Batch:
-        batch = self._context.encoded(self._node, batch, "key")
+        batch = self._context.encoded(self._node, batch, "key", kind=PRODUCTION)
         missing = batch.key.null_mask()
         return batch if missing is None or self._keeps_null_keys else batch.keep(~missing)

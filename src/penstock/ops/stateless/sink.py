@@ -11,6 +11,7 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ConfigError, PenstockError
+from penstock.handlers import PRODUCTION
 from penstock.messages import show
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, row_numbers
@@ -49,8 +50,8 @@ class Sink(Operator):
         self._key = key
         self._value = value
         self._topic = topic
-        self._selector = None if selector is None else Caller(node, selector, context)
-        self._partitioner = None if partitioner is None else Caller(node, partitioner, context)
+        self._selector = None if selector is None else Caller(node, selector, context, PRODUCTION)
+        self._partitioner = None if partitioner is None else Caller(node, partitioner, context, PRODUCTION)
         self._makes_topics = makes_topics
 
     def step(self, batch: Batch) -> Batch:
@@ -61,7 +62,7 @@ class Sink(Operator):
         batch = replace(batch, key=as_type(batch.key, self._key), value=as_type(batch.value, self._value))
         if isinstance(batch, Changes) and batch.old is not None:
             batch = replace(batch, old=as_type(batch.old, self._value))
-        return self._context.encoded(self._node, batch, "key", "value", "old")
+        return self._context.encoded(self._node, batch, "key", "value", "old", kind=PRODUCTION)
 
     def _with_topics(self, batch: Batch, selector: Caller) -> Batch:
         batch, topics = selector.rows(batch, batch.key.decoded(), batch.value.decoded())
@@ -70,7 +71,7 @@ class Sink(Operator):
         for row, topic in enumerate(topics) if refused else ():
             if topic in refused:
                 position = int(batch.position[row])
-                self._context.failed(self._node, position, refused[topic], selector.function)
+                self._context.failed(self._node, position, refused[topic], selector.function, kind=PRODUCTION)
         batch = replace(batch, to_topic=np.array(topics, object))
         return batch.keep(np.array([topic not in refused for topic in topics], np.bool_)) if refused else batch
 
@@ -108,7 +109,9 @@ class Sink(Operator):
         for row in [row for row, fit in enumerate(fits) if not fit]:
             expected = f"a partition from 0 to {counts[row] - 1}, several of them, or None for Kafka's own choice"
             problem = TypeError(f"the partitioner must return {expected}, got {show(chosen[row])}")
-            self._context.failed(self._node, int(numbered.position[row]), problem, partitioner.function)
+            self._context.failed(
+                self._node, int(numbered.position[row]), problem, partitioner.function, kind=PRODUCTION
+            )
         kept = np.flatnonzero(fits)
         return numbered.take(kept), [chosen[row] for row in kept.tolist()]
 

@@ -29,9 +29,8 @@ def outcome(folder: Path, topology: Topology, application_id: str, settings: Set
     """Everything that a program put out, record for record, and what its stores hold."""
     log = FileLog(folder / "log")
     coordinator = Coordinator(topology, application_id, settings, log, checkpoint(folder))
-    kind, _, dead = settings.on_error.partition(":")
     found: Outcome = {}
-    for topic in [*topology.sink_topics, *([dead] if kind == "dead_letter" else [])]:
+    for topic in [*topology.sink_topics, *settings.dead_letters]:
         for partition, end in enumerate(log.end_offsets(topic)):
             found[f"{topic}[{partition}]"] = _records(log, topic, partition, end)
     for spec in topology.facts.stores.values():

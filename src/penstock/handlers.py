@@ -1,0 +1,152 @@
+"""What becomes of records that fail: handlers for deserialization, processing and production (KIP-161, KIP-1033)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from penstock.errors import ConfigError
+
+DESERIALIZATION = "deserialization"
+PROCESSING = "processing"
+PRODUCTION = "production"
+KINDS = (DESERIALIZATION, PROCESSING, PRODUCTION)
+
+
+class HandlerResponse(StrEnum):
+    """What a handler answers; the plain words do as well.
+
+    >>> HandlerResponse("continue") is HandlerResponse.CONTINUE
+    True
+    """
+
+    FAIL = "fail"
+    """Stop the program; nothing of the commit counts."""
+    CONTINUE = "continue"
+    """Leave the record out, and count it."""
+    DEAD_LETTER = "dead_letter"
+    """Write the record as it came into the dead-letter topic, and count it."""
+
+
+class ErrorHandlerContext(NamedTuple):
+    """What a handler is told of a record that failed (``ErrorHandlerContext``).
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> def skip_zeros(context):
+    ...     return "continue" if isinstance(context.error, ZeroDivisionError) else "fail"
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=int).map_values(lambda value: 6 // value).to("out")
+    >>> driver = TopologyTestDriver(builder.build(), processing_exception_handler=skip_zeros)
+    >>> driver.pipe_record_list("in", [("a", 0), ("b", 2)])
+    >>> [record.value for record in driver.read_output("out")]
+    [3]
+    """
+
+    kind: str
+    """``deserialization``, ``processing`` or ``production``."""
+    topic: str
+    """The topic that the record came from; with ``partition`` and ``offset`` its place."""
+    partition: int
+    offset: int
+    timestamp: int
+    source_raw_key: bytes | None
+    """The key and the value as they came."""
+    source_raw_value: bytes | None
+    processor_node_id: str
+    """The step that failed."""
+    task_id: str
+    error: BaseException
+    """What it raised."""
+
+
+Handler = Callable[[ErrorHandlerContext], Any]
+"""A function of (context), or an object with it as its method ``handle``."""
+
+_CHOICES = {
+    "fail": "fail",
+    "continue": "continue",
+    "skip": "continue",
+    "LogAndFailExceptionHandler": "fail",
+    "LogAndContinueExceptionHandler": "continue",
+    "LogAndFailProcessingExceptionHandler": "fail",
+    "LogAndContinueProcessingExceptionHandler": "continue",
+    "DefaultProductionExceptionHandler": "fail",
+}
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """What is done about each kind of error, and where dead letters go."""
+
+    by_kind: dict[str, str | Handler] = field(default_factory=lambda: dict.fromkeys(KINDS, "fail"))
+    dead_letter_topic: str = ""
+    counts: bool = True
+    """Whether dead letters are written; another task may do that."""
+
+    def answer(self, context: Callable[[], ErrorHandlerContext], kind: str) -> str:
+        """``fail``, ``continue`` or ``dead_letter``.
+
+        Raises:
+            ConfigError: the handler answers something else, or ``dead_letter`` where there is no such topic.
+        """
+        handler = self.by_kind[kind]
+        if isinstance(handler, str):
+            return self._counted(handler)
+        given = handler(context())
+        answer = _CHOICES.get(given, given) if isinstance(given, str) else given
+        if answer not in tuple(HandlerResponse):
+            raise ConfigError(f"the {kind} handler must answer 'fail', 'continue' or 'dead_letter'; got {given!r}")
+        if answer == HandlerResponse.DEAD_LETTER and not self.dead_letter_topic:
+            raise ConfigError(
+                f"the {kind} handler answers 'dead_letter', but nothing says where these go; set dead_letter_topic"
+            )
+        return self._counted(str(answer))
+
+    def always_fail(self, kind: str) -> bool:
+        """Whether errors of a kind stop the program, whatever they are."""
+        return self.by_kind[kind] == HandlerResponse.FAIL
+
+    def _counted(self, answer: str) -> str:
+        return "continue" if answer == HandlerResponse.DEAD_LETTER and not self.counts else answer
+
+
+def handler_of(given: Any, setting: str, dead_letter_topic: str) -> str | Handler:
+    """A handler as a setting says it.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(given, str) and given in _CHOICES:
+        return _CHOICES[given]
+    if given == HandlerResponse.DEAD_LETTER:
+        if not dead_letter_topic:
+            raise ConfigError(f"{setting} is 'dead_letter', but nothing says where these go; set dead_letter_topic")
+        return "dead_letter"
+    found = _named(given, setting) if isinstance(given, str) else given
+    found = found() if isinstance(found, type) else found
+    handle = getattr(found, "handle", found)
+    if not callable(handle):
+        raise ConfigError(_expected(setting, given))
+    return handle  # type: ignore[no-any-return]
+
+
+def _named(name: str, setting: str) -> Any:
+    """What a text such as ``package.module:name`` means."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise ConfigError(_expected(setting, name))
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{_expected(setting, name)} ({error})") from None
+
+
+def _expected(setting: str, given: Any) -> str:
+    return (
+        f"{setting} must be 'fail', 'continue', 'dead_letter', a function of (context), or its name as "
+        f"'package.module:name'; got {given!r}"
+    )
