@@ -13,8 +13,8 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch columns durations errors faults handlers masking messages metrics offset_reset record processor "
-    "settings sizes times timestamps topic_names untrusted"
+    "arrays batch columns durations errors faults handlers masking messages metrics notebooks offset_reset record "
+    "processor settings sizes times timestamps topic_names untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 
@@ -60,6 +60,7 @@ LAYERS = {
 DOORS = {
     ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
     ("engine/spark/streams.py", "query"): "Streams.store(), for users",
+    ("engine/spark/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",
 }
 """Imports inside functions that go upwards: where users enter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from penstock import produce
 from penstock.log.file.log import FileLog
 
 
@@ -159,3 +160,21 @@ def test_another_log_is_chosen_by_option_environment_or_file(penstock, folder, m
         ["by-environment"],
         ["by-file"],
     ]
+
+
+def test_describe_says_what_a_topic_is_and_what_its_partitions_hold(penstock):
+    produce([("ann", 1, 1_000), ("gus", 2, 2_000), ("ann", 3, 3_000)], "orders", str, int, partitions=2)
+    penstock("topics", "retain", "orders", "--retention-bytes", "2048", "--retention", "forever")
+    lines = penstock("topics", "describe", "orders").out
+    assert lines[0].startswith("orders has 3 records of str -> int, ")
+    assert lines[0].endswith(", the newest of 1970-01-01T00:00:03Z.")
+    assert lines[1] == "  Records are kept up to 2.0 KB a partition."
+    assert [line.split() for line in lines[3:]] == [["0", "0", "2", "2"], ["1", "0", "1", "1"]]
+    [line] = penstock("topics", "describe", "orders", "--json").out
+    assert [one["records"] for one in json.loads(line)["partitions"]] == [2, 1]
+
+
+def test_describe_says_so_when_there_is_no_such_topic(penstock):
+    ran = penstock("topics", "describe", "nothing")
+    assert ran.code == 1
+    assert "'nothing'" in ran.err[0]

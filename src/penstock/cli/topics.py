@@ -80,6 +80,55 @@ def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> 
     context.exit(1 if failures else 0)
 
 
+@topics.command()
+@click.argument("name", shell_complete=complete_topic)
+@log_option
+@json_option
+def describe(name: str, log_dir: Path | None, as_json: bool) -> None:
+    """Say what a topic is, and what each of its partitions holds.
+
+    \b
+    Examples:
+      penstock topics describe departures
+      penstock topics describe departures --json | jq '.partitions[].records'
+    """
+    log = open_file_log(log_dir)
+    info, stats = log.topic(name), log.stats(name)
+    bounds = enumerate(zip(log.start_offsets(name), log.end_offsets(name), strict=True))
+    partitions = [{"partition": p, "start": start, "end": end, "records": end - start} for p, (start, end) in bounds]
+    found = {
+        "name": name,
+        "id": log.topic_id(name),
+        "key": info.key,
+        "value": info.value,
+        "records": stats.records,
+        "bytes": stats.nbytes,
+        "newest": stats.newest,
+        "retention_ms": info.retention_ms,
+        "retention_bytes": info.retention_bytes,
+    }
+    if as_json:
+        print_json({**found, "partitions": partitions})
+        return
+    newest = "" if stats.newest is None else f", the newest of {moment(stats.newest)}"
+    holds = f"{count(stats.records, 'record')} of {info.key} -> {info.value}, {size(stats.nbytes)}"
+    click.echo(f"{name} has {holds}{newest}.")
+    click.echo(f"  {_kept(info)}")
+    rows = ([f"{number:,}" for number in one.values()] for one in partitions)
+    print_table(
+        ("partition", "first offset", "next offset", "records"),
+        rows,
+        right=("partition", "first offset", "next offset", "records"),
+    )
+
+
+def _kept(info: TopicInfo) -> str:
+    """How long records are kept, in words."""
+    limits = [f"for {info.retention_ms / 1000:,.0f} s"] if info.retention_ms != NO_LIMIT else []
+    limits += [f"up to {size(info.retention_bytes)} a partition"] if info.retention_bytes != NO_LIMIT else []
+    return f"Records are kept {' and '.join(limits) or 'for ever'}."
+
+
 def _rows(log: FileLog) -> tuple[list[_Row], list[PenstockError]]:
     """All topics that can be read, and what is wrong with the others."""
     rows, failures = [], []

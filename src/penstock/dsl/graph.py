@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any, TypeVar, get_args, get_origin
 
 from penstock.dsl.materialized import Materialized
 from penstock.plan.defaults import DEFAULT_KEY as DEFAULT_KEY
 from penstock.plan.defaults import DEFAULT_VALUE as DEFAULT_VALUE
+from penstock.plan.drawing import of_steps
 from penstock.plan.functions import UserFunction
 from penstock.plan.names import Names
 from penstock.plan.node import Node, StoreSpec
@@ -107,6 +109,13 @@ def item_annotation(function: UserFunction) -> Any:
     """The annotated type of what a function returns several of; None where it does not tell."""
     arguments = get_args(function.returns())
     return arguments[0] if len(arguments) == 1 else None
+
+
+def html_of(stream: Any) -> str:
+    """A stream or a table for notebooks: what it is, and the steps that lead to it."""
+    handle: Handle = stream._handle
+    title = f"{type(stream).__name__} {handle.key.name} → {handle.value.name}"
+    return f"<div><b>{escape(title)}</b></div>{of_steps(handle.node)}"
 
 
 def shown(kind: str, key: Serde, value: Serde, node: Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from penstock.dsl.graph import Graph, Handle, K, V, shown
+from penstock.dsl.graph import Graph, Handle, K, V, html_of, shown
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction, caller
 from penstock.plan.node import Node
@@ -28,6 +28,9 @@ class Stream(Generic[K, V]):
         self._repartition_required = repartition_required
         self._repartitioned: nodes.Repartition | None = None
         """The repartition that joins of this stream share."""
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __repr__(self) -> str:
         return shown(type(self).__name__, self._key, self._value, self._node)

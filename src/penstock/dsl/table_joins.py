@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.graph import V2, Graph, Handle, K, R, V, shown
+from penstock.dsl.graph import V2, Graph, Handle, K, R, V, html_of, shown
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.errors import ConfigError, TopologyError
@@ -31,6 +31,9 @@ class TableJoins(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __repr__(self) -> str:
         return shown(type(self).__name__, self._key, self._value, self._node)

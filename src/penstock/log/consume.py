@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from penstock.arrays import Binary
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log, Records
+from penstock.log.consumed import Consumed, check_form, columns_of
 from penstock.log.open import open_log
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
@@ -22,6 +23,7 @@ Range = tuple[int, int]
 """The first offset, and the one behind the last."""
 
 
+@overload
 def consume(
     topic: str,
     key: Any = None,
@@ -29,7 +31,32 @@ def consume(
     log: Log | Path | str | None = None,
     partition: int | None = None,
     start: int | None = None,
-) -> Iterator[ConsumerRecord]:
+    as_: None = None,
+) -> Iterator[ConsumerRecord]: ...
+
+
+@overload
+def consume(
+    topic: str,
+    key: Any = None,
+    value: Any = None,
+    log: Log | Path | str | None = None,
+    partition: int | None = None,
+    start: int | None = None,
+    *,
+    as_: str,
+) -> Iterator[Any]: ...
+
+
+def consume(
+    topic: str,
+    key: Any = None,
+    value: Any = None,
+    log: Log | Path | str | None = None,
+    partition: int | None = None,
+    start: int | None = None,
+    as_: str | None = None,
+) -> Iterator[Any]:
     """The records that are in a topic now.
 
     Each partition comes in its own order; between partitions the one whose next record is oldest goes first, as for a
@@ -42,10 +69,13 @@ def consume(
         log: the log, or its folder; by default the setting ``log_dir``.
         partition: only this partition.
         start: only from this offset on.
+        as_: ``"arrow"``, ``"pandas"`` or ``"polars"``: columns instead of records, in batches of up to 32,768 rows or
+            32 MB, partition after partition, with ``key``, ``value``, ``timestamp``, ``partition``, ``offset`` and
+            ``headers``. JSON of a type that says its fields is a struct, any other is text.
 
     Raises:
         TopicNotFoundError: the topic does not exist.
-        ConfigError: the partition does not exist.
+        ConfigError: the partition does not exist, or the library for ``as_`` is not installed.
         OffsetOutOfRangeError: the records from ``start`` on were removed by retention.
         SerdeError: a record is not of that type; the message says which one.
 
@@ -56,7 +86,11 @@ def consume(
     1
     >>> next(consume("delays", log=folder))[:3]
     ('JFK', 5, 1000)
+    >>> next(consume("delays", log=folder, as_="arrow")).column("value").to_pylist()
+    [5]
     """
+    if as_ is not None:
+        check_form(as_)
     log = open_log(log)
     ranges = {p: range_ for p, range_ in ranges_of(log, topic).items() if partition is None or p == partition}
     if not ranges:
@@ -69,7 +103,14 @@ def consume(
         (from_name(info.key) if key is None else of(key, "key")),
         (from_name(info.value) if value is None else of(value, "value")),
     )
-    return records_of(log, topic, ranges, *types)
+    where = topic, sum(end - begin for begin, end in ranges.values())
+
+    def first() -> Iterator[dict[str, Any]]:
+        return (record._asdict() for record in records_of(log, topic, ranges, *types))
+
+    if as_ is not None:
+        return Consumed(columns_of(log, topic, ranges, *types, form=as_), where, first)
+    return Consumed(records_of(log, topic, ranges, *types), where, first)
 
 
 def ranges_of(log: Log, topic: str) -> dict[int, Range]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.plan import describe
+from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
 from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
@@ -191,6 +191,9 @@ class Topology(Declarations):
         listener = state_restore_listener
         given = (application_id, log, spark, trigger, slots, on_progress)
         return start(self, *given, state_restore_listener=listener, **settings)
+
+    def _repr_html_(self) -> str:
+        return drawing.of_topology(self.sub_topologies)
 
     def _repr_markdown_(self) -> str:
         return f"```mermaid\n{self.describe('mermaid')}```"

@@ -13,7 +13,6 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
 from penstock.errors import ConfigError, SerdeError
-from penstock.query.arrow import NO_TIME
 from penstock.query.key_value import BufferView, KeyValueView
 from penstock.query.session import SessionView
 from penstock.query.stores import AnyView
@@ -21,6 +20,7 @@ from penstock.query.versioned import VersionedView
 from penstock.query.window import WindowView
 from penstock.record import Windowed
 from penstock.serdes import BYTES, FLOAT, INT, STR, Serde
+from penstock.serdes.arrow_columns import NO_TIME
 
 FILES = (".parquet", ".arrow", ".csv", ".ndjson")
 

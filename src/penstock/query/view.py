@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.durations import MAX_MS
 from penstock.errors import StoreError
+from penstock.notebooks import html_rows
 from penstock.query.arrow import TableShape, stream_of
 from penstock.query.commits import StoreShape
 from penstock.query.position import Position, PositionBound
@@ -129,6 +130,12 @@ class View(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        from penstock.query.rows import rows_of
+
+        title = f"{self.name}, as of commit {self.commit}" if self.commit >= 0 else self.name
+        return html_rows(title, rows_of(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         count = len(self._seen.stores)

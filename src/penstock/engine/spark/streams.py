@@ -276,6 +276,11 @@ class Streams:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def _repr_html_(self) -> str:
+        from penstock.watch.notebook import html_of
+
+        return html_of(self)
+
     def __repr__(self) -> str:
         how = "failed" if self._loop.error else "stopped" if self._stopped else "running"
         done = "nothing committed yet" if self.last_progress is None else f"commit {self.last_progress.commit}"

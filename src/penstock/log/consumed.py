@@ -1,0 +1,119 @@
+"""What ``consume`` gives: records one by one, or columns; and how it shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from penstock.arrays import is_too_large
+from penstock.batch import HEADERS
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.base import Log, Records, join_records
+from penstock.log.rows import BATCH_BYTES, BATCH_ROWS
+from penstock.messages import nearest
+from penstock.notebooks import html_rows
+from penstock.serdes import Serde
+from penstock.serdes.arrow_columns import TIME, column_of, column_type
+
+FORMS = ("arrow", "pandas", "polars")
+T = TypeVar("T")
+
+
+class Consumed(Iterator[T], Generic[T]):
+    """The records, or batches of columns, of a topic, as they are taken out; a look at it takes none out.
+
+    Args:
+        where: the topic, and the number of its records that are meant.
+        first: reads from the beginning, for a look.
+    """
+
+    def __init__(self, found: Iterator[T], where: tuple[str, int], first: Callable[[], Iterator[dict[str, Any]]]):
+        self._found = found
+        self._topic, self._records = where
+        self._first = first
+
+    def __next__(self) -> T:
+        return next(self._found)
+
+    def __repr__(self) -> str:
+        return f"<{self._records:,} records of topic {self._topic!r}>"
+
+    def _repr_html_(self) -> str:
+        return html_rows(f"{self._topic}: {self._records:,} records", self._first())
+
+
+def check_form(form: str) -> None:
+    """Raise ``ConfigError`` for a form that there is not, or whose library is not installed."""
+    if form not in FORMS:
+        told = f"as_ is one of {', '.join(FORMS)}, or left out for records"
+        raise ConfigError(f"{told}; got {form!r}{nearest(form, FORMS)}")
+    if form != "arrow":
+        try:
+            __import__(form)
+        except ImportError:
+            raise ConfigError(f"as_={form!r} needs {form}: pip install {form}") from None
+
+
+def columns_of(
+    log: Log, topic: str, ranges: Mapping[int, tuple[int, int]], key: Serde, value: Serde, form: str
+) -> Iterator[Any]:
+    """The records of some partitions as batches of columns, partition by partition."""
+    for partition, range_ in ranges.items():
+        for records in _gathered(log.read(topic, partition, *range_)):
+            batch = _batch(records, topic, partition, key, value)
+            yield batch if form == "arrow" else _as(batch, form)
+
+
+def _gathered(pieces: Iterator[Records]) -> Iterator[Records]:
+    """Records in batches that are worth it, and bounded."""
+    some: list[Records] = []
+    rows = nbytes = 0
+    for piece in pieces:
+        for start in range(0, len(piece), BATCH_ROWS):
+            part = piece.slice(start, start + BATCH_ROWS)
+            if some and (rows + len(part) > BATCH_ROWS or nbytes + part.nbytes > BATCH_BYTES):
+                yield join_records(some)
+                some, rows, nbytes = [], 0, 0
+            some.append(part)
+            rows, nbytes = rows + len(part), nbytes + part.nbytes
+    if some:
+        yield join_records(some)
+
+
+def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serde) -> Any:
+    count = len(records)
+    columns = {
+        "key": _column(key, records.key, records, f"topic {topic!r}, partition {partition}"),
+        "value": _column(value, records.value, records, f"topic {topic!r}, partition {partition}"),
+        "timestamp": pa.array(records.timestamp).cast(TIME),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "offset": pa.array(range(records.offset, records.offset + count), pa.int64()),
+        "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
+    }
+    return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+def _column(serde: Serde, data: Any, records: Records, where: str) -> Any:
+    """A column; raises ``SerdeError`` that names the record which is not of the type."""
+    try:
+        return column_of(serde, data)
+    except Exception as problem:
+        if is_too_large(problem):
+            raise
+        for row in range(len(data)):
+            try:
+                column_of(serde, data.slice(row, 1))
+            except Exception as error:
+                kind = column_type(serde)
+                raise SerdeError(f"{where}, offset {records.offset + row}: it is no {kind}: {error}") from error
+        raise
+
+
+def _as(batch: Any, form: str) -> Any:
+    if form == "pandas":
+        return batch.to_pandas()
+    import polars
+
+    return polars.from_arrow(batch)

@@ -1,0 +1,59 @@
+"""Columns of keys, values and times as Arrow has them: tables of stores, and topics read as columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary
+from penstock.durations import MAX_MS
+from penstock.serdes.arrow_types import arrow_type
+from penstock.serdes.base import Serde
+from penstock.serdes.json import JsonSerde
+from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.serdes.windowed import WindowedSerde
+
+NO_TIME = -1
+"""The timestamp of rows whose store keeps none."""
+
+TIME = pa.timestamp("ms", tz="UTC")
+_PLAIN: dict[Serde, Any] = {STR: pa.string(), INT: pa.int64(), FLOAT: pa.float64(), BYTES: pa.binary()}
+
+
+def column_type(serde: Serde) -> Any:
+    """The Arrow type of a column of keys or values: text for JSON of any form, bytes for what only a program knows."""
+    if serde in _PLAIN:
+        return _PLAIN[serde]
+    if isinstance(serde, WindowedSerde):
+        return pa.struct([("key", column_type(serde.inner)), ("start", TIME), ("end", TIME)])
+    if isinstance(serde, JsonSerde):
+        return arrow_type(serde.type) or pa.string()
+    return pa.binary()
+
+
+def column_of(serde: Serde, data: Binary) -> Any:
+    """A column of keys or values from their bytes."""
+    type_ = column_type(serde)
+    if isinstance(serde, WindowedSerde):
+        return _windowed(serde, data)
+    if type_ == pa.binary():
+        return data
+    if isinstance(serde, JsonSerde) and type_ == pa.string() and arrow_type(serde.type) is None:
+        return data.cast(pa.string())
+    return serde.arrow(data).cast(type_)
+
+
+def _windowed(serde: WindowedSerde, data: Binary) -> Any:
+    keys = serde.decode_all(data)
+    inner = column_of(serde.inner, serde.inner.encode_all([key.key for key in keys]))
+    times = [times_of([key.start for key in keys]), times_of([key.end for key in keys])]
+    return pa.StructArray.from_arrays([inner, *times], fields=list(column_type(serde)))
+
+
+def times_of(column: Any) -> Any:
+    """A column of times; one that never comes is null, and so is that of a row in a store that keeps none."""
+    times = pa.array(column, pa.int64())
+    is_none = pc.or_(pc.equal(times, MAX_MS), pc.equal(times, NO_TIME))
+    return pc.if_else(is_none, pa.scalar(None, pa.int64()), times).cast(TIME)
