@@ -9,20 +9,27 @@ import os
 import random
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from penstock import StreamsBuilder
+from penstock.arrays import partitions
 from penstock.engine.coordinator import Coordinator
+from penstock.engine.live import LiveTasks
 from penstock.engine.loop import CommitLoop
 from penstock.engine.restores import Restores
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.errors import CommitError, SparkLostError
 from penstock.log.produce import produce
+from penstock.query.application import ApplicationStores
+from penstock.query.commits import OwnCommits
 from support.forked_slots import ForkedHost, stop_and_go_on
 from support.world import World
 
@@ -39,7 +46,8 @@ class Application:
         self.coordinator = Coordinator(world.topology, "app", world.settings, world.log, world.storage)
         layout, places = self.coordinator.layout, (world.log.url, world.storage.url, world.folder / "tasks")
         host.prepare(Program(world.topology, layout, world.settings, *places))
-        self.slots = SlotSessions(host, "app", Restores("app"), timeout)
+        self.slots = SlotSessions(host, "app", Restores("app"), timeout, world.settings.at_least_once)
+        self.stores = ApplicationStores(OwnCommits(self.coordinator), live=LiveTasks(layout, self.slots.ask))
         self.slots.begin()
         self.coordinator.runner = self.slots
         self.coordinator.take_over()
@@ -181,6 +189,44 @@ def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World
     with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s .*each of them keeps one of Spark's 2"):
         application.process()
     application.close()
+
+
+@pytest.mark.kip("892-12")
+def test_at_least_once_stores_are_asked_in_the_slots_while_they_work(tmp_path: Path):
+    """Each record is a chunk; from the third on, those of a slot wait a moment until somebody was answered."""
+    asking, answered = tmp_path / "asking", tmp_path / "answered"
+    seen: list[Any] = []
+
+    def wait(key: str, value: str) -> None:
+        seen.append(key)  # in the slot
+        if len(seen) > 2:
+            asking.touch()
+            for _ in range(60):
+                if not answered.exists():
+                    time.sleep(0.005)
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).peek(wait).group_by_key().count("counts")
+    settings = {"processing_guarantee": "at_least_once", "chunk_records": 1}
+    world = World(tmp_path, builder.build(), **settings)
+    produce([("a", "x", 0)] * 20, "in", key=str, value=str, partitions=2, log=world.log)
+    application = Application(world, ForkedHost())
+    counts: Any = application.stores.view("counts")
+    assert counts.get("a") is None, "no slot has it yet"
+    while not asking.exists():
+        time.sleep(0.01)
+    before, now, after = counts.commit, counts.get("a"), counts.commit
+    answered.touch()
+    assert (before, now in range(3, 20)) == (after, True)
+    application.process()
+    assert counts.get("a") == 20
+    os.kill(application.slot(partition_of("a")), signal.SIGKILL)
+    assert counts.get("a") == 20, "where the slot is gone, what is committed is shown"
+    application.close()
+
+
+def partition_of(key: str) -> int:
+    return int(partitions(pa.array([key.encode()], pa.binary()), 2, 0)[0])
 
 
 class Nobody:

@@ -93,7 +93,7 @@ def test_views_of_every_kind_show_after_each_commit_what_the_tasks_have(name: st
     program = Program(folder, topology_of(name), flush_commits=1, flush_rows=3, snapshot_commits=2)
     names = list(formats_of(program.topology))
     own, lazy = program.stores(), program.stores()
-    live = ApplicationStores(own.commits, live=program.running)
+    live = ApplicationStores(own.commits, live=program.running.live)
     others = {name: open_store(folder / "checkpoint", name) for name in names}
     for turn in range(5):
         for topic in program.topology.source_topics:

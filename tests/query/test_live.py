@@ -61,7 +61,7 @@ class Asking:
         self._answer: Any = None
         self._error: BaseException | None = None
         self.app = Program(folder, self._on_record, **settings).app
-        self._asked, self.app.ask = self.app.ask, self._told  # type: ignore[method-assign]
+        self._asked, self.app.live.ask = self.app.live.ask, self._told
 
     def answer(self) -> Any:
         """What he was told, before anything was committed."""
@@ -154,8 +154,8 @@ def test_a_long_range_is_read_some_rows_at_a_time(tmp_path: Path, monkeypatch: p
 def test_a_question_names_a_read_and_nothing_else(tmp_path: Path):
     app = Program(tmp_path).app
     app.run_until()
-    answer = app.ask(StoreQuestion("0_0", "counts", "close"))
+    answer = app.live.ask(StoreQuestion("0_0", "counts", "close"))
     assert (answer.is_here, answer.error) == (True, "the store 'counts' has no read 'close'")
-    assert not app.ask(StoreQuestion("0_0", "nowhere", "rows")).is_here
-    assert "TypeError" in app.ask(StoreQuestion("0_0", "counts", "get_one", msgspec.msgpack.encode((1, 2)))).error
+    assert not app.live.ask(StoreQuestion("0_0", "nowhere", "rows")).is_here
+    assert "TypeError" in app.live.ask(StoreQuestion("0_0", "counts", "get_one", msgspec.msgpack.encode((1, 2)))).error
     app.close()

@@ -51,10 +51,6 @@ class Layout:
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
 
-    def task_names(self, sub: int) -> list[str]:
-        """The names of the tasks of a sub-topology."""
-        return [str(TaskId(sub, partition)) for partition in range(self.tasks[sub])]
-
     def all_of(self, topic: str) -> range:
         """All partitions of a topic."""
         return range(self.partitions[topic])

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.engine.layout import Layout, TaskId
 from penstock.errors import PenstockError, StoreError
 from penstock.state.store import StateStore
 
@@ -47,6 +48,22 @@ class StoreAnswer(msgspec.Struct, frozen=True, tag=True):
     rows: bytes = b"\xc0"
     """A row or None, or a list of rows, as MessagePack."""
     error: str = ""
+
+
+class LiveTasks:
+    """The tasks of a running application, for those who ask.
+
+    Args:
+        ask: takes a question to its task, wherever that is; from any thread but the one that makes commits.
+    """
+
+    def __init__(self, layout: Layout, ask: Callable[[StoreQuestion], StoreAnswer]):
+        self._layout = layout
+        self.ask = ask
+
+    def task_names(self, sub: int) -> list[str]:
+        """The tasks of a sub-topology."""
+        return [str(TaskId(sub, partition)) for partition in range(self._layout.tasks[sub])]
 
 
 class Desk:

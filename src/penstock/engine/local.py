@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.host import TaskHost
-from penstock.engine.live import StoreAnswer, StoreQuestion
+from penstock.engine.live import LiveTasks
 from penstock.engine.program import ProgramFile
 from penstock.engine.reader import Reader
 from penstock.engine.restores import Restores
@@ -52,6 +52,7 @@ class LocalApplication:
         self.restores = Restores(application_id, restore_listener)
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.host.on_restore = self.restores.hear
+        self.live = LiveTasks(layout, self.host.desk.ask)
         self.coordinator.runner = self
 
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
@@ -76,17 +77,8 @@ class LocalApplication:
         from penstock.query.commits import OwnCommits
 
         settings = self.coordinator.settings
-        return ApplicationStores(
-            OwnCommits(self.coordinator), settings.block_cache_bytes, self if settings.at_least_once else None
-        )
-
-    def task_names(self, sub: int) -> list[str]:
-        """The tasks of a sub-topology."""
-        return self.coordinator.layout.task_names(sub)
-
-    def ask(self, question: StoreQuestion) -> StoreAnswer:
-        """What a task's store has now, committed or not; from any thread but the one that makes commits."""
-        return self.host.desk.ask(question)
+        live = self.live if settings.at_least_once else None
+        return ApplicationStores(OwnCommits(self.coordinator), settings.block_cache_bytes, live)
 
     def close(self) -> None:
         """Let go of all state."""

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.durations import Duration, to_ms
+from penstock.engine.live import LiveTasks
 from penstock.errors import ConfigError, PenstockError
 from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
-from penstock.query.live import Live, UncommittedStore, has_live_reads
+from penstock.query.live import UncommittedStore, has_live_reads
 from penstock.query.stores import AnyView, view_of
 from penstock.query.typed import StateQueryRequest
 from penstock.serdes import Serde, of
@@ -27,7 +28,9 @@ class ApplicationStores:
             committed yet, too; None for what is committed.
     """
 
-    def __init__(self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes, live: Live | None = None):
+    def __init__(
+        self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes, live: LiveTasks | None = None
+    ):
         self.commits = commits
         self._live = live
         self._cache_bytes = cache_bytes

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import UnionType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from penstock.engine.live import StoreAnswer, StoreQuestion
+from penstock.engine.live import LiveTasks, StoreQuestion
 from penstock.errors import StoreError
 from penstock.query.commits import StoreShape
 from penstock.query.committed import CommittedStore
@@ -43,16 +43,6 @@ _ANSWERS: dict[type[View], dict[str, Any]] = {
 """What views read, and what it comes back as. What suppressions hold back is shown as it is committed."""
 
 
-class Live(Protocol):
-    """An application whose tasks can be asked while they work."""
-
-    def task_names(self, sub: int) -> list[str]:
-        """The tasks of a sub-topology."""
-
-    def ask(self, question: StoreQuestion) -> StoreAnswer:
-        """Take a question to its task, wherever that is."""
-
-
 def has_live_reads(shape: StoreShape) -> bool:
     """Whether stores of this shape can be asked where they are."""
     return view_class_of(shape) in _ANSWERS
@@ -65,7 +55,7 @@ class UncommittedStore:
         committed: what stands in for tasks that are not at work, and what snapshots are of.
     """
 
-    def __init__(self, committed: CommittedStore, live: Live):
+    def __init__(self, committed: CommittedStore, live: LiveTasks):
         self._committed = committed
         self._live = live
 
@@ -85,7 +75,7 @@ class UncommittedStore:
 class LiveStore:
     """One task's store, read where the task is at work."""
 
-    def __init__(self, committed: CommittedStore, task: str, live: Live):
+    def __init__(self, committed: CommittedStore, task: str, live: LiveTasks):
         self._committed = committed
         self._task = task
         self._live = live

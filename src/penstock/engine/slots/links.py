@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.work import StageWork, TaskDone
 from penstock.state.restoring import RestoreStep
 
@@ -42,6 +43,8 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     slot: int
     job: int
     """For which of the run's jobs it was started."""
+    asks: bool = False
+    """Whether this connection is for questions, beside the one for work."""
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True):
@@ -66,8 +69,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Order = Work | Close
-Message = Hello | Alive | Restoring | Done | Failed
+Order = Work | Close | StoreQuestion
+Message = Hello | Alive | Restoring | Done | Failed | StoreAnswer
 
 
 class Address(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from penstock.engine.attempt import LostWorkError
+from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.restores import Restores
 from penstock.engine.slots.links import (
     Address,
@@ -77,15 +79,34 @@ class Host(Protocol):
         """Let go of what it keeps for slots."""
 
 
+class _Asked:
+    """The connection to a slot for questions; one at a time."""
+
+    def __init__(self, link: Link):
+        self._link = link
+        self._asking = threading.Lock()
+
+    def ask(self, question: StoreQuestion) -> StoreAnswer | None:
+        """The answer; None where the slot is gone."""
+        try:
+            with self._asking:
+                self._link.send(question)
+                answer = self._link.message()
+        except LinkLostError:
+            return None
+        return answer if isinstance(answer, StoreAnswer) else None
+
+
 class SlotSessions:
     """Runs stages in the slots of a host.
 
     Args:
         restores: hears how restores go on.
         timeout: how many seconds a slot may say nothing while it has an order, or take to come.
+        asks: whether slots come with a connection for questions, too: those of programs that run at least once.
     """
 
-    def __init__(self, host: Host, application_id: str, restores: Restores, timeout: float):
+    def __init__(self, host: Host, application_id: str, restores: Restores, timeout: float, asks: bool = False):
         self.slots = host.slots
         self._host = host
         self._restores = restores
@@ -93,6 +114,8 @@ class SlotSessions:
         self._run = f"{application_id}-{os.urandom(6).hex()}"
         self._door = Door(host.bind, host.name, secrets.token_bytes(32), timeout)
         self._links: dict[int, Link] = {}
+        self._asked: dict[int, _Asked] = {}
+        self._asks = asks
         self._job: Job | None = None
         self._jobs = 0
         self.on_lost: Callable[[], None] = lambda: None
@@ -172,6 +195,17 @@ class SlotSessions:
                     "its machine cannot be reached"
                 )
 
+    def ask(self, question: StoreQuestion) -> StoreAnswer:
+        """What a task's store has now, committed or not; from any thread, also while a stage runs."""
+        slot = slot_of(question.task, self.slots)
+        there = self._asked
+        asked = there.get(slot)
+        answer = None if asked is None else asked.ask(question)
+        if answer is not None:
+            return answer
+        there.pop(slot, None)
+        return StoreAnswer(False)
+
     # --- the slots -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -186,14 +220,14 @@ class SlotSessions:
 
     def _come_together(self) -> None:
         """Wait until all slots are there."""
-        if len(self._links) == self.slots:
+        if self._are_together():
             return
         try:
             self.begin()
         except Exception as error:  # what py4j raises is of many kinds
             raise LinkLostError(f"the slots could not be started: {type(error).__name__}") from error
         deadline = time.monotonic() + self._timeout
-        while len(self._links) < self.slots:
+        while not self._are_together():
             if readable([self._door], _LOOK_SECONDS):
                 self._welcome()
             elif self._has_failed():
@@ -205,14 +239,20 @@ class SlotSessions:
                     "or start with fewer slots"
                 )
 
+    def _are_together(self) -> bool:
+        return len(self._links) == self.slots and (not self._asks or len(self._asked) == self.slots)
+
     def _welcome(self) -> None:
         assert self._job is not None
         come = self._door.next()
         if come is None:
             return
         link, hello = come
-        if hello.job != self._job.number or hello.slot in self._links:
+        there = self._asked if hello.asks else self._links
+        if hello.job != self._job.number or hello.slot in there:
             link.close()  # of a job that was given up
+        elif hello.asks:
+            self._asked[hello.slot] = _Asked(link)
         else:
             self._links[hello.slot] = link
 
@@ -224,6 +264,7 @@ class SlotSessions:
         for link in self._links.values():
             link.close()
         self._links.clear()
+        self._asked = {}  # who waits for an answer there hears that the slot is gone, or has it
         job, self._job = self._job, None
         if job is not None:
             job.end(_END_SECONDS)

@@ -13,18 +13,19 @@ from typing import NamedTuple
 
 from penstock.engine.host import TaskHost
 from penstock.engine.layout import Layout
+from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.lock import SlotLock
 from penstock.engine.restores import Batched
 from penstock.engine.slots.links import (
     Address,
     Alive,
-    Close,
     Done,
     Failed,
     Hello,
     Link,
     LinkLostError,
     Restoring,
+    Work,
     connected,
 )
 from penstock.engine.work import StageWork
@@ -98,7 +99,7 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
     except LinkLostError:
         return  # there is another job by now, or no driver
     try:
-        _serve(link, place, program)
+        _serve(link, place, program, address, seconds)
     except LinkLostError:
         pass
     except Exception as error:
@@ -108,10 +109,13 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         link.close()
 
 
-def _serve(link: Link, place: Place, program: Callable[[], Program]) -> None:
+def _serve(link: Link, place: Place, program: Callable[[], Program], address: Address, seconds: float) -> None:
     known = program()
+    if known.settings.at_least_once:
+        asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
+        threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
     order = link.order()
-    while not isinstance(order, Close):
+    while isinstance(order, Work):
         with _Beating(link):
             done = _obey(order.stage, link, place, known)
         crash_point("before-answer")
@@ -132,6 +136,18 @@ def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
     with Batched(lambda steps: link.send(Restoring(steps))) as restores:
         host.on_restore = restores.hear
         return Done(host.run(stage))
+
+
+def _answer(asked: Link, run: str) -> None:
+    """Answer questions until the driver has no more."""
+    try:
+        while isinstance(question := asked.order(), StoreQuestion):
+            held = next((one for one in _held if one.run == run), None)
+            asked.send(StoreAnswer(False) if held is None else held.host.desk.ask(question))
+    except LinkLostError:
+        pass
+    finally:
+        asked.close()
 
 
 def _let_go() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
+from penstock.engine.live import LiveTasks
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.loop import CommitLoop
 from penstock.engine.program import ProgramFile
@@ -113,7 +114,8 @@ class Streams:
             self._resources.append(self._stop_spark)
         slots = slots or default_slots(self._context, max(layout.tasks.values()), self._is_own)
         host = SparkHost(self._context, self.application_id, packed, slots)
-        self._slots = SlotSessions(host, self.application_id, self._restores, self.settings.slot_timeout / 1000)
+        timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
+        self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
         self._resources.append(self._slots.close)
         self._slots.begin()
         self._coordinator.runner = self._slots
@@ -239,6 +241,8 @@ class Streams:
     def store(self, name: str) -> Any:
         """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
 
+        At least once, each call shows what is written and not committed, too (KIP-892); ``snapshot()`` does not.
+
         The first call for a store makes a copy of it, which commits move on from then until the application stops.
 
         Raises:
@@ -267,7 +271,8 @@ class Streams:
 
         with self._opening:
             if self._stores is None:
-                self._stores = ApplicationStores(OwnCommits(self._coordinator), self.settings.block_cache_bytes)
+                live = LiveTasks(self._coordinator.layout, self._slots.ask) if self.settings.at_least_once else None
+                self._stores = ApplicationStores(OwnCommits(self._coordinator), self.settings.block_cache_bytes, live)
             return self._stores
 
     def __enter__(self) -> Streams:
