@@ -32,6 +32,7 @@ from penstock.dsl.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from penstock.engine.lifecycle import State, UncaughtExceptionResponse
 from penstock.errors import (
     AlreadyRunningError,
     BufferFullError,
@@ -183,6 +184,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "SparkLostError",
+    "State",
     "StateQueryRequest",
     "StateRestoreListener",
     "StateStore",
@@ -210,6 +212,7 @@ __all__ = [
     "Transaction",
     "TransactionalKeyValueStore",
     "TransactionalSegment",
+    "UncaughtExceptionResponse",
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",

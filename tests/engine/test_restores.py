@@ -14,6 +14,8 @@ from penstock.state.restoring import BATCH, END, START, RestoreStep
 from penstock.state.task_state import TaskState
 from support.world import World
 
+pytestmark = pytest.mark.kip("KS-10")
+
 COUNTS = TopicPartition("app-counts-changelog", 0)
 
 

@@ -66,6 +66,34 @@ def test_a_start_with_nothing_to_do_makes_no_commit(spark: Any, tmp_path: Path):
     assert again.last_progress is None
 
 
+@pytest.mark.kip("KS-10")
+def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_has_stopped(spark: Any, tmp_path: Path):
+    changes: list[str] = []
+    put(tmp_path, "a")
+    streams = start(tmp_path, spark, trigger=None, state_listener=lambda new, old: changes.append(f"{old} -> {new}"))
+    streams.process_all_available()
+    assert streams.state == "RUNNING"
+    streams.pause()
+    assert streams.is_paused
+    streams.resume()
+    put(tmp_path, "a")
+    streams.process_all_available()
+    with pytest.raises(ConfigError, match="is RUNNING; stop it first"):
+        streams.clean_up()
+    assert streams.stop("60 s")
+    assert changes == [
+        "CREATED -> REBALANCING",
+        "REBALANCING -> RUNNING",
+        "RUNNING -> PENDING_SHUTDOWN",
+        "PENDING_SHUTDOWN -> NOT_RUNNING",
+    ]
+    streams.clean_up()
+    assert not (tmp_path / "state" / "tasks").exists()
+    put(tmp_path, "a")
+    assert start(tmp_path, spark).await_termination()
+    assert output(tmp_path) == [("a", 1), ("a", 2), ("a", 3)]
+
+
 def test_records_are_taken_as_they_come_until_it_is_stopped(spark: Any, tmp_path: Path):
     put(tmp_path, "a")
     with start(tmp_path, spark, trigger=None) as streams:

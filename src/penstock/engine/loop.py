@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,10 @@ from collections.abc import Callable
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
 from penstock.errors import PenstockError, ProcessingError
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_BEFORE_ANOTHER = 0.1
 
 _LONGEST_SECONDS = 60.0
 """How long to wait for records when nothing can be due: whatever ends a wait is told."""
@@ -22,6 +27,8 @@ class CommitLoop:
         ends_with_input: whether it ends when all that is there now is processed.
         on_commit: called after every commit, with the ends of the topics as they were before it.
         check: called whenever it wakes; raises when it cannot go on.
+        goes_on_after: asked when an error is about to end it, whether to begin anew from the last commit.
+        on_end: called when it has ended, with the reason if not well.
     """
 
     def __init__(
@@ -31,6 +38,8 @@ class CommitLoop:
         ends_with_input: bool,
         on_commit: Callable[[CommitDone, Ends], None],
         check: Callable[[], None] = lambda: None,
+        goes_on_after: Callable[[PenstockError], bool] = lambda error: False,
+        on_end: Callable[[PenstockError | None], None] = lambda error: None,
     ):
         self.error: PenstockError | None = None
         """Why it ended, if not well."""
@@ -38,6 +47,12 @@ class CommitLoop:
         self._interval = interval
         self._on_commit = on_commit
         self._check = check
+        self._goes_on_after = goes_on_after
+        self._on_end = on_end
+        self.rests = threading.Event()
+        """Set when it is paused, and the commit that was under way is finished."""
+        self.is_paused = False
+        """Whether nothing is processed until somebody resumes it."""
         topology = coordinator.topology
         self._own = set(topology.source_topics) & set(topology.sink_topics)
         """The topics that the application both writes and reads."""
@@ -62,12 +77,24 @@ class CommitLoop:
         """Look at once whether there is anything to do; from any thread."""
         self._watch.wake()
 
-    def stop(self) -> None:
-        """Finish the commit under way, and end."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish the commit under way, and end; whether it has ended within so many seconds."""
         self._is_stopping = True
         self._watch.wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout)
+        return self.has_ended
+
+    def pause(self) -> None:
+        """Process nothing behind the commit under way."""
+        self.is_paused = True
+        self._watch.wake()
+
+    def resume(self) -> None:
+        """Go on."""
+        self.is_paused = False
+        self.rests.clear()
+        self._watch.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it ends; whether it did within so many seconds."""
@@ -85,7 +112,31 @@ class CommitLoop:
 
     def _run(self) -> None:
         try:
+            while (error := self._work()) is not None and not self._is_stopping and self._begins_anew(error):
+                time.sleep(_SECONDS_BEFORE_ANOTHER)  # an error that comes at once again is not to keep a core busy
+            self.error = error
+        except PenstockError as error:
+            self.error = error
+        except Exception as error:
+            self.error = self._unexpected(error)
+        finally:
+            self._watch.close()
+            self._on_end(self.error)
+
+    def _begins_anew(self, error: PenstockError) -> bool:
+        if not self._goes_on_after(error):
+            return False
+        _log.warning("%s\n  the uncaught_exception_handler has it begin anew from the last commit", error)
+        return True
+
+    def _work(self) -> PenstockError | None:
+        """Make commits until there is an end to it, or an error."""
+        try:
             while not self._is_stopping:
+                if self.is_paused:
+                    self.rests.set()
+                    self._watch.wait(_LONGEST_SECONDS)
+                    continue
                 began = time.monotonic()
                 with self._asking:
                     asked = list(self._asked)
@@ -106,11 +157,10 @@ class CommitLoop:
                     break
                 self._watch.wait(self._patience())
         except PenstockError as error:
-            self.error = error
+            return error
         except Exception as error:
-            self.error = self._unexpected(error)
-        finally:
-            self._watch.close()
+            return self._unexpected(error)
+        return None
 
     def _ends_now(self) -> Ends:
         """Up to where to read: for a loop that ends with its input what was there when it was made, and what the

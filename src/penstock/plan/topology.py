@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.durations import Duration
+    from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.spark.streams import Streams
     from penstock.log.base import Log
     from penstock.progress import Progress
@@ -163,6 +164,8 @@ class Topology(Declarations):
         slots: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
+        state_listener: StateListener | None = None,
+        uncaught_exception_handler: UncaughtExceptionHandler | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> Streams:
         """Run the topology on Spark.
@@ -176,6 +179,9 @@ class Topology(Declarations):
             slots: how many Python processes work at once; by default as many as cores.
             on_progress: called after every commit.
             state_restore_listener: is told how stores are restored, from the start on.
+            state_listener: called with (new state, old state) at every change of the application's state.
+            uncaught_exception_handler: called with the error that is about to stop the application; its answer
+                ``"replace"`` begins anew from the last commit, with new tasks, and ``"stop"`` stops.
             settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
 
         Returns:
@@ -190,7 +196,14 @@ class Topology(Declarations):
 
         listener = state_restore_listener
         given = (application_id, log, spark, trigger, slots, on_progress)
-        return start(self, *given, state_restore_listener=listener, **settings)
+        return start(
+            self,
+            *given,
+            state_restore_listener=listener,
+            state_listener=state_listener,
+            uncaught_exception_handler=uncaught_exception_handler,
+            **settings,
+        )
 
     def _repr_html_(self) -> str:
         return drawing.of_topology(self.sub_topologies)

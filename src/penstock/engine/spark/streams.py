@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
+from penstock.engine.lifecycle import (
+    Lifecycle,
+    State,
+    StateListener,
+    UncaughtExceptionHandler,
+    check_callable,
+    clean_up,
+)
 from penstock.engine.live import LiveTasks
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.loop import CommitLoop
@@ -21,7 +29,7 @@ from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import context_for, default_slots, session_on
 from penstock.engine.spark.shipping import dumps
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 from penstock.losses import LossCounter
@@ -61,6 +69,7 @@ class Streams:
         program: ProgramFile | None = None,
         on_spark: Callable[[], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
+        lifecycle: Lifecycle | None = None,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -68,6 +77,7 @@ class Streams:
         self.log = log
         self.last_progress: Progress | None = None
         self._listeners = [on_progress] if on_progress else []
+        self._life = lifecycle or Lifecycle()
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
@@ -77,17 +87,25 @@ class Streams:
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
         self._stores: ApplicationStores | None = None
+        self._life.to(State.REBALANCING)
         try:
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self._rates = Rates(self._coordinator.manifest.metrics)
             interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
             self._loop = CommitLoop(
-                self._coordinator, interval / 1000, trigger == AVAILABLE_NOW, self._report, self._slots.check
+                self._coordinator,
+                interval / 1000,
+                trigger == AVAILABLE_NOW,
+                self._report,
+                self._check_slots,
+                self._life.goes_on_after,
+                self._life.ends,
             )
-            self._slots.on_lost = self._loop.wake
+            self._slots.on_lost = self._lost_slot
             self._loop.start()
-        except BaseException:
+        except BaseException as error:
+            self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
             self._release()
             raise
 
@@ -121,6 +139,14 @@ class Streams:
         self._coordinator.runner = self._slots
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
 
+    def _check_slots(self) -> None:
+        self._slots.check()
+        self._life.to(State.RUNNING)
+
+    def _lost_slot(self) -> None:
+        self._life.to(State.REBALANCING)
+        self._loop.wake()
+
     def _report(self, done: CommitDone, ends: Ends) -> None:
         self._total += done.records
         lag = self._coordinator.lag(ends)
@@ -132,6 +158,59 @@ class Streams:
             listener(progress)
 
     # --- the handle ----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What the application is at, as in Kafka Streams: ``RUNNING``, ``REBALANCING``, ``ERROR``, ..."""
+        return self._life.state
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Have a function of (new state, old state) called at every change; ``start(state_listener=...)`` misses none.
+
+        Raises:
+            ConfigError: it is no function.
+        """
+        check_callable(listener, "set_state_listener", "(new state, old state)")
+        self._life.listener = listener
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
+        """Have a function of (error) asked what to do when an error is about to stop the application: ``"replace"``
+        begins anew from the last commit, with new tasks, ``"stop"`` stops.
+
+        Raises:
+            ConfigError: it is no function.
+        """
+        check_callable(handler, "set_uncaught_exception_handler", "(error)")
+        self._life.handler = handler
+
+    def pause(self) -> None:
+        """Process nothing behind the commit under way, punctuations included, until ``resume``; the tasks stay open."""
+        self._check_open("pause")
+        self._loop.pause()
+
+    def resume(self) -> None:
+        """Go on after ``pause``."""
+        self._check_open("resume")
+        self._loop.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused."""
+        return self._loop.is_paused
+
+    def clean_up(self) -> None:
+        """Remove the databases of the stopped application from this machine; the next start restores them from the
+        checkpoint.
+
+        Raises:
+            ConfigError: it runs.
+        """
+        if not self.state.has_completed_shutdown:
+            raise ConfigError(
+                f"clean_up: application {self.application_id!r} is {self.state}; stop it first. Nothing was removed"
+            )
+        assert self.settings.state_dir is not None
+        clean_up(self.settings.state_dir, self.application_id)
 
     @property
     def is_active(self) -> bool:
@@ -196,13 +275,25 @@ class Streams:
         self._loop.process_all_available()
         self._raise_failure()
 
-    def stop(self) -> None:
+    def stop(self, timeout: Duration | None = None) -> bool:
         """Finish the commit under way, then stop; a later start goes on from there.
 
         What the last commit was can still be asked for: ``last_progress``, ``offsets()``, ``metrics()``.
+
+        Args:
+            timeout: how long to wait for that at most; by default as long as it takes.
+
+        Returns:
+            Whether it has stopped. If not, it stops when the commit under way is finished.
         """
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         self._is_closed = True
+        self._life.to(State.PENDING_SHUTDOWN)
+        if seconds is not None and not self._loop.stop(seconds):
+            threading.Thread(target=self._end, name=f"penstock {self.application_id} stops", daemon=True).start()
+            return False
         self._end()
+        return True
 
     def _end(self) -> None:
         with self._ending:
@@ -339,6 +430,8 @@ def start(
     program: ProgramFile | None = None,
     on_spark: Callable[[], None] | None = None,
     state_restore_listener: StateRestoreListener | None = None,
+    state_listener: StateListener | None = None,
+    uncaught_exception_handler: UncaughtExceptionHandler | None = None,
     **settings: Any,
 ) -> Streams:
     """Run a topology on Spark.
@@ -355,6 +448,8 @@ def start(
         program: which program it is, where that is known; ``penstock run`` tells it.
         on_spark: called when nothing was found that stands in the way, and Spark is about to be started.
         state_restore_listener: is told how restores go on, from the first one on.
+        state_listener: is told of every change of the application's state.
+        uncaught_exception_handler: is asked what to do when an error is about to stop the application.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
@@ -365,6 +460,7 @@ def start(
     """
     _check_arguments(application_id, spark, trigger, slots, on_progress)
     check_listener(state_restore_listener, "start: state_restore_listener")
+    lifecycle = Lifecycle(state_listener, uncaught_exception_handler)
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
@@ -387,4 +483,5 @@ def start(
         program,
         on_spark,
         state_restore_listener,
+        lifecycle,
     )
