@@ -26,6 +26,7 @@ from support.topologies import CACHED, EXAMPLES, topology_of
 UNCACHED = {"statestore_cache_max_bytes": 0}
 NAMES = list(EXAMPLES)
 FEW = settings(max_examples=max(3, settings.default.max_examples // 8))
+IN_FULL = settings() if settings.default.max_examples >= 40 else FEW  # few in ``make quick``
 CHUNKS = st.sampled_from([1000, 3, 2, 1])
 
 
@@ -106,8 +107,11 @@ def test_every_step_that_keeps_what_streams_say_of_keys_has_an_example_behind_ne
     assert not missing, "write an @example into tests/support/topologies.py in which they stand behind a select_key"
 
 
-def check_any_cut(name: str, data: st.DataObject) -> None:
-    """Outputs, stores and drops of an example are those of the test driver, however the input is cut."""
+@pytest.mark.parametrize("name", NAMES)
+@IN_FULL
+@given(data=st.data())
+def test_no_cut_shows_in_outputs_stores_and_drops(name: str, data: st.DataObject) -> None:
+    """They are those of the test driver, however the input is cut."""
     topology = topology_of(name)
     given_rows = data.draw(rows(topology), "rows")
     uncut = TopologyTestDriver(topology, **UNCACHED)
@@ -117,20 +121,6 @@ def check_any_cut(name: str, data: st.DataObject) -> None:
         assert outputs(cut) == outputs(uncut)
         assert stores(cut) == stores(uncut)
         assert cut.metrics() == uncut.metrics()
-
-
-@pytest.mark.parametrize("name", NAMES)
-@FEW
-@given(data=st.data())
-def test_no_cut_shows_in_outputs_stores_and_drops(name: str, data: st.DataObject) -> None:
-    check_any_cut(name, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data())
-def test_no_cut_shows_in_outputs_stores_and_drops_looked_at_longer(name: str, data: st.DataObject) -> None:
-    check_any_cut(name, data)
 
 
 # --- caching ---------------------------------------------------------------------------------------------------------

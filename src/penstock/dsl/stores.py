@@ -45,7 +45,10 @@ class Stores:
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> KeyValueStoreSupplier:
-        """The same for values with timestamps, in Kafka Streams another format on disk; here there is one."""
+        """A store of the latest value of every key with its timestamp, on disk, hot rows in memory.
+
+        In Kafka Streams that is another format than without timestamps; here there is one.
+        """
         return KeyValueStoreSupplier(check_name(name))
 
     @staticmethod
@@ -137,7 +140,10 @@ class Stores:
         retain_duplicates: bool = False,
         segment_interval: Duration | None = None,
     ) -> WindowStoreSupplier:
-        """The same for values with timestamps, in Kafka Streams another format on disk; here there is one."""
+        """A store of a value with its timestamp for every key and window, on disk.
+
+        In Kafka Streams that is another format than without timestamps; here there is one.
+        """
         return _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
 
     @staticmethod

@@ -31,7 +31,7 @@ class TableShape:
     value: Serde = BYTES
 
     def of(self, key: Serde, value: Serde) -> TableShape:
-        """The same for keys and values of these types."""
+        """These columns, of keys and values of some types."""
         return replace(self, key=key, value=value)
 
     @property

@@ -114,7 +114,7 @@ def app(stores: ApplicationStores) -> Any:
 
 
 def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """The same with errors told as JSON."""
+    """An answer to requests, and to those that fail an error as JSON."""
 
     def answered(request: Request) -> Response:
         try:

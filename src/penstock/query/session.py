@@ -39,8 +39,8 @@ class SessionView(View):
     def find_sessions_in_range(
         self, low: Any, high: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[Session]:
-        """The same of all keys from ``low`` to ``high``, None for no bound: by segment, key, end and start; from a
-        store in memory by end, key and start."""
+        """The sessions of all keys from ``low`` to ``high``, None for no bound, with ``end >= earliest_end`` and
+        ``start <= latest_start``: by segment, key, end and start; from a store in memory by end, key and start."""
         bounds = self._encoded(low), self._encoded(high), bound(earliest_end), bound(latest_start)
         rows = self._in_turn(lambda store: store.scan_sessions(*bounds, reverse), reverse)
         key, value = self._key.decode, self._value.decode

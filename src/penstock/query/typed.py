@@ -85,7 +85,7 @@ class RangeQuery(Query):
 
 
 class TimestampedRangeQuery(RangeQuery):
-    """The same with the values' timestamps (KIP-992).
+    """All rows with keys between two bounds, each value with its timestamp (KIP-992).
 
     >>> TimestampedRangeQuery.with_range("B", "C").upper
     'C'

@@ -160,7 +160,7 @@ class View(ABC):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.RecordBatchReader:
-        """The same as a reader of pyarrow's."""
+        """The rows in batches of columns, as a reader of pyarrow's."""
         return stream_of(self._table_shape(), self._raw_rows(self._now()))
 
     @abstractmethod

@@ -83,7 +83,7 @@ class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes])
         return self._merged(self.store.range(low, high), low, high, reverse=False)
 
     def reverse_range(self, low: bytes | None = None, high: bytes | None = None) -> Rows:
-        """The same, backwards."""
+        """What ``range`` gives, backwards."""
         self.validate_is_open()
         return self._merged(self.store.reverse_range(low, high), low, high, reverse=True)
 

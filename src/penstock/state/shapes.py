@@ -87,7 +87,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
         return self.range()
 
     def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """The same as ``range``, backwards. Unless the class has its own, the rows are held in memory."""
+        """What ``range`` gives, backwards. Unless the class has its own, the rows are held in memory."""
         return reversed(list(self.range(low, high)))
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
@@ -135,7 +135,7 @@ class WindowStore(StateStore, Generic[K, V]):
     def fetch_range(
         self, low: K | None = None, high: K | None = None, time_from: int = 0, time_to: int = MAX_MS
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """The same for all keys with ``low <= key <= high``; None is no bound."""
+        """Window and value of all keys with ``low <= key <= high`` (None: no bound) that begin in a range of time."""
 
     @abstractmethod
     def backward_fetch(self, key: K, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[int, V]]:
@@ -194,7 +194,8 @@ class SessionStore(StateStore, Generic[K, V]):
     def find_sessions_in_range(
         self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
-        """The same for all keys with ``low <= key <= high``; None is no bound."""
+        """The sessions of all keys with ``low <= key <= high`` (None: no bound), of the same times as
+        ``find_sessions`` has."""
 
     @abstractmethod
     def backward_find_sessions_in_range(

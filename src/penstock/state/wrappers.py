@@ -171,7 +171,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         return self.transaction.range(low, high)
 
     def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """The same, backwards."""
+        """What ``range`` gives, backwards."""
         return self.transaction.reverse_range(low, high)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:

@@ -60,8 +60,8 @@ class DuplicateWindowStore(JoinWindowStore):
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """The same of all keys with ``low <= key <= high``, as they are now; by segment, key and start, or in memory by
-        start and key."""
+        """Key, start, value and timestamp of all keys with ``low <= key <= high`` in windows that begin in a range of
+        time, as they are now; by segment, key and start, or in memory by start and key."""
         first = max(earliest, self.earliest_visible, 0)
         segments = [self._segments[id_].scan(low) for id_ in sorted(self._segments)]
         entries = _entries_of(chain.from_iterable(segments))

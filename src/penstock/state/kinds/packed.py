@@ -151,7 +151,7 @@ class PackedStore(SegmentedStore):
     def entries_between(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[KeyedEntry]:
-        """The same of a range of keys (None: no bound), by segment and key."""
+        """The entries of a range of keys (None: no bound) whose first numbers lie in a range, by segment and key."""
         first, last = self._slots_between(earliest, latest)
         return _taken_apart(self.scan_keys(low, high, first, last, reverse), earliest, latest, reverse)
 

@@ -60,7 +60,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return self._range(low, high, reverse=False)
 
     def reverse_range(self, low: Any = None, high: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
-        """The same backwards, from ``high`` down to ``low``."""
+        """What ``range`` gives, backwards: from ``high`` down to ``low``."""
         return self._range(low, high, reverse=True)
 
     def all(self) -> KeyValueIterator[tuple[Any, Any]]:
@@ -68,7 +68,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return self._range(None, None, reverse=False)
 
     def reverse_all(self) -> KeyValueIterator[tuple[Any, Any]]:
-        """The same backwards."""
+        """What ``all`` gives, backwards."""
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> KeyValueIterator[tuple[Any, Any]]:
@@ -189,7 +189,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
 
 class PlainKeyValueRecords(KeyValueRecords):
-    """The same where keys and values lie in the dictionary as they are, so that most calls are little more than its."""
+    """Rows whose keys and values lie in the dictionary as they are: most calls are little more than its."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
@@ -221,7 +221,7 @@ class PlainKeyValueRecords(KeyValueRecords):
 
 
 class PlainTimestampedRecords(PlainKeyValueRecords):
-    """The same of values with timestamps."""
+    """Rows whose keys and values lie in the dictionary as they are, and timestamps with them."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: TimestampedValues):
         super().__init__(store, key, values)

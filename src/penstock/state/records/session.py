@@ -91,7 +91,8 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
     def find_sessions_in_range(
         self, low: Any = None, high: Any = None, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> KeyValueIterator[tuple[SessionKey, Any]]:
-        """The same for all keys with ``low <= key <= high``; None is no bound.
+        """The sessions of all keys with ``low <= key <= high`` (None: no bound), of the same times as
+        ``find_sessions`` has.
 
         A store on disk gives them by segments, and in a segment by key; one in memory by end and then by key.
         """

@@ -91,7 +91,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     def fetch_range(
         self, low: Any = None, high: Any = None, time_from: Time = 0, time_to: Time = MAX_MS
     ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
-        """The same for all keys with ``low <= key <= high``; None is no bound.
+        """Window and value of all keys with ``low <= key <= high`` (None: no bound) that begin in a range of time.
 
         A store on disk gives them by segments, and in a segment by key; one in memory by time and then by key.
         """
@@ -214,8 +214,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
 
 class PlainWindowRecords(WindowRecords):
-    """The same where keys and values lie in the dictionaries as they are, so that most calls are little more than
-    theirs."""
+    """Windows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
 
     def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
         super().__init__(store, key, values, window_size)
@@ -248,7 +247,7 @@ class PlainWindowRecords(WindowRecords):
 
 
 class DuplicateWindowRecords(WindowRecords):
-    """The same of a store that keeps all values of a key and window: reads give them in the order of their puts.
+    """The windows of a store that keeps all values of a key and window: reads give them in the order of their puts.
 
     ``get`` gives the last of them. A put of None does nothing.
     """

@@ -84,7 +84,7 @@ class FixedProcessor(Processor[Any, Any]):
 
 
 class FixedValuesProcessor(FixedProcessor, FixedKeyProcessor[Any, Any]):
-    """The same for ``process_values``."""
+    """The processor that a case names, for ``process_values``."""
 
 
 def _counter(of: FixedProcessor, fn: Spec) -> Step:
