@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,4 +23,21 @@ def test_kills_of_driver_jvm_and_slots_on_spark_change_nothing(
 ) -> None:
     folder = harness.copy_of(small_base, tmp_path)
     assert harness.run_to_the_end(folder, "--spark", kinds, kills, seed) >= min(kills, 3)
+    assert harness.outcome(folder) == small_undisturbed
+
+
+def test_a_driver_a_jvm_and_slots_that_sleep_longer_than_the_time_out_change_nothing(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whoever slept goes on as if nothing had happened, or has been replaced and does nothing that counts."""
+    folder = harness.copy_of(small_base, tmp_path)
+    program = harness.Program(folder, "--spark", PENSTOCK_SLOT_TIMEOUT="1500 ms", PENSTOCK_COMMIT_INTERVAL="200 ms")
+    for commits, kind in ((1, "driver"), (3, "slot"), (5, "jvm"), (7, "slot")):
+        program.wait_for_commits(commits)
+        if found := program.processes(kind):
+            os.kill(found[0], signal.SIGSTOP)
+            time.sleep(3)
+            with suppress(ProcessLookupError):
+                os.kill(found[0], signal.SIGCONT)
+    assert program.wait(), program.errors()
     assert harness.outcome(folder) == small_undisturbed
