@@ -15,6 +15,7 @@ help:
 	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
+	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
 	@echo 'make clean   remove what these made'
 
@@ -55,6 +56,11 @@ lint: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m bench.run $(BENCH)
 
+MINUTES := 60
+
+soak: $(READY)
+	@$(BIN)/python -m bench.soak --minutes $(MINUTES) $(if $(KEEP),--keep)
+
 # What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.
 lock:
 	@uv --version >/dev/null || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
@@ -65,4 +71,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: chaos readers help setup demo test quick lint bench lock clean
+.PHONY: soak chaos readers help setup demo test quick lint bench lock clean
