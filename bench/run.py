@@ -46,6 +46,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("W8", latency.measure),
     ("W9", restart.measure),
     ("RESTORE", restore.measure),
+    ("TRANSACTIONS", transactions.measure),
     ("START", starts.measure),
     ("GET", reads.measure),
     ("IDLE", idle.measure),
