@@ -29,6 +29,7 @@ from bench import (
     restart,
     restore,
     starts,
+    transactions,
     versions,
 )
 from bench.engines import Penstock
