@@ -32,7 +32,9 @@ _AT_LEAST_1 = (
     "block_cache_bytes", "slot_timeout",
 )  # fmt: skip
 
-_DURATIONS = ("commit_interval", "slot_timeout")
+_DURATIONS = ("commit_interval", "slot_timeout", "max_task_idle")
+
+_AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_partitions")
 
 _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
@@ -87,6 +89,7 @@ class SettingsArguments(TypedDict, total=False):
     dead_letter_topic: str | None
     processing_guarantee: str
     commit_interval: int | str
+    max_task_idle: int | str
     slot_timeout: int | str
     emit_interval_ms: int
     output_partitions: int
@@ -117,6 +120,8 @@ class Settings:
             before those that are ahead are not read any further (in Kafka Streams: `input.buffer.max.bytes`).
         chunk_records: how many records a task works on at once.
         chunk_bytes: how many bytes of records it works on at once, at most.
+        max_task_idle: how long a task waits for records of a topic that is read to its end, before it goes on with
+            those of the others that it reads: a duration, 0 for not at all (in Kafka Streams: `max.task.idle.ms`).
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
         deserialization_exception_handler: what to do with a record that does not decode, in place of what ``on_error``
@@ -171,6 +176,7 @@ class Settings:
     default_timestamp_extractor: str | None = None
     on_lost_records: str = "fail"
     commit_interval: int = 0
+    max_task_idle: int = 0
     slot_timeout: int = 60_000
     emit_interval_ms: int = 0
     output_partitions: int = 0
@@ -198,7 +204,7 @@ class Settings:
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("statestore_cache_max_bytes", "commit_interval", "emit_interval_ms", "output_partitions"):
+        for name in ("statestore_cache_max_bytes", *_AT_LEAST_0):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         for name in ("statestore_uncommitted_max_records", "statestore_uncommitted_max_bytes"):

@@ -108,6 +108,9 @@ class Attempt:
         works = []
         for task in self._coordinator.layout.task_ids(sub):
             entry = self._entries[str(task)]
+            awaited = self._awaited(sub, task)
+            if awaited is None:
+                continue
             reads_on = self._alignment.reads_on(task)
             ends = {
                 place: self._ends[topic][partition]
@@ -120,8 +123,17 @@ class Attempt:
             advances = self._advances.get(str(task), {})
             if ends or exchange or advances:
                 until = self._alignment.until(sub)
-                works.append(TaskWork(str(task), entry, ends, exchange, bounds, until, advances))
+                works.append(TaskWork(str(task), entry, ends, exchange, bounds, until, awaited, advances))
         return works
+
+    def _awaited(self, sub: SubTopology, task: TaskId) -> list[str] | None:
+        """The topics that a task reads no further than to their ends; None if it waits for records of one."""
+        if str(task) in self._advances:  # time goes on for those that have read all there is
+            return []
+        entry, inputs = self._entries[str(task)], self._coordinator.layout.inputs(sub, task)
+        at = {topic: entry.offsets.get(topic, 0) for topic in inputs if topic in self._ends}
+        unread = {topic: max(self._ends[topic][task.partition] - offset, 0) for topic, offset in at.items()}
+        return self._coordinator.idling.awaited(task, unread)
 
     def _exchange(self, task: TaskId, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
         """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all

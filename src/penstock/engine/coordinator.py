@@ -37,6 +37,7 @@ from penstock.engine.identity import (
     read_identity,
 )
 from penstock.engine.idle import Advances, IdleTasks
+from penstock.engine.idling import TaskIdling
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.picture import picture_of
@@ -111,6 +112,7 @@ class Coordinator:
         self._check_outputs(newest)
         self.manifest = self._fitted(begun)
         self._settling = Settling(self)
+        self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
 
@@ -256,6 +258,16 @@ class Coordinator:
         """Up to where all tasks have read a partition of a global table's topic."""
         entries = [self.manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
         return min(entry.offsets.get(global_place(topic, partition), 0) for entry in entries)
+
+    def waits(self, ends: Ends) -> float | None:
+        """How many seconds until a task goes on that waits for records of a topic that has none; None if none does."""
+        found = []
+        for sub in (sub for stage in self.layout.stages for sub in stage):
+            for task in self.layout.task_ids(sub):
+                offsets = self.manifest.tasks.get(str(task), TaskEntry()).offsets
+                topics = [topic for topic in self.layout.inputs(sub, task) if topic in ends]
+                found.append((task, {t: max(ends[t][task.partition] - offsets.get(t, 0), 0) for t in topics}))
+        return self.idling.waits(found)
 
     def lag(self, ends: Ends) -> int:
         """How many records are to be read up to these ends."""

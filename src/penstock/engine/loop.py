@@ -15,6 +15,8 @@ _log = logging.getLogger(__name__)
 
 _SECONDS_BEFORE_ANOTHER = 0.1
 
+_SHORTEST_SECONDS = 0.005
+
 _LONGEST_SECONDS = 60.0
 """How long to wait for records when nothing can be due: whatever ends a wait is told."""
 
@@ -58,6 +60,8 @@ class CommitLoop:
         """The topics that the application both writes and reads."""
         self._watch = coordinator.log.watch(topology.source_topics)
         self._ends = coordinator.end_offsets() if ends_with_input else None
+        if ends_with_input:
+            coordinator.idling.seconds = 0.0  # what is not there is not to be read
         self._asking = threading.Lock()
         self._asked: list[threading.Event] = []
         """Who waits until everything there is has been processed."""
@@ -148,6 +152,10 @@ class CommitLoop:
                 if done is not None:
                     self._on_commit(done, ends)
                     self._pause_until(began + self._interval)
+                    continue
+                waits = self._coordinator.waits(ends)
+                if waits is not None:  # there is more, which tasks do not go on with yet
+                    self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience()))
                     continue
                 with self._asking:
                     self._asked = [one for one in self._asked if one not in asked]

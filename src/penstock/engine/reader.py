@@ -148,6 +148,8 @@ class Reader:
         self.inputs = list(inputs)
         self.clock = clock
         """That of the last record that was taken."""
+        self.awaited: frozenset[str] = frozenset()
+        """The topics of which more may come in time: nothing is taken behind the end of one."""
         self._chunk_records = chunk_records
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
@@ -174,7 +176,7 @@ class Reader:
         for one in self.inputs:
             one.fill(self._chunk_records, self._chunk_bytes)
         ready = [one for one in self.inputs if len(self._upcoming(one, 1))]
-        if not ready:
+        if not ready or any(one.topic in self.awaited and not one.waiting for one in self.inputs):
             return None
         chunk = Chunk()
         counts, orders = self._next(ready)
@@ -239,7 +241,8 @@ class Reader:
         order = np.argsort(times, kind="stable")
         cut = min(len(order), self._chunk_records)
         for i, one in enumerate(ready):
-            if one.may_have_more and len(every[i]) == min(one.waiting, self._chunk_records):
+            is_open = one.may_have_more or one.topic in self.awaited
+            if is_open and len(every[i]) == min(one.waiting, self._chunk_records):
                 cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
         sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
         order = order[: self._within_bytes(sizes[order[:cut]])]

@@ -111,6 +111,7 @@ class Task:
         limits = self._settings.chunk_records, self._settings.chunk_bytes
         exchanges = self._exchanges(work)
         self._reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
+        self._reader.awaited = frozenset(work.awaited)
         self._reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
         with Outlets(self._sinks, self._places, attempt, self._reader.clocks) as outlets:
             records = self._read_all(outlets)

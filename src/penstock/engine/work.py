@@ -27,6 +27,8 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     a topic of the log of which nothing is to be read though there is more: the same, and no task."""
     until: int = LATEST
     """Up to which time to read."""
+    awaited: list[str] = []
+    """The topics of which more may come in time: when one of them is read to its end, the task stops."""
     advances: dict[str, int] = {}
     """The nodes whose time moves on without records, and by how many milliseconds."""
     more_is_waiting: bool = False
