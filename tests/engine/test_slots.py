@@ -118,14 +118,14 @@ def test_a_slot_that_dies_at_a_point_of_the_protocol_is_an_attempt_more(world: W
 def test_a_slot_that_stalls_is_replaced_and_what_it_does_when_it_goes_on_does_not_count(world: World, tmp_path: Path):
     host = ForkedHost()
     host.environment = {"PENSTOCK_STOP_AT": f"before-answer:1:{tmp_path / 'stopped'}"}
-    application = Application(world, host, timeout=1.5)
+    application = Application(world, host, timeout=5)
     put(world)
     application.process()
     put(world)
     application.process()
     application.close()
     assert (tmp_path / "stopped").exists()
-    assert len(host.jobs) == 2
+    assert len(host.jobs) > 1  # on a busy machine another one may seem to stall
     assert Counter(world.output()) == expected(2)
 
 
@@ -201,7 +201,7 @@ def test_at_least_once_stores_are_asked_in_the_slots_while_they_work(tmp_path: P
         seen.append(key)  # in the slot
         if len(seen) > 2:
             asking.touch()
-            for _ in range(60):
+            for _ in range(600):
                 if not answered.exists():
                     time.sleep(0.005)
 
