@@ -53,7 +53,7 @@ LAYERS = {
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
     "testing/chaos": "engine log plan query storage",
     "cli": "dsl engine engine/lowering engine/spark log losses plan progress query serdes spark_python state storage "
-    "testing/chaos watch",
+    "testing testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 

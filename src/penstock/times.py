@@ -63,3 +63,17 @@ def parsed(time: Any) -> int | None:
     if not isinstance(time, datetime):
         return None
     return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+
+
+def moment(ms: int) -> str:
+    """A time in ISO 8601; the number itself where no calendar reaches.
+
+    >>> moment(1357016400000), moment(1357016400250), moment(2**63 - 1)
+    ('2013-01-01T05:00:00Z', '2013-01-01T05:00:00.250Z', '9223372036854775807')
+    """
+    try:
+        found = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError):
+        return str(ms)
+    text = found.replace(microsecond=0, tzinfo=None).isoformat()
+    return f"{text}.{ms % 1000:03d}Z" if ms % 1000 else f"{text}Z"

@@ -17,6 +17,7 @@ from penstock.cli.state import state, status
 from penstock.cli.topics import topics
 from penstock.cli.topology import topology
 from penstock.cli.ui import ui
+from penstock.cli.why import why
 
 
 @click.group(cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -32,7 +33,7 @@ def main() -> None:
     """
 
 
-for command in (run, topics, state, status, serve, ui, topology, explain, config, doctor, chaos):
+for command in (run, topics, state, status, serve, ui, topology, explain, why, config, doctor, chaos):
     main.add_command(command)
 
 if __name__ == "__main__":

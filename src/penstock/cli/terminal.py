@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from rich.table import Table
 from penstock.cli.logs import JsonFormatter
 from penstock.query.plain import CONTROL, plain, text_of
 from penstock.record import Windowed
+from penstock.times import moment
 
 _log = logging.getLogger("penstock.cli")
 
@@ -88,20 +88,6 @@ def size(nbytes: int) -> str:
         return f"{nbytes} B"
     steps = min(nbytes.bit_length() - 1, 59) // 10
     return f"{nbytes / 1024**steps:.1f} {_UNITS[steps]}"
-
-
-def moment(ms: int) -> str:
-    """A time in ISO 8601; the number itself where no calendar reaches.
-
-    >>> moment(1357016400000), moment(1357016400250), moment(2**63 - 1)
-    ('2013-01-01T05:00:00Z', '2013-01-01T05:00:00.250Z', '9223372036854775807')
-    """
-    try:
-        time = datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError):
-        return str(ms)
-    text = time.replace(microsecond=0, tzinfo=None).isoformat()
-    return f"{text}.{ms % 1000:03d}Z" if ms % 1000 else f"{text}Z"
 
 
 def readable(value: Any) -> str:

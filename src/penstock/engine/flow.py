@@ -111,6 +111,8 @@ class Flow:
             )
             self._steps.append(_Step(part, operator, above, branches, _goes_alone(part, parts)))
 
+        self.watching: Callable[[str, Batch], None] | None = None
+        """Is shown what reaches each step, where somebody wants to see it."""
         self._counted = {part.name for part in parts} - elsewhere
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
         self._sources = sum(part.kind == "source" for part in parts)
@@ -243,6 +245,8 @@ class Flow:
             for batch in batches:
                 if batch is not None:
                     self._context.commit.processed[step.part.name] += len(batch)
+                    if self.watching is not None:
+                        self.watching(step.part.name, batch)
 
 
 def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:

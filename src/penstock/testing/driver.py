@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -36,11 +36,13 @@ from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import Numbers, TaskState
+from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
 from penstock.testing.records import Given, as_input, batch_of, checked_row, places
 from penstock.testing.stores import StoreAccess
+from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
 from penstock.times import to_timestamp
 
@@ -140,7 +142,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                         self._sources.setdefault(topic, []).append((len(self._tasks) - 1, part))
                 elif part.kind == "sink":
                     self._sinks[part.name] = part
+        self._arrivals = Arrived(topology)
         for flow, _, _ in self._tasks:
+            flow.watching = self._arrivals.note
             flow.start()
 
     def __enter__(self) -> Self:
@@ -232,6 +236,22 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     def _numbers(self) -> dict[str, Numbers]:
         return {state.task: state.numbers() for _, state, _ in self._tasks}
+
+    def timeline(
+        self, key: Any, node: str | None = None, is_near: Callable[[Any], bool] = lambda key: True
+    ) -> list[Timeline]:
+        """What became of a key's records in each step with windows, or in one: windows or sessions over time, and which
+        records were late and why. They print as text and are drawn in notebooks.
+
+        Args:
+            key: the key, as a Python value.
+            node: the step; by default all that aggregate in windows.
+            is_near: which keys move stream time; by default all, since everything is in one partition here.
+
+        Raises:
+            ConfigError: there is no step of that name that has windows.
+        """
+        return self._arrivals.timelines(key, node, is_near)
 
     def metrics(self) -> dict[Metric, float]:
         """All figures of all tasks, by their Kafka names."""

@@ -1,0 +1,224 @@
+"""The windows or sessions of one key over time: which records came, into which windows, what was late and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from penstock.plan.nodes import WindowedAggregate
+from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows
+from penstock.times import moment
+
+Arrival = tuple[Any, Any, int]
+"""Key, value and timestamp of a record that reached the step."""
+
+Window = tuple[int, int]
+"""Its start and its end."""
+
+_LEFT, _WIDTH, _ROW = 12, 720, 30
+
+
+@dataclass(frozen=True)
+class Came:
+    """A record of the key, as it reached the step."""
+
+    timestamp: int
+    value: Any
+    stream_time: int
+    """That of the task, this record included."""
+    windows: tuple[Window, ...]
+    """Those that took it."""
+    closed: tuple[Window, ...] = ()
+    """Those that would have, had they not been closed."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no window took it, because all of them were closed."""
+        return bool(self.closed) and not self.windows
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What became of the records of one key in one step; prints as text, and shows itself in notebooks.
+
+    >>> from penstock import StreamsBuilder, TimeWindows
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> minutes = TimeWindows.of_size_and_grace("1 minute", "10 seconds")
+    >>> builder.stream("in", value=str).group_by_key().windowed_by(minutes).count(name="minutes").to_stream().to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_record_list("in", [("a", "x", 1_000), ("b", "y", 70_000), ("a", "z", 2_000)])
+    >>> [minutes] = driver.timeline("a")
+    >>> print(minutes)
+    minutes, key 'a': 2 records, 1 of them late; stream time is 1970-01-01T00:01:10Z
+      1970-01-01T00:00:01Z  'x'  into 1970-01-01T00:00:00Z – 1970-01-01T00:01:00Z
+      1970-01-01T00:00:02Z  'z'  late: stream time was 1970-01-01T00:01:10Z, and its window 1970-01-01T00:00:00Z – \
+1970-01-01T00:01:00Z closed at 1970-01-01T00:01:10Z
+    """
+
+    node: str
+    key: Any
+    grace_ms: int
+    stream_time: int
+    records: tuple[Came, ...]
+    spans: tuple[Window, ...] = field(default=())
+    """All windows of the key, sessions as they ended."""
+
+    @property
+    def late(self) -> tuple[Came, ...]:
+        """The records that no window took."""
+        return tuple(one for one in self.records if one.is_late)
+
+    def __str__(self) -> str:
+        late = f", {len(self.late)} of them late" if self.late else ""
+        count = "1 record" if len(self.records) == 1 else f"{len(self.records):,} records"
+        head = f"{self.node}, key {self.key!r}: {count}{late}; stream time is {moment(self.stream_time)}"
+        return "\n".join(
+            [head, *(f"  {moment(one.timestamp)}  {one.value!r}  {self.told(one)}" for one in self.records)]
+        )
+
+    def told(self, one: Came) -> str:
+        """What became of a record, in words."""
+        if not one.is_late:
+            closed = f"; {', '.join(map(_window, one.closed))} was closed" if one.closed else ""
+            return f"into {', '.join(map(_window, one.windows))}{closed}"
+        end = max(end for _, end in one.closed)
+        which = "its window" if len(one.closed) == 1 else "the last of its windows"
+        window = _window(max(one.closed, key=lambda window: window[1]))
+        closed = f"{which} {window} closed at {moment(end + self.grace_ms)}"
+        return f"late: stream time was {moment(one.stream_time)}, and {closed}"
+
+    def to_svg(self) -> str:
+        """A picture: a bar for each window, its grace period behind it, a dot for each record; late ones in red."""
+        return _svg(self)
+
+    def _repr_html_(self) -> str:
+        return f"<div><b>{escape(str(self).splitlines()[0])}</b></div>{self.to_svg()}"
+
+
+def _window(window: Window) -> str:
+    return f"{moment(window[0])} – {moment(window[1])}"
+
+
+def timeline_of(
+    node: WindowedAggregate, arrivals: Iterable[Arrival], key: Any, is_near: Callable[[Any], bool] = lambda key: True
+) -> Timeline:
+    """What became of a key's records, of all that reached a step in order.
+
+    Args:
+        is_near: whether a key is in the same task, whose stream time its records move.
+    """
+    windows, stream_time = node.windows, -1
+    sessions: list[Window] = []
+    records: list[Came] = []
+    for other, value, timestamp in arrivals:
+        if not is_near(other):
+            continue
+        stream_time = max(stream_time, timestamp)
+        if other == key:
+            close_time = stream_time - _grace(windows)
+            if isinstance(windows, SessionWindows):
+                found = _session(sessions, timestamp, windows.inactivity_gap_ms, close_time)
+            elif isinstance(windows, SlidingWindows):
+                found = _slid(windows, timestamp, close_time, (one.timestamp for one in records if one.windows))
+            else:
+                found = _split(_windows_at(windows, timestamp), close_time)
+            records.append(Came(timestamp, value, stream_time, *found))
+    spans = sessions or sorted({window for one in records for window in one.windows})
+    return Timeline(node.name, key, _closing(windows), stream_time, tuple(records), tuple(spans))
+
+
+def _grace(windows: Any) -> int:
+    return int(getattr(windows, "grace_period_ms", 0))
+
+
+def _closing(windows: Any) -> int:
+    """How far stream time is past the end of a window, or of a session, when it is closed."""
+    return int(windows.final_after_ms) if isinstance(windows, SessionWindows) else _grace(windows)
+
+
+def _windows_at(windows: Any, timestamp: int) -> Iterator[Window]:
+    if isinstance(windows, TimeWindows):
+        size, advance = windows.size_ms, windows.advance_ms
+        first = max(0, timestamp - size + advance) // advance * advance
+        for start in range(first, timestamp + 1, advance):
+            yield start, start + size
+    else:
+        yield getattr(windows, "start_ms", 0), windows.size_ms
+
+
+def _split(windows: Iterator[Window], close_time: int) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
+    """Those that are open, and those that are closed."""
+    every = tuple(windows)
+    return tuple(one for one in every if one[1] > close_time), tuple(one for one in every if one[1] <= close_time)
+
+
+def _slid(
+    windows: SlidingWindows, timestamp: int, close_time: int, before: Iterable[int]
+) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
+    """The window that ends with a record, or, where that is closed, those behind earlier records that take it."""
+    wide = windows.time_difference_ms
+    own = max(timestamp - wide, 0), max(timestamp, wide)
+    if own[1] >= close_time:  # their ends belong to them
+        return (own,), ()
+    behind = sorted({(time + 1, time + 1 + wide) for time in before if time < timestamp <= time + 1 + wide})
+    return tuple(one for one in behind if one[1] >= close_time), (own,)
+
+
+def _session(
+    sessions: list[Window], timestamp: int, gap: int, close_time: int
+) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
+    """The session that takes a record, which those that it joins become; or the one that it would have been."""
+    joined = [one for one in sessions if one[0] - gap <= timestamp <= one[1] + gap]
+    made = min([timestamp, *(start for start, _ in joined)]), max([timestamp, *(end for _, end in joined)])
+    if made[1] + gap < close_time:
+        return (), (made,)
+    sessions[:] = sorted([*(one for one in sessions if one not in joined), made])
+    return (made,), ()
+
+
+def _svg(line: Timeline) -> str:
+    spans = line.spans or tuple(window for one in line.records for window in one.closed)
+    times = [one.timestamp for one in line.records] + [time for span in spans for time in span] + [line.stream_time]
+    low, high = min(times), max([*times, *(end + line.grace_ms for _, end in spans if end < 1 << 60)])
+    high = min(high, max(line.stream_time, *(one.timestamp for one in line.records), low + 1) * 2) or 1
+
+    def x(time: int) -> float:
+        return _LEFT + _WIDTH * (min(max(time, low), high) - low) / max(high - low, 1)
+
+    pieces = [_span(number, span, line.grace_ms, x) for number, span in enumerate(spans)]
+    height = _ROW * (len(spans) + 2) + 10
+    now = x(line.stream_time)
+    pieces.append(f'<path d="M{now:.1f} 4V{height - 22}" stroke="currentColor" stroke-dasharray="3 4" opacity=".6"/>')
+    pieces += [_dot(one, line, x, height) for one in line.records]
+    for time, anchor in ((low, "start"), (high, "end")):
+        text = f'<text x="{x(time):.1f}" y="{height - 4}" text-anchor="{anchor}" opacity=".7">{moment(time)}</text>'
+        pieces.append(text)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + 2 * _LEFT} {height}" '
+        f'width="{_WIDTH + 2 * _LEFT}" style="max-width:100%;height:auto" font-family="system-ui,sans-serif" '
+        f'font-size="11" fill="currentColor">{"".join(pieces)}</svg>'
+    )
+
+
+def _span(number: int, span: Window, grace: int, x: Callable[[int], float]) -> str:
+    y, left, right, closed = 6 + number * _ROW, x(span[0]), x(span[1]), x(span[1] + grace)
+    return (
+        f"<g><title>{_window(span)}, closed at {moment(span[1] + grace)}</title>"
+        f'<rect x="{left:.1f}" y="{y}" width="{max(right - left, 3):.1f}" height="20" rx="5" fill="#1a9c8d" '
+        f'fill-opacity=".25" stroke="#1a9c8d"/>'
+        f'<rect x="{right:.1f}" y="{y + 6}" width="{max(closed - right, 0):.1f}" height="8" fill="#1a9c8d" '
+        f'fill-opacity=".14"/></g>'
+    )
+
+
+def _dot(one: Came, line: Timeline, x: Callable[[int], float], height: int) -> str:
+    row = next(
+        (number for number, span in enumerate(line.spans) if span[0] <= one.timestamp <= span[1]), len(line.spans)
+    )
+    y = height - 36 if one.is_late else 16 + row * _ROW
+    colour = "#d3382c" if one.is_late else "#1a9c8d"
+    title = escape(f"{moment(one.timestamp)} {one.value!r} {line.told(one)}")
+    return f'<circle cx="{x(one.timestamp):.1f}" cy="{y}" r="5" fill="{colour}"><title>{title}</title></circle>'
