@@ -163,7 +163,7 @@ class Attempt:
             self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
             if done.left:
                 self._waiting[work.task] = {**self._waiting.get(work.task, {}), **done.left}
-            self.records += sum(done.offsets.get(topic, 0) - work.entry.offsets.get(topic, 0) for topic in work.ends)
+            self.records += done.read
         for work in works:
             self._deliver(self._done[work.task])
 

@@ -42,6 +42,8 @@ class Input:
     """Whether it carries changes of a table."""
     goes_first: bool = False
     """Whether all of it comes before other inputs, as global tables do."""
+    end: int | None = None
+    """In a topic of the log the offset up to which it is read; None where records are counted instead."""
     taken: int = 0
     """How many records were taken so far."""
     may_have_more: bool = True
@@ -49,6 +51,8 @@ class Input:
     until: int = LATEST
     """Records of later clocks are left for another commit."""
     _highest: int = EARLIEST
+    _behind: int | None = None
+    """The offset behind the last record that was taken."""
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
     _waiting_bytes: int = 0
@@ -67,6 +71,16 @@ class Input:
     @property
     def waiting(self) -> int:
         return self._waiting_records
+
+    def goes_on_at(self, start: int) -> int:
+        """From where the next commit reads, when this one began at an offset: offsets may have gaps, also at the end."""
+        if self.end is None:
+            return start + self.taken
+        if self._waiting:
+            return self._waiting[0].offset
+        if not self.may_have_more:
+            return max(self.end, start)
+        return start if self._behind is None else self._behind
 
     def clocks(self, records: int) -> IntArray:
         """Of the next waiting records."""
@@ -113,6 +127,8 @@ class Input:
                 self._waiting[0] = piece.slice(left, len(piece))
             left -= len(taken[-1])
             self._waiting_bytes -= taken[-1].nbytes
+        if taken:
+            self._behind = taken[-1].end
         self._waiting_records -= records - left
         self.taken += records - left
         return taken
@@ -295,7 +311,7 @@ class Reader:
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
             if first < end:
                 rows, found = piece.rows(positions[first:end])
-                offsets[first:end][found] = piece.records.offset + rows
+                offsets[first:end][found] = piece.records.offsets_of(rows)
         return offsets
 
     def places(self, positions: IntArray) -> list[Place]:
@@ -345,7 +361,8 @@ class _Piece:
     def origin(self, row: int) -> Origin:
         key, value = self.records.key[row].as_py(), self.records.value[row].as_py()
         timestamp = int(self.records.timestamp[row])
-        return Origin(self.topic, self.partition, self.records.offset + row, key, value, timestamp)
+        offset = int(self.records.offsets_of(np.array([row]))[0])
+        return Origin(self.topic, self.partition, offset, key, value, timestamp)
 
 
 def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:

@@ -131,7 +131,7 @@ class Task:
         offsets = dict(work.entry.offsets)
         for one in self._reader.inputs:
             place = global_place(one.topic, one.partition) if one.goes_first else one.topic
-            offsets[place] = offsets.get(place, 0) + one.taken
+            offsets[place] = one.goes_on_at(offsets.get(place, 0))
         return TaskDone(
             task=str(self.id),
             offsets=offsets,
@@ -145,6 +145,7 @@ class Task:
             metrics=labelled(str(self.id), self.context.commit.metrics),
             observed=labelled(str(self.id), self._observed.figures(self.context.commit.processed)),
             records=records,
+            read=sum(one.taken for one in self._reader.inputs if one.end is not None),
         )
 
     def _read_all(self, outlets: Outlets) -> int:
@@ -212,7 +213,7 @@ class Task:
                     if place in work.ends:
                         start = work.entry.offsets.get(place, 0)
                         pieces = self._log.read(topic, partition, start, work.ends[place])
-                        yield self._input(part, topic, pieces, partition)
+                        yield self._input(part, topic, pieces, work.ends[place], partition)
         for part in self.sub.parts:
             for topic in part.topics if part.kind == "source" else ():
                 if topic in exchanges:
@@ -220,11 +221,18 @@ class Task:
                 elif topic in work.ends:
                     start = work.entry.offsets.get(topic, 0)
                     pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
-                    yield self._input(part, topic, pieces)
+                    yield self._input(part, topic, pieces, work.ends[topic])
                 elif topic in work.bounds:
                     yield self._input(part, topic, iter(()))
 
-    def _input(self, part: Part, topic: str, pieces: Iterator[Records], of_global_table: int | None = None) -> Input:
+    def _input(
+        self,
+        part: Part,
+        topic: str,
+        pieces: Iterator[Records],
+        end: int | None = None,
+        of_global_table: int | None = None,
+    ) -> Input:
         node = part.node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
         changes = isinstance(node, nodes.Repartition) and node.carries_changes
@@ -241,6 +249,7 @@ class Task:
             pieces=pieces,
             changes=changes,
             goes_first=is_global,
+            end=end,
         )
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:

@@ -64,6 +64,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     observed: dict[str, int] = {}
     """Figures that depend on where commits are, see ``Manifest``."""
     records: int = 0
+    read: int = 0
+    """Those of them that came from topics of the log."""
     error: str = ""
     """Why the program has to stop; nothing of the commit counts then."""
     error_type: str = ""

@@ -68,7 +68,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Consecutive records of one partition, as columns."""
+    """Records of one partition that follow each other, as columns."""
 
     offset: int
     """The offset of the first one."""
@@ -83,6 +83,24 @@ class Records:
     """In internal topics: how far the task that sent each one had come in time, see ``Reader``."""
     old: Binary | None = None
     """In internal topics that carry changes of a table: the value before."""
+    offsets: IntArray | None = None
+    """The offset of each one where they need not be consecutive, as in Kafka; None where they are."""
+
+    def offsets_of(self, rows: IntArray) -> IntArray:
+        """The offsets of some of the records.
+
+        >>> none = pa.nulls(3, pa.binary())
+        >>> Records(5, none, none, np.arange(3)).offsets_of(np.array([0, 2])).tolist()
+        [5, 7]
+        >>> Records(5, none, none, np.arange(3), offsets=np.array([5, 6, 9])).offsets_of(np.array([0, 2])).tolist()
+        [5, 9]
+        """
+        return self.offset + rows if self.offsets is None else self.offsets[rows]
+
+    @property
+    def end(self) -> int:
+        """The offset behind that of the last one."""
+        return self.offset + len(self) if self.offsets is None or not len(self) else int(self.offsets[-1]) + 1
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -101,8 +119,9 @@ class Records:
         if start == 0 and stop >= len(self):
             return self
         length = max(stop - start, 0)
+        offsets = None if self.offsets is None else self.offsets[start:stop]
         return Records(
-            self.offset + start,
+            self.offset + start if offsets is None or not len(offsets) else int(offsets[0]),
             self.key.slice(start, length),
             self.value.slice(start, length),
             self.timestamp[start:stop],
@@ -111,6 +130,7 @@ class Records:
             arrival=None if self.arrival is None else self.arrival[start:stop],
             clock=None if self.clock is None else self.clock[start:stop],
             old=None if self.old is None else self.old.slice(start, length),
+            offsets=offsets,
         )
 
 

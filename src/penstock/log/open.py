@@ -1,20 +1,39 @@
-"""Which log is meant: one that is there, a folder, or the one of the settings."""
+"""Which log is meant: one that is there, a folder, a Kafka cluster, or the one of the settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.errors import ConfigError
 from penstock.log.base import Log
+from penstock.log.cluster import SCHEME, Kafka
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 
 
-def open_log(log: Log | Path | str | None = None) -> Log:
-    """The log itself, the file log in a folder, or by default the one of the setting ``log_dir``.
+def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
+    """The log itself, the topics of a Kafka cluster, the file log in a folder, or by default the one of the settings.
+
+    Raises:
+        ConfigError: it is a Kafka cluster, and the extra ``penstock[kafka]`` is not installed.
 
     >>> open_log("somewhere").url
     'somewhere'
     """
     if isinstance(log, Log):
         return log
-    return FileLog(Settings.load().log_dir if log is None else log)
+    if log is None:
+        log = Settings.load().topics_in
+    if isinstance(log, str) and log.startswith(SCHEME):
+        log = Kafka(log)
+    return _kafka_log(log) if isinstance(log, Kafka) else FileLog(log)
+
+
+def _kafka_log(cluster: Kafka) -> Log:
+    try:
+        from penstock.log.kafka.log import KafkaLog
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "confluent_kafka":
+            raise
+        raise ConfigError(f"{cluster.url} needs confluent-kafka: pip install 'penstock[kafka]'") from None
+    return KafkaLog(cluster)

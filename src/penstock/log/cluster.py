@@ -1,0 +1,102 @@
+"""Which Kafka cluster is meant, and how to connect: librdkafka's own options, with secrets from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from penstock.durations import Duration, to_ms
+from penstock.errors import ConfigError
+from penstock.masking import MASK, SECRET_NAME
+
+SCHEME = "kafka://"
+_VARIABLE = "PENSTOCK_KAFKA_"
+_OWN = ("group.id", "transactional.id", "enable.idempotence", "isolation.level", "enable.auto.commit")
+"""Options on which exactly once rests."""
+
+
+class Kafka:
+    """A Kafka cluster as the log: ``topology.start("app", log=Kafka("host:9092"))``.
+
+    A value ``env:NAME`` is the variable of that name, ``file:PATH`` what stands in a file; both are looked up where the
+    connection is made, so that secrets do not travel. Each ``PENSTOCK_KAFKA_...`` variable is an option as well:
+    ``PENSTOCK_KAFKA_SASL_PASSWORD`` is ``sasl.password``.
+
+    Args:
+        servers: ``host:port`` of some of the brokers, with commas between them, or ``kafka://host:port``, behind which
+            options may stand as ``?name=value&...``.
+        options: librdkafka's own, such as ``{"security.protocol": "SASL_SSL", "sasl.password": "env:PASSWORD"}``.
+        timeout: how long the cluster may be out of reach before a program stops.
+
+    Raises:
+        ConfigError: there are no servers, or an option is given on which exactly once rests.
+
+    >>> Kafka("localhost:9092", {"sasl.username": "app", "sasl.password": "secret"})
+    Kafka('localhost:9092', {'sasl.username': 'app', 'sasl.password': '****'})
+    """
+
+    def __init__(self, servers: str, options: Mapping[str, object] | None = None, timeout: Duration = "60 seconds"):
+        if not isinstance(servers, str):
+            raise ConfigError(f"Kafka(servers): write them like 'host:9092,other:9092'; got {servers!r}")
+        hosts, _, rest = servers.removeprefix(SCHEME).partition("?")
+        given = {name: _text(value) for name, value in (dict(parse_qsl(rest)) | dict(options or {})).items()}
+        self.servers = hosts.rstrip("/")
+        self.timeout = to_ms(timeout, "Kafka(timeout)") / 1000
+        self._options = given
+        if not self.servers or "@" in self.servers or "/" in self.servers:
+            raise ConfigError(
+                "Kafka(servers): write them like 'host:9092,other:9092'; user and password are the options "
+                "sasl.username and sasl.password"
+            )
+        for name in _OWN:
+            if name in given:
+                raise ConfigError(f"the Kafka option {name} is not to be chosen: exactly once rests on it")
+
+    @property
+    def url(self) -> str:
+        """It without its options, for people to read."""
+        return f"{SCHEME}{self.servers}"
+
+    def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """All options with their values, the secret ones too: for librdkafka and nobody else.
+
+        Raises:
+            ConfigError: a variable or a file that a value is to come from is not there.
+        """
+        environment = os.environ if environment is None else environment
+        found = {
+            name.removeprefix(_VARIABLE).lower().replace("_", "."): value
+            for name, value in environment.items()
+            if name.startswith(_VARIABLE)
+        }
+        found |= self._options
+        return {name: _looked_up(name, value, environment) for name, value in found.items()}
+
+    def __repr__(self) -> str:
+        shown = {name: MASK if _is_secret(name, value) else value for name, value in self._options.items()}
+        return f"Kafka({self.servers!r}{f', {shown}' if shown else ''})"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return not value.startswith(("env:", "file:")) and SECRET_NAME.search(name) is not None
+
+
+def _looked_up(name: str, value: str, environment: Mapping[str, str]) -> str:
+    kind, _, where = value.partition(":")
+    if kind == "env":
+        if where not in environment:
+            raise ConfigError(f"the Kafka option {name} is to come from the variable {where}, which is not set")
+        return environment[where]
+    if kind == "file":
+        try:
+            return Path(where).read_text().strip()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ConfigError(f"the Kafka option {name} is to come from the file {where}: {reason}") from None
+    return value
