@@ -7,10 +7,13 @@ import shutil
 import tempfile
 from functools import cache
 from multiprocessing.util import Finalize
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from penstock.errors import ConfigError
+from penstock.testing import broker
 from support import spark_classes
 from support.folders import MEMORY
 
@@ -28,14 +31,31 @@ _LAST = -1000
 """After multiprocessing, too, has removed what it has there."""
 
 
+_RUN = "PYTEST_RUN_OF_PENSTOCK"
+"""The number of the process that runs all tests, for those that run some of them."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory where there is room: many would wait for the disk half of their time. What is
     killed loses nothing that the system has, whether it has it in memory or on its way to a disk."""
+    if not hasattr(config, "workerinput"):
+        os.environ[_RUN] = str(os.getpid())
     if MEMORY is not None and not hasattr(config, "workerinput") and shutil.disk_usage(MEMORY).free >= _ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)  # where failed tests leave theirs
         folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
         tempfile.tempdir = None  # chosen anew
         Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=_LAST)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> str:
+    """The servers of a Kafka broker, one for all tests of a run; it ends with the run."""
+    pytest.importorskip("confluent_kafka", reason="tests with a Kafka broker need confluent-kafka")
+    run = os.environ[_RUN]
+    try:
+        return broker.shared(Path(tempfile.gettempdir()) / f"penstock-broker-{run}", int(run))
+    except ConfigError as error:
+        pytest.skip(f"tests with a Kafka broker are left out: {error}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

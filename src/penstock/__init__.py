@@ -54,6 +54,7 @@ from penstock.errors import (
     TopologyException,
 )
 from penstock.handlers import ErrorHandlerContext, HandlerResponse
+from penstock.log.cluster import Kafka
 from penstock.log.consume import consume
 from penstock.log.produce import produce, produce_columns
 from penstock.losses import Loss
@@ -152,6 +153,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "Kafka",
     "KeyQuery",
     "KeyValueStore",
     "LogAndSkipOnInvalidTimestamp",

@@ -61,7 +61,12 @@ LOG_POINTS = (
 )
 """Those of the file log while it keeps topics small, which it does beside the commits."""
 
-ALL_POINTS = frozenset(POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS)
+KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
+"""Those of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
+
+ALL_POINTS = frozenset(
+    POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS + KAFKA_POINTS
+)
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"
 

@@ -108,6 +108,8 @@ class Settings:
 
     Attributes:
         log_dir: the folder of the file log's topics.
+        log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
+            ``?name=value&...``, or another folder.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
         checkpoint: where commits lie: a folder, or the URL of an object store.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
@@ -155,6 +157,7 @@ class Settings:
     """
 
     log_dir: Path = Path(".penstock/log")
+    log: str | None = field(default=None, repr=False)  # a URL may hold keys
     state_dir: Path | None = None
     checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys
     statestore_cache_max_bytes: int = 10 * MIB
@@ -215,6 +218,11 @@ class Settings:
                 f"snapshot_commits ({self.snapshot_commits}) must not be less than flush_commits "
                 f"({self.flush_commits}): a snapshot is taken at a flush"
             )
+
+    @property
+    def topics_in(self) -> Path | str:
+        """Where the topics are: a folder, or the URL of a Kafka cluster."""
+        return self.log_dir if self.log is None else self.log
 
     def app_configs(self) -> dict[str, Any]:
         """The settings by their names, without those that may hold secrets."""

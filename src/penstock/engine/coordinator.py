@@ -109,6 +109,7 @@ class Coordinator:
         self._program = self._checked(program, newest)
         begun = self.topics.take_up(newest)
         self.application = self._identified(newest)
+        self.log = log.with_outbox(storage, application_id, settings.at_least_once)
         self._check_outputs(newest)
         self.manifest = self._fitted(begun)
         self._settling = Settling(self)
@@ -240,23 +241,24 @@ class Coordinator:
 
     def end_offsets(self) -> Ends:
         """The ends of all source topics as they are now."""
-        return {topic: self.log.end_offsets(topic) for topic in self.topology.source_topics}
+        return {topic: self.topics.end_offsets(topic) for topic in self.topology.source_topics}
 
-    def offsets(self) -> Ends:
-        """Up to where all source topics are processed and committed."""
+    def offsets(self, manifest: Manifest | None = None) -> Ends:
+        """Up to where all source topics are processed and committed, now or in a manifest."""
+        manifest = manifest or self.manifest
         found: Ends = {topic: [0] * self.layout.partitions[topic] for topic in self.topology.source_topics}
-        for name, entry in self.manifest.tasks.items():
+        for name, entry in manifest.tasks.items():
             for topic, offset in entry.offsets.items():
                 if topic in found:
                     found[topic][TaskId.parse(name).partition] = offset
         for sub in self.topology.sub_topologies:
             for topic in sub.global_topics:
-                found[topic] = [self._offset_everywhere(sub, topic, p) for p in self.layout.all_of(topic)]
+                found[topic] = [self._offset_everywhere(manifest, sub, topic, p) for p in self.layout.all_of(topic)]
         return found
 
-    def _offset_everywhere(self, sub: SubTopology, topic: str, partition: int) -> int:
+    def _offset_everywhere(self, manifest: Manifest, sub: SubTopology, topic: str, partition: int) -> int:
         """Up to where all tasks have read a partition of a global table's topic."""
-        entries = [self.manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
+        entries = [manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
         return min(entry.offsets.get(global_place(topic, partition), 0) for entry in entries)
 
     def waits(self, ends: Ends) -> float | None:
@@ -370,6 +372,10 @@ class Coordinator:
             ) from error
 
     def _publish(self, manifest: Manifest, repeated: bool = False) -> None:
+        with self.log.publishing(self._producer, manifest.commit, self.offsets(manifest)):
+            self._append(manifest, repeated)
+
+    def _append(self, manifest: Manifest, repeated: bool) -> None:
         for topic, segments in manifest.sinks.items():
             try:
                 appended = self.log.append(topic, segments, self._producer, manifest.commit)

@@ -67,7 +67,7 @@ class TaskHost:
         self._topology = topology
         self._layout = layout
         self._settings = settings
-        self._log = log
+        self._log = log.with_outbox(storage, layout.application_id)
         self._storage = storage
         self._manifests = Manifests(storage)
         self._folder = folder

@@ -73,7 +73,7 @@ class Input:
         return self._waiting_records
 
     def goes_on_at(self, start: int) -> int:
-        """From where the next commit reads, when this one began at an offset: offsets may have gaps, also at the end."""
+        """From where the next commit reads when this one began at an offset; offsets may have gaps, also at the end."""
         if self.end is None:
             return start + self.taken
         if self._waiting:

@@ -210,15 +210,28 @@ class Topics:
 
     def check(self, manifest: Manifest) -> None:
         """Raise an error when a topic is not the one any more that it was at the start."""
-        for topic in (*self._sources, *self._outputs):
-            if self._id_now(topic) == manifest.topics[topic]:
+        for topic, id_ in self._log.topic_ids((*self._sources, *self._outputs)).items():
+            if id_ == manifest.topics[topic]:
                 continue
             if topic in self._outputs:
                 raise self.output_is_gone(topic, manifest.commit)
             raise self._source_is_another(manifest, topic)
 
-    def _id_now(self, topic: str) -> str | None:
-        return self._log.topic_id(topic) if self._log.exists(topic) else None
+    def end_offsets(self, topic: str) -> list[int]:
+        """The ends of a source's partitions now.
+
+        Raises:
+            ConfigError: it has got more partitions.
+        """
+        ends = self._log.end_offsets(topic)
+        if len(ends) != (known := self._layout.partitions[topic]):
+            raise ConfigError(
+                f"source topic {topic!r} has {len(ends)} partitions, and had {known} when application "
+                f"{self._application_id!r} was started: keys go to other partitions now than those where their state "
+                "is. Everything committed is safe. Start under another application id to process the topic from its "
+                f"beginning, or have its records go into a topic of {known} partitions"
+            )
+        return ends
 
     def output_is_gone(self, topic: str, commit: int) -> TopicNotFoundError:
         """The error for an output that was removed while the application ran."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,6 +204,10 @@ class Log(ABC):
         It is empty for topics that were made before topics had ids, or by hand.
         """
 
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
+        """The ids of several topics, None for those that do not exist."""
+        return {name: self.topic_id(name) if self.exists(name) else None for name in names}
+
     @abstractmethod
     def start_offsets(self, topic: str) -> list[int]:
         """For each partition the offset of its first record that is still there."""
@@ -261,6 +265,37 @@ class Log(ABC):
     def watch(self, topics: Sequence[str]) -> TopicWatch:
         """Waits for records of topics."""
         return LookingWatch(self, topics)
+
+    @property
+    def keeps_types(self) -> bool:
+        """Whether topics say of which types their keys and values are."""
+        return True
+
+    def with_outbox(self, outbox: Storage, application_id: str, at_least_once: bool = False) -> Log:
+        """The log as an application uses it.
+
+        Args:
+            outbox: where what is written waits to be appended, in a log that has no place for it itself.
+        """
+        return self
+
+    def publishing(
+        self, producer: str, sequence: int, offsets: Mapping[str, Sequence[int]]
+    ) -> AbstractContextManager[None]:
+        """The appends of one commit, which a log that can makes visible together where the context ends well.
+
+        Args:
+            offsets: up to where the application has read its sources; a log that others look at tells them.
+        """
+        return nullcontext()
+
+    @property
+    def place(self) -> Any:
+        """What ``open_log`` opens the same log with in another process; it can be pickled."""
+        return self.url
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of connections."""
 
     @property
     def claims(self) -> Storage | None:

@@ -124,7 +124,7 @@ def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tup
         ConfigError: the topic holds something else than what was given.
     """
     given = {"key": None if key is None else of(key, "key"), "value": None if value is None else of(value, "value")}
-    if not log.exists(topic):
+    if not log.keeps_types or not log.exists(topic):
         return given["key"] or STR, given["value"] or JSON
     info = log.topic(topic)
     for what, serde in given.items():

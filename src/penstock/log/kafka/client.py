@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +26,29 @@ _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, K
 _NOT_KNOWN = (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _LOST = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
-_FINAL = (*_REFUSED, *_UNKNOWN_TOPIC, *_NOT_KNOWN, *_TOO_LARGE, *_LOST, KafkaError.INVALID_RECORD)
+_PASSING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+)
+_PAUSE_SECONDS = 0.1
+_REQUEST_SECONDS = 10.0
+"""After which a request is made again: its broker may be gone for good, and another one leads."""
+_FINAL = (
+    *_REFUSED,
+    *_UNKNOWN_TOPIC,
+    *_NOT_KNOWN,
+    *_TOO_LARGE,
+    *_LOST,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+)
 
 
 class Clients:
@@ -40,27 +63,26 @@ class Clients:
         self._admin: AdminClient | None = None
         self._trouble: KafkaError | None = None
 
-    def options(self, **own: Any) -> dict[str, Any]:
-        """What a client is made with.
+    def make(
+        self,
+        kind: Callable[[dict[str, Any]], Any],
+        own: Mapping[str, Any] | None = None,
+        usual: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """A client.
+
+        Args:
+            own: options that it must have.
+            usual: options that it has unless the user has given others.
 
         Raises:
-            ConfigError: a secret is not where it is to come from.
+            ConfigError: an option is none of librdkafka's, or has a value that it cannot have, or a secret is not where
+                it is to come from.
         """
-        named = {name.replace("_", "."): value for name, value in own.items()}
-        given = self.cluster.options()
-        return {"client.id": "penstock", **given, **named, **self._always()}
-
-    def _always(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self.cluster.servers, "error_cb": self._heard, "logger": _log}
-
-    def make(self, kind: Callable[[dict[str, Any]], Any], **own: Any) -> Any:
-        """A consumer or a producer.
-
-        Raises:
-            ConfigError: an option is none of librdkafka's, or has a value that it cannot have.
-        """
+        always = {"bootstrap.servers": self.cluster.servers, "error_cb": self._heard, "logger": _log}
+        options = {"client.id": "penstock", **(usual or {}), **self.cluster.options(), **(own or {}), **always}
         try:
-            return kind(self.options(**own))
+            return kind(options)
         except (KafkaException, TypeError, ValueError) as error:
             raise ConfigError(f"{self.cluster.url}: {_said(error)}") from None
 
@@ -74,10 +96,27 @@ class Clients:
     def _heard(self, error: KafkaError) -> None:
         self._trouble = error
 
-    def ask(self, future: Any, what: str) -> Any:
-        """What a future of the admin client holds; raises what went wrong as ``error_of`` says it."""
-        with self.told(what):
-            return future.result(self.cluster.timeout + 5)
+    def ask(self, asking: Callable[[AdminClient, float], dict[Any, Any]], what: str) -> list[Any]:
+        """What the futures hold that the admin client gives; asked again while the cluster finds its leaders.
+
+        Args:
+            asking: is called with the client and the seconds that a request may take.
+
+        Raises:
+            PenstockError: what went wrong, as ``error_of`` says it.
+        """
+        until = time.monotonic() + self.cluster.timeout
+        while True:
+            try:
+                asked = asking(self.admin, min(self.cluster.timeout, _REQUEST_SECONDS))
+                return [future.result() for future in asked.values()]
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING:
+                    raise self.error_of(error.args[0], what) from None
+                self.admin.poll(0)  # what librdkafka says beside
+                if time.monotonic() > until or self.is_hopeless():
+                    raise self.unreachable(what) from None
+            time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
@@ -95,7 +134,7 @@ class Clients:
         """
         code = error.code()
         if code in _REFUSED:
-            return LogError(f"{what}: this user {_REFUSED[code]} ({error.str()}); nothing was written. Grant it the right")
+            return LogError(f"{what}: this user {_REFUSED[code]} ({error.str()}); nothing was written")
         if code in _UNKNOWN_TOPIC:
             return TopicNotFoundError(f"{what}: it does not exist in {self.cluster.url}")
         if code in _LOST:

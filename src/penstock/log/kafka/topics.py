@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from penstock.errors import LogError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import NO_LIMIT, TopicInfo
@@ -16,12 +16,25 @@ _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes"}
 
 
+FOREVER = 2**63 - 1
+
+
 class Described(NamedTuple):
     """A topic as the cluster has it now."""
 
     id: str
     partitions: int
     may_write: bool
+
+
+class Limits(NamedTuple):
+    """What a topic takes."""
+
+    bytes: int = 1_048_588
+    """Of a batch, and so of a record."""
+    before_ms: int = FOREVER
+    after_ms: int = 3_600_000
+    """How far a record's time may lie before and after the present."""
 
 
 class KafkaTopics:
@@ -40,6 +53,7 @@ class KafkaTopics:
         """Make a topic; the cluster chooses how many copies there are."""
         config = {name: str(getattr(info, field)) for field, name in _SETTINGS.items() if getattr(info, field) >= 0}
         config |= {"retention.ms": str(NO_LIMIT)} if info.retention_ms == NO_LIMIT else {}
+        config["message.timestamp.after.max.ms"] = str(FOREVER)  # results may have any time, such as a window's end
         new = NewTopic(info.name, info.partitions, -1, config=config)
         try:
             self._clients.admin.create_topics([new])[info.name].result(self._clients.cluster.timeout)
@@ -51,7 +65,9 @@ class KafkaTopics:
     def delete(self, name: str) -> None:
         """Remove a topic."""
         self.describe([name])
-        self._clients.ask(self._clients.admin.delete_topics([name])[name], f"cannot remove topic {name!r}")
+        self._clients.ask(
+            lambda admin, wait: admin.delete_topics([name], request_timeout=wait), f"cannot remove topic {name!r}"
+        )
 
     def describe(self, names: Iterable[str]) -> dict[str, Described]:
         """What topics are; raises ``TopicNotFoundError`` when one does not exist."""
@@ -66,18 +82,21 @@ class KafkaTopics:
         wanted = list(names)
         if not wanted:
             return {}
-        asked = self._clients.admin.describe_topics(TopicCollection(wanted), include_authorized_operations=True)
-        return {name: self._described(name, future) for name, future in asked.items()}
 
-    def _described(self, name: str, future: Any) -> Described | None:
-        try:
-            found = future.result(self._clients.cluster.timeout + 5)
-        except KafkaException as error:
-            if error.args[0].code() in _UNKNOWN:
-                return None
-            raise self._clients.error_of(error.args[0], f"cannot look topic {name!r} up") from None
+        def asking(admin: AdminClient, wait: float) -> dict[str, Any]:
+            collection = TopicCollection(wanted)
+            asked = admin.describe_topics(collection, include_authorized_operations=True, request_timeout=wait)
+            return {name: _OrMissing(asked[name]) for name in wanted}
+
+        answers = self._clients.ask(asking, f"cannot look topics up ({', '.join(wanted)})")
+        return {name: self._described(found) for name, found in zip(wanted, answers, strict=True)}
+
+    def _described(self, found: Any) -> Described | None:
+        if found is None:
+            return None
         may = found.authorized_operations
-        return Described(str(found.topic_id), len(found.partitions), not may or AclOperation.WRITE in may)
+        own_id = str(found.topic_id).replace("+", "-").replace("/", "_")  # as Kafka itself writes it
+        return Described(own_id, len(found.partitions), not may or AclOperation.WRITE in may)
 
     def not_found(self, name: str) -> TopicNotFoundError:
         """The error for a topic that does not exist."""
@@ -91,22 +110,45 @@ class KafkaTopics:
     def config(self, name: str) -> dict[str, str]:
         """A topic's configuration, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._clients.admin.describe_configs([resource])[resource]
-        found = self._clients.ask(asked, f"cannot read the configuration of topic {name!r}")
+        what = f"cannot read the configuration of topic {name!r}"
+        found = self._clients.ask(lambda admin, wait: admin.describe_configs([resource], request_timeout=wait), what)[0]
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
 
-    def offsets(self, name: str, partitions: int, where: OffsetSpec) -> list[int]:
-        """For each partition its first or its last offset; the last one is where what is committed ends."""
+    def limits(self, name: str) -> Limits:
+        """What a topic takes; what is usual when this user may not read its configuration."""
+        try:
+            config = self.config(name)
+        except LogError:
+            return Limits()
+        largest = int(config.get("max.message.bytes", Limits().bytes))
+        if config.get("message.timestamp.type") == "LogAppendTime":
+            return Limits(largest, FOREVER, FOREVER)
+        names = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+        before, after = (int(config.get(one, usual)) for one, usual in zip(names, Limits()[1:], strict=True))
+        return Limits(largest, before, after)
+
+    def offsets(self, name: str, partitions: int, where: OffsetSpec, is_committed: bool = True) -> list[int]:
+        """For each partition its first or its last offset.
+
+        Args:
+            is_committed: the last one is where what is committed ends, before what open transactions have written.
+        """
         wanted = {TopicPartition(name, partition): where for partition in range(partitions)}
-        asked = self._clients.admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-        found = {place.partition: self._clients.ask(f, f"topic {name!r}") for place, f in asked.items()}
-        return [found[partition].offset for partition in range(partitions)]
+
+        def asking(admin: AdminClient, wait: float) -> dict[Any, Any]:
+            level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
+            asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=wait)
+            return dict(sorted(asked.items(), key=lambda item: int(item[0].partition)))
+
+        return [found.offset for found in self._clients.ask(asking, f"cannot find the ends of topic {name!r}")]
 
     def trim(self, name: str, starts: dict[int, int]) -> None:
         """Remove the records of partitions before these offsets."""
         wanted = [TopicPartition(name, partition, offset) for partition, offset in starts.items()]
-        for future in self._clients.admin.delete_records(wanted).values():
-            self._clients.ask(future, f"cannot remove records of topic {name!r}")
+        self._clients.ask(
+            lambda admin, wait: admin.delete_records(wanted, request_timeout=wait),
+            f"cannot remove records of topic {name!r}",
+        )
 
     def check_writable(self, name: str, found: Described) -> None:
         """Raise ``LogError`` when this user may not write into a topic."""
@@ -114,3 +156,18 @@ class KafkaTopics:
             raise LogError(
                 f"topic {name!r}: this user may not write into it; nothing was written. Grant it WRITE on the topic"
             )
+
+
+class _OrMissing:
+    """A future that holds None for a topic that does not exist."""
+
+    def __init__(self, future: Any):
+        self._future = future
+
+    def result(self) -> Any:
+        try:
+            return self._future.result()
+        except KafkaException as error:
+            if error.args[0].code() in _UNKNOWN:
+                return None
+            raise

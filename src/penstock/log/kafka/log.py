@@ -1,0 +1,298 @@
+"""The topics of a Kafka cluster as a log.
+
+What a program writes waits in its outbox, files of its checkpoint, until a transaction brings it to Kafka
+(``sink.py``); what it reads comes from consumers that choose their partitions (``source.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing.util import Finalize
+from pathlib import Path
+
+from confluent_kafka.admin import OffsetSpec
+
+from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError
+from penstock.log.base import (
+    Log,
+    Records,
+    Segment,
+    TopicInfo,
+    check_start,
+    check_topic,
+    check_trim,
+    removed_meanwhile,
+)
+from penstock.log.cluster import Kafka
+from penstock.log.kafka.client import Clients
+from penstock.log.kafka.outbox import FOLDER, OutboxWriter, read_segment, topic_id_of
+from penstock.log.kafka.sink import Notes, Piece, Publisher
+from penstock.log.kafka.source import Sources
+from penstock.log.kafka.topics import KafkaTopics, Limits
+from penstock.storage import LocalStorage, Storage
+from penstock.topic_names import check_topic_name
+
+_USUAL_LIMIT = Limits().bytes
+_BATCH_FRAME = 500
+_VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
+_PUBLISHED = f"{FOLDER}/published"
+"""In the outbox once something was published: from then on Kafka must know of it."""
+
+Offsets = Mapping[str, Sequence[int]]
+
+
+class KafkaLog(Log):
+    """The topics of a Kafka cluster.
+
+    Args:
+        cluster: which one.
+        outbox: where what is written waits; a folder that goes with this process by default.
+        group: the consumer group under which offsets are committed, and the transactional id: an application's id.
+        in_transactions: whether commits are transactions, which happen once.
+    """
+
+    def __init__(
+        self, cluster: Kafka, outbox: Storage | None = None, group: str | None = None, in_transactions: bool = True
+    ):
+        self.cluster = cluster
+        self._own_outbox = outbox
+        self._group = group
+        self._in_transactions = in_transactions
+        self._clients = Clients(cluster)
+        self._topics = KafkaTopics(self._clients)
+        self._sources = Sources(self._clients, group or "penstock")
+        self._publishers: dict[str, Publisher] = {}
+        self._fresh: set[str] = set()
+        """Topics with records of this process that may not show yet."""
+        self._limits: dict[str, Limits] = {}
+        self._open: _Commit | None = None
+
+    @property
+    def url(self) -> str:
+        return self.cluster.url
+
+    @property
+    def place(self) -> Kafka:
+        return self.cluster
+
+    @property
+    def keeps_types(self) -> bool:
+        return False
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        return self._topics.names()
+
+    def create_topic(self, info: TopicInfo) -> None:
+        check_topic(info)
+        self._topics.create(info)
+
+    def delete_topic(self, name: str) -> None:
+        check_topic_name(name)
+        self._topics.delete(name)
+        self._sources.forget(name)
+
+    def topic(self, name: str) -> TopicInfo:
+        found = self._topics.describe([name])[name]
+        try:
+            config = self._topics.config(name)
+        except LogError:  # only some may read it
+            config = {}
+        retention = int(config.get("retention.ms", -1)), int(config.get("retention.bytes", -1))
+        return TopicInfo(name, found.partitions, retention_ms=retention[0], retention_bytes=retention[1])
+
+    def exists(self, topic: str) -> bool:
+        return self._topics.found([topic])[topic] is not None
+
+    def topic_id(self, name: str) -> str:
+        return self._topics.describe([name])[name].id
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
+        return {name: None if one is None else one.id for name, one in self._topics.found(names).items()}
+
+    def start_offsets(self, topic: str) -> list[int]:
+        return self._topics.offsets(topic, self._topics.describe([topic])[topic].partitions, OffsetSpec.earliest())
+
+    def end_offsets(self, topic: str) -> list[int]:
+        count = self._topics.describe([topic])[topic].partitions
+        if topic in self._fresh:
+            self._fresh.discard(topic)
+            self._until_visible(topic, count)
+        return self._topics.offsets(topic, count, OffsetSpec.latest())
+
+    def _until_visible(self, topic: str, partitions: int) -> None:
+        """Wait for what this process has written: a transaction shows a moment after it was committed."""
+        written = self._topics.offsets(topic, partitions, OffsetSpec.latest(), is_committed=False)
+        until = time.monotonic() + _VISIBLE_SECONDS  # what is in somebody else's transaction is not waited for
+        while time.monotonic() < until:
+            seen = self._topics.offsets(topic, partitions, OffsetSpec.latest())
+            if all(one >= wanted for one, wanted in zip(seen, written, strict=True)):
+                return
+            time.sleep(_VISIBLE_PAUSE)
+
+    def trim(self, topic: str, starts: dict[int, int]) -> None:
+        check_trim(topic, starts, self.end_offsets(topic))
+        self._topics.trim(topic, starts)
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        if not self._sources.reads(topic, partition):
+            self._topics.describe([topic])
+        try:
+            yield from self._sources.of(topic, partition).read(start, end)
+        except OffsetOutOfRangeError:
+            check_start(topic, partition, start, self.start_offsets(topic)[partition])
+            raise
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def with_outbox(self, outbox: Storage, application_id: str, at_least_once: bool = False) -> KafkaLog:
+        return KafkaLog(self.cluster, outbox, application_id, not at_least_once)
+
+    @property
+    def _outbox(self) -> Storage:
+        if self._own_outbox is None:
+            folder = tempfile.mkdtemp(prefix="penstock-outbox-")
+            Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
+            self._own_outbox = LocalStorage(Path(folder))
+        return self._own_outbox
+
+    def writer(self, topic: str, name: str) -> OutboxWriter:
+        found = self._topics.describe([topic])[topic]
+        self._topics.check_writable(topic, found)
+        return OutboxWriter(self._outbox, topic, found.id, name, lambda: self._limits_of(topic))
+
+    def _limits_of(self, topic: str) -> Limits:
+        """What a topic takes, as it was when this process first asked."""
+        if topic not in self._limits:
+            self._limits[topic] = self._topics.limits(topic)
+        return self._limits[topic]
+
+    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+        found = self._topics.describe([topic])[topic]
+        commit = self._open
+        publisher = self._publisher(producer) if commit is None else commit.publisher
+        if commit is None and producer:
+            publisher.open(_USUAL_LIMIT)
+        if producer and publisher.last >= sequence:
+            return False
+        if any(topic_id_of(segment) != found.id for segment in segments):
+            raise removed_meanwhile(topic)
+        if commit is not None:
+            commit.sinks[topic] = segments
+            return True
+        number = sequence if producer else publisher.last + 1
+        self._publish(publisher, number, {topic: segments}, {(topic, 0): sequence + 1} if producer else {})
+        return True
+
+    @contextmanager
+    def publishing(self, producer: str, sequence: int, offsets: Offsets) -> Iterator[None]:
+        publisher = self._publisher(producer)
+        publisher.open(_USUAL_LIMIT)
+        self._open = commit = _Commit(publisher)
+        try:
+            yield
+        finally:
+            self._open = None
+        if sequence >= 0 and publisher.last < sequence and not self._is_gone(commit.sinks):
+            self._check_is_known(publisher, sequence)
+            flat = {(topic, p): offset for topic, ends in offsets.items() for p, offset in enumerate(ends)}
+            self._publish(publisher, sequence, commit.sinks, flat)
+
+    def _is_gone(self, sinks: Mapping[str, Sequence[Segment]]) -> bool:
+        """Whether a commit's records have left the outbox, which they do when they are published."""
+        files = {segment.file.name for segments in sinks.values() for segment in segments}
+        return bool(files) and files.isdisjoint(self._outbox.list(FOLDER))
+
+    def _check_is_known(self, publisher: Publisher, sequence: int) -> None:
+        """Raise ``CommitError`` when Kafka has forgotten what was published: nobody could tell what is still to be."""
+        if publisher.last < 0 and (was := [name for name in self._outbox.list(FOLDER) if name == _PUBLISHED]):
+            raise CommitError(
+                f"group {self._group!r} of {self.url} has no offsets any more, though results were published: Kafka "
+                "forgets those of a group that is still for long (offsets.retention.minutes), or somebody removed "
+                f"them. Whether commit {sequence} was published is not known. Everything is safe; if the topics have "
+                f"its results, remove the other files of {self._outbox.shown}/{FOLDER}; then remove "
+                f"{self._outbox.shown}/{was[0]} and start again: what lies there is published"
+            )
+
+    def _publisher(self, producer: str) -> Publisher:
+        found = self._publishers.get(producer)
+        if found is None:
+            if producer:
+                found = Publisher(self._clients, self._group_of(producer), producer, self._in_transactions)
+            else:
+                found = Publisher(self._clients, f"penstock-{os.urandom(8).hex()}", "")
+            self._publishers[producer] = found
+        return found
+
+    def _group_of(self, producer: str) -> str:
+        return self._group or f"penstock-{producer}"
+
+    def _publish(
+        self,
+        publisher: Publisher,
+        number: int,
+        sinks: Mapping[str, Sequence[Segment]],
+        offsets: Mapping[tuple[str, int], int],
+    ) -> None:
+        files = {segment.file.name for segments in sinks.values() for segment in segments}
+        limit = min((self._limits_of(topic).bytes for topic in sinks), default=_USUAL_LIMIT)
+        publisher.publish(number, _pieces(self._outbox, sinks), offsets, limit - _BATCH_FRAME)
+        self._fresh.update(topic for topic, segments in sinks.items() if segments)
+        if publisher.who:
+            self._outbox.create(_PUBLISHED, b"")
+        for name in files:
+            self._outbox.delete(name)
+
+    def last_sequence(self, topic: str, producer: str) -> int:
+        self._topics.describe([topic])
+        notes = Notes(self._clients, self._group_of(producer)).read()
+        others = {note.penstock for _, note in notes.values() if note is not None} - {producer}
+        if others and self._group:
+            raise ConfigError(
+                f"application {self._group!r} writes into {self.url} from another checkpoint than this one: its "
+                f"offsets there, of the group {self._group!r}, were committed by it, and this start would process and "
+                "put out everything a second time. Start it with the checkpoint of before, or give this program "
+                "another application id; if that checkpoint is lost, remove the group (kafka-consumer-groups --delete "
+                f"--group {self._group}) to have everything put out again behind what is there"
+            )
+        return max((note.commit for _, note in notes.values() if note and note.penstock == producer), default=-1)
+
+    def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:
+        """Remove files of the outbox with such names, whichever topic they are for."""
+        for name in self._outbox.list(FOLDER):
+            if is_meant(name):
+                self._outbox.delete(name)
+
+    def close(self) -> None:
+        for topic in [topic for topic in self._fresh if self.exists(topic)]:
+            self.end_offsets(topic)
+        self._sources.close()
+        for one in self._publishers.values():
+            one.close()
+        self._publishers.clear()
+
+
+class _Commit:
+    """A commit that is about to be published: its segments by topic."""
+
+    def __init__(self, publisher: Publisher):
+        self.publisher = publisher
+        self.sinks: dict[str, Sequence[Segment]] = {}
+
+
+def _pieces(outbox: Storage, sinks: Mapping[str, Sequence[Segment]]) -> Callable[[], Iterator[Piece]]:
+    def pieces() -> Iterator[Piece]:
+        for topic, segments in sinks.items():
+            for segment in segments:
+                for records in read_segment(outbox, segment):
+                    yield topic, segment.partition, records
+
+    return pieces

@@ -1,0 +1,257 @@
+"""Commits brought to Kafka: outputs and the offsets of the input in one transaction, with the commit's number.
+
+The number lies in the metadata of the consumer group's offsets. It is looked up behind ``init_transactions``, which
+fences whoever had the transactional id before and ends what it left open: so a commit whose fate is unknown, because
+the process, the broker or the connection died, is looked up and then either there as a whole or written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+
+from penstock.errors import CommitError, LogError
+from penstock.faults import crash_point
+from penstock.log.base import Records
+from penstock.log.kafka.client import Clients, is_final
+
+_log = logging.getLogger(__name__)
+
+_PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
+"""Before a transaction is repeated, in seconds; further ones wait as long as the last."""
+_POLL_EVERY = 10_000
+_ABORT_SECONDS = 10.0
+
+_OPTIONS: dict[str, Any] = {
+    "enable.idempotence": "true",
+    "allow.auto.create.topics": "false",
+    "delivery.report.only.error": True,
+}
+_GIVEN = {"message.max.bytes": "1000000000", "linger.ms": "5", "queue.buffering.max.messages": "200000"}
+"""Unless the options say otherwise; what a topic takes is checked before, and the broker's word is last."""
+
+Piece = tuple[str, int, Records]
+"""A topic, a partition, and records for it."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What the metadata of a group's offsets says."""
+
+    penstock: str
+    """Who commits: the identity of a checkpoint, or the name of a producer."""
+    commit: int
+
+
+class Notes:
+    """What a consumer group has committed: up to where, by whom, and the number of the last commit."""
+
+    def __init__(self, clients: Clients, group: str):
+        self._clients = clients
+        self._group = group
+
+    def read(self) -> dict[tuple[str, int], tuple[int, Note | None]]:
+        """For each partition the offset, and what stands beside it."""
+        wanted = [ConsumerGroupTopicPartitions(self._group)]
+        found = self._clients.ask(
+            lambda admin, wait: admin.list_consumer_group_offsets(wanted, require_stable=True, request_timeout=wait),
+            f"cannot read the offsets of group {self._group!r}",
+        )[0].topic_partitions
+        return {(one.topic, one.partition): (one.offset, _note(one.metadata)) for one in found or ()}
+
+
+def _note(text: str | None) -> Note | None:
+    try:
+        return msgspec.json.decode(text or "", type=Note)
+    except msgspec.DecodeError:  # of somebody else
+        return None
+
+
+class Publisher:
+    """Brings the commits of one writer to Kafka, each of them once.
+
+    Args:
+        group: the consumer group whose offsets are committed; the transactional id is the same.
+        who: stands in the notes; empty for one that keeps none, whose commits cannot be repeated.
+        in_transactions: else records may come twice (at least once).
+    """
+
+    def __init__(self, clients: Clients, group: str, who: str, in_transactions: bool = True):
+        self._clients = clients
+        self._group = group
+        self.who = who
+        self._in_transactions = in_transactions
+        self._producer: Any = None
+        self._batch = 0
+        self._member: Any = None
+        self._undelivered: KafkaError | None = None
+        self._sent: dict[tuple[str, int], int] = {}
+        self.last = -1
+        """The number of the last commit that is in Kafka."""
+
+    def open(self, largest_batch: int) -> None:
+        """Fence whoever was there before, and look up which commit was the last; again and again until it is known."""
+        self._until_done("take the application over", lambda: self._opened(largest_batch))
+
+    def publish(
+        self, number: int, pieces: Callable[[], Iterable[Piece]], offsets: Mapping[tuple[str, int], int], largest: int
+    ) -> bool:
+        """Bring a commit to Kafka; False when it is there already.
+
+        Args:
+            pieces: gives its records, each time from the first one on.
+            offsets: up to where partitions are read.
+            largest: how many bytes a batch may have in all of the topics.
+
+        Raises:
+            LogError: Kafka refuses it, or is out of reach.
+        """
+
+        def attempt() -> bool:
+            self._opened(largest)
+            if self.last >= number:
+                return False
+            self._transact(number, pieces(), offsets)
+            return True
+
+        return bool(self._until_done(f"publish commit {number}", attempt))
+
+    def _until_done(self, what: str, attempt: Callable[[], Any]) -> Any:
+        until = time.monotonic() + self._clients.cluster.timeout
+        tried = 0
+        while True:
+            try:
+                return attempt()
+            except KafkaException as error:
+                self._failed(error.args[0], what, time.monotonic() > until)
+            except BaseException:
+                self.close()
+                raise
+            time.sleep(_PAUSES[min(tried, len(_PAUSES) - 1)])
+            tried += 1
+
+    def _failed(self, error: KafkaError, what: str, is_over: bool) -> None:
+        """Drop the producer, whose transaction may or may not have been committed; raise where trying again is idle."""
+        self.close()
+        if is_final(error):
+            raise self._clients.error_of(error, f"cannot {what}")
+        if not self.who:
+            raise LogError(f"cannot {what}: {error.str()}{self._clients.trouble()}; some or all may have been written")
+        if self._clients.is_hopeless() or is_over:
+            raise CommitError(
+                f"cannot {what} of {self._group!r} in {self._clients.cluster.url}: {error.str()}"
+                f"{self._clients.trouble()}; its records are safe in the checkpoint, and go to Kafka at the next start"
+            )
+        _log.warning("%s: %s; it is tried again", what, error.str())
+
+    # --- one transaction -----------------------------------------------------------------------------------------
+
+    def _opened(self, largest_batch: int) -> None:
+        if self._producer is not None and largest_batch >= self._batch:
+            return
+        self.close()
+        producer = self._clients.make(Producer, self._options(largest_batch), _GIVEN)
+        if self._in_transactions:
+            producer.init_transactions(self._clients.cluster.timeout)
+        if self.who:
+            notes = Notes(self._clients, self._group).read()
+            self._sent = {place: offset for place, (offset, _) in notes.items()}
+            numbers = (note.commit for _, note in notes.values() if note and note.penstock == self.who)
+            self.last = max(numbers, default=-1)
+            self._member = self._member or self._membership()
+        self._producer, self._batch = producer, largest_batch
+
+    def _options(self, largest_batch: int) -> dict[str, Any]:
+        given = int(self._clients.cluster.options().get("batch.size", 1_000_000))
+        own = {**_OPTIONS, "batch.size": min(given, largest_batch), "on_delivery": self._told}
+        return own | ({"transactional.id": self._group} if self._in_transactions else {})
+
+    def _told(self, error: KafkaError | None, _: Any) -> None:
+        self._undelivered = error or self._undelivered
+
+    def _membership(self) -> Any:
+        """What offsets are committed as: a group without members, as of programs that choose their partitions."""
+        consumer = self._consumer()
+        try:
+            return consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Any:
+        return self._clients.make(Consumer, {"group.id": self._group, "enable.auto.commit": "false"})
+
+    def _transact(self, number: int, pieces: Iterable[Piece], offsets: Mapping[tuple[str, int], int]) -> None:
+        producer, timeout = self._producer, self._clients.cluster.timeout
+        moved = {place: offset for place, offset in offsets.items() if self._sent.get(place) != offset}
+        note = msgspec.json.encode(Note(self.who, number)).decode()
+        noted = [TopicPartition(*place, offset, metadata=note) for place, offset in (moved or _any_of(offsets)).items()]
+        crash_point("before-transaction")
+        if not self._in_transactions:
+            self._send_plainly(pieces, noted)
+        else:
+            producer.begin_transaction()
+            try:
+                for piece in pieces:
+                    self._send(*piece)
+                crash_point("in-transaction")
+                if noted:
+                    producer.send_offsets_to_transaction(noted, self._member, timeout)
+                producer.commit_transaction(timeout)
+            except KafkaException:
+                raise
+            except BaseException:  # of the checkpoint's, or somebody wants to stop
+                producer.purge()
+                producer.abort_transaction(_ABORT_SECONDS)
+                raise
+        crash_point("after-transaction")
+        self._sent |= moved
+        self.last = number
+
+    def _send(self, topic: str, partition: int, records: Records) -> None:
+        produce, poll = self._producer.produce, self._producer.poll
+        headers = [None] * len(records) if records.headers is None else map(_pairs, records.headers.to_pylist())
+        rows = zip(records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist(), headers, strict=True)
+        for number, (key, value, timestamp, pairs) in enumerate(rows, 1):
+            while True:
+                try:
+                    # to librdkafka 0 is no time but the present
+                    produce(topic, value, key, partition, timestamp=timestamp or 1, headers=pairs)
+                    break
+                except BufferError:
+                    poll(0.1)
+            if number % _POLL_EVERY == 0:
+                poll(0)
+
+    def _send_plainly(self, pieces: Iterable[Piece], noted: list[TopicPartition]) -> None:
+        """At least once: the offsets follow when all records are there."""
+        for piece in pieces:
+            self._send(*piece)
+        left = self._producer.flush(self._clients.cluster.timeout)
+        failed, self._undelivered = self._undelivered, None
+        if left or failed:
+            raise KafkaException(failed or KafkaError(KafkaError._TIMED_OUT))
+        consumer = self._consumer()
+        try:
+            consumer.commit(offsets=noted, asynchronous=False)
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        """Let go of the producer; a transaction that is open ends with the next ``init_transactions``."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+        self._undelivered = None
+
+
+def _any_of(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """One of them: the number needs a place."""
+    return dict([min(offsets.items())]) if offsets else {}
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
+    return [(one["key"], one["value"]) for one in headers] if headers else None

@@ -1,0 +1,209 @@
+"""Partitions read as columns: a consumer each, kept open, that fetches ahead of what is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from penstock.arrays import binary
+from penstock.batch import HEADERS
+from penstock.errors import LogError
+from penstock.log.base import Records
+from penstock.log.kafka.client import Clients, is_final
+
+_AT_ONCE = 10_000
+"""Messages taken from librdkafka at once, and so in a piece of records."""
+_KEPT_RECORDS = 65_536
+_KEPT_BYTES = 48 << 20
+"""Of what was handed out last: a commit seldom ends where a piece does, and the next one begins in the middle."""
+_OPEN_CONSUMERS = 64
+_WAIT_SECONDS = 0.5
+
+_OPTIONS = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",
+    "allow.auto.create.topics": "false",
+}
+_AHEAD = {
+    "queued.max.messages.kbytes": "16384",
+    "queued.min.messages": "50000",
+    "fetch.wait.max.ms": "100",
+    "topic.metadata.propagation.max.ms": "5000",
+}
+"""How far a consumer fetches ahead, unless the options say otherwise."""
+
+
+class Sources:
+    """The partitions that this process reads."""
+
+    def __init__(self, clients: Clients, group: str):
+        self._clients = clients
+        self._group = group
+        self._open: OrderedDict[tuple[str, int], PartitionSource] = OrderedDict()
+
+    def reads(self, topic: str, partition: int) -> bool:
+        """Whether a partition is open."""
+        return (topic, partition) in self._open
+
+    def of(self, topic: str, partition: int) -> PartitionSource:
+        """The source of a partition; it stays open until many others were asked for."""
+        place = topic, partition
+        found = self._open.get(place)
+        if found is None:
+            found = self._open[place] = PartitionSource(self._clients, self._group, topic, partition)
+            if len(self._open) > _OPEN_CONSUMERS:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(place)
+        return found
+
+    def forget(self, topic: str) -> None:
+        """Close what reads a topic, which is gone."""
+        for place in [place for place in self._open if place[0] == topic]:
+            self._open.pop(place).close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for one in self._open.values():
+            one.close()
+        self._open.clear()
+
+
+class PartitionSource:
+    """One partition, read from anywhere and then on.
+
+    Offsets have gaps: where transactions end, where they were aborted, and where compaction has removed records. So a
+    range is read when a record behind it comes, or when the cluster says that there is nothing more up to an offset.
+    """
+
+    def __init__(self, clients: Clients, group: str, topic: str, partition: int):
+        self._clients = clients
+        self._group = group
+        self._topic = topic
+        self._partition = partition
+        self._what = f"cannot read topic {topic!r}, partition {partition}"
+        self._consumer: Any = None
+        self._next = -1
+        """What has a lower offset was handed out, or is none of a record."""
+        self._seen = -1
+        """What has a lower offset has come from the cluster."""
+        self._ahead: list[Message] = []
+        """What has come, but has not been asked for yet."""
+        self._kept: deque[Records] = deque()
+
+    def read(self, start: int, end: int) -> Iterator[Records]:
+        """The records with ``start <= offset < end``.
+
+        Raises:
+            OffsetOutOfRangeError: those from ``start`` on are not there any more.
+            TopicNotFoundError: the topic is gone.
+            LogError: the cluster is out of reach, or refuses.
+        """
+        if start >= end:
+            return
+        if start < self._next and self._kept and start >= self._kept[0].offset:
+            for piece in list(self._kept):
+                first, stop = np.searchsorted(_offsets(piece), [start, end])
+                if first < stop:
+                    yield piece.slice(int(first), int(stop))
+            start = self._next
+        if start != self._next:
+            self._begin(start)
+        while self._next < end:
+            messages = self._more(end)
+            if messages:
+                records = _records(messages)
+                self._keep(records)
+                yield records
+
+    def _begin(self, start: int) -> None:
+        """A new consumer at an offset: one that was moved might still hand out what it had fetched elsewhere."""
+        self.close()
+        self._consumer = self._clients.make(Consumer, {**_OPTIONS, "group.id": self._group}, _AHEAD)
+        with self._clients.told(self._what):
+            self._consumer.assign([TopicPartition(self._topic, self._partition, start)])
+        self._next = self._seen = start
+
+    def _more(self, end: int) -> list[Message]:
+        """The next records before an offset; none when there are none, and it is known by now."""
+        if not self._ahead and self._seen < end:
+            self._fetch(end)
+        inside = [message for message in self._ahead if message.offset() < end]
+        self._ahead = self._ahead[len(inside) :]
+        self._next = end if self._ahead or self._seen >= end else inside[-1].offset() + 1
+        return inside
+
+    def _fetch(self, end: int) -> None:
+        """Wait until records come, or it is known that none does."""
+        until = time.monotonic() + self._clients.cluster.timeout
+        while not self._ahead and self._seen < end:
+            found = self._consumer.consume(_AT_ONCE, 0) or [self._consumer.poll(_WAIT_SECONDS)]
+            for message in found:
+                if message is not None:
+                    self._take(message)
+            if time.monotonic() > until or self._clients.is_hopeless():
+                raise self._clients.unreachable(self._what)
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self._ahead.append(message)
+            self._seen = message.offset() + 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._seen = max(self._seen, message.offset())
+        elif is_final(error) or not error.retriable():
+            self.close()
+            raise self._clients.error_of(error, self._what)
+
+    def _keep(self, records: Records) -> None:
+        self._kept.append(records)
+        while len(self._kept) > 1 and self._is_more_than_needed():
+            self._kept.popleft()
+
+    def _is_more_than_needed(self) -> bool:
+        rest = list(self._kept)[1:]
+        return sum(map(len, rest)) >= _KEPT_RECORDS or sum(one.nbytes for one in self._kept) > _KEPT_BYTES
+
+    def close(self) -> None:
+        """Let go of the consumer and what it has fetched."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+        self._ahead, self._next, self._seen = [], -1, -1
+        self._kept.clear()
+
+
+def _offsets(records: Records) -> Any:
+    return records.offsets_of(np.arange(len(records)))
+
+
+def _records(messages: list[Message]) -> Records:
+    """Messages as columns."""
+    timestamps = np.array([message.timestamp()[1] for message in messages], np.int64)
+    offsets = np.array([message.offset() for message in messages], np.int64)
+    if timestamps.min() < 0:
+        row = int(np.argmin(timestamps))
+        where = f"topic {messages[row].topic()!r}, partition {messages[row].partition()}, offset {offsets[row]}"
+        raise LogError(f"{where}: the record has no timestamp, which Kafka has had since version 0.10")
+    return Records(
+        int(offsets[0]),
+        binary([message.key() for message in messages]),
+        binary([message.value() for message in messages]),
+        timestamps,
+        _headers([message.headers() for message in messages]),
+        offsets=offsets,
+    )
+
+
+def _headers(every: list[Any]) -> Any:
+    if not any(every):
+        return None
+    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in every], HEADERS)

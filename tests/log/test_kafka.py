@@ -1,0 +1,196 @@
+"""The topics of a real Kafka broker as a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Kafka
+from penstock.errors import (
+    ConfigError,
+    LogError,
+    OffsetOutOfRangeError,
+    TopicExistsError,
+    TopicNotFoundError,
+)
+from penstock.log.base import Log, Records, TopicInfo
+from penstock.log.open import open_log
+from support.kafka import Cluster
+from support.logs import append, write
+
+
+@pytest.fixture
+def cluster(kafka: str) -> Iterator[Cluster]:
+    found = Cluster(kafka)
+    yield found
+    found.close()
+
+
+def rows(log: Log, topic: str, partition: int = 0, start: int = 0, end: int | None = None) -> list[tuple[Any, ...]]:
+    """Offset, key, value, timestamp and headers."""
+    end = log.end_offsets(topic)[partition] if end is None else end
+    return [row for piece in log.read(topic, partition, start, end) for row in _rows(piece)]
+
+
+def _rows(piece: Records) -> list[tuple[Any, ...]]:
+    offsets = piece.offsets_of(np.arange(len(piece))).tolist()
+    headers = [()] * len(piece) if piece.headers is None else piece.headers.to_pylist()
+    pairs = [[(one["key"], one["value"]) for one in some or ()] for some in headers]
+    return list(zip(offsets, piece.key.to_pylist(), piece.value.to_pylist(), piece.timestamp.tolist(), pairs))
+
+
+def test_records_are_read_as_they_were_written(cluster: Cluster):
+    topic = cluster.topic("t", partitions=2)
+    written = [
+        (b"a", b"1", 10, []),
+        (None, b"without a key", 11, []),
+        (b"deleted", None, 12, [("n", b"1"), ("n", b""), ("ä", b"\xff")]),
+        (b"", b"", 5, []),
+        (b"\x00\xff" * 3, b"x" * 100_000, 2**50, []),
+    ]
+    append(cluster.log, topic, *written, partition=1)
+    assert cluster.log.end_offsets(topic) == [0, 6]
+
+    assert rows(cluster.opened(), topic, 1) == [(offset, *row) for offset, row in enumerate(written)]
+    assert rows(cluster.opened(), topic, 0) == []
+    assert cluster.log.topic(topic).partitions == 2
+    assert topic in cluster.log.topics()
+
+
+def test_a_range_of_offsets_begins_and_ends_anywhere_and_offsets_have_gaps(cluster: Cluster):
+    topic = cluster.topic("t")
+    for first in (0, 3, 6):  # three transactions, with a marker behind each
+        append(cluster.log, topic, *((b"k", b"%d" % n, n + 1) for n in range(first, first + 3)))
+
+    every = [(n + n // 3, b"k", b"%d" % n, n + 1, []) for n in range(9)]
+    assert cluster.log.end_offsets(topic) == [12]
+    for start in range(13):
+        for end in (start, start + 1, start + 4, 12):
+            expected = [row for row in every if start <= row[0] < end]
+            assert rows(cluster.log, topic, 0, start, min(end, 12)) == expected
+
+
+def test_what_is_in_an_open_transaction_is_not_there_yet_and_what_was_aborted_never_was(cluster: Cluster):
+    topic = cluster.topic("t")
+    append(cluster.log, topic, (b"a", b"1", 10))
+    other = cluster.producer(cluster.name)
+    other.begin_transaction()
+    other.produce(topic, b"2", b"b", 0, timestamp=11)
+    other.flush(30)
+    append(cluster.log, topic, (b"c", b"3", 12))
+    log = cluster.opened()
+    cluster.wait_for(lambda: log.end_offsets(topic) == [2])
+    assert (log.end_offsets(topic), rows(log, topic)) == ([2], [(0, b"a", b"1", 10, [])])
+
+    other.abort_transaction(30)
+    cluster.wait_for(lambda: log.end_offsets(topic) == [6])
+    assert (rows(log, topic, 0, 2)) == ([(3, b"c", b"3", 12, [])])
+
+
+def test_a_reader_that_is_kept_open_sees_what_came_since(cluster: Cluster):
+    topic, log = cluster.topic("t"), cluster.opened()
+    for number in range(3):
+        append(cluster.log, topic, (b"k", b"%d" % number, 7))
+        end = cluster.log.end_offsets(topic)[0]
+        assert rows(log, topic, 0, 2 * number, end) == [(2 * number, b"k", b"%d" % number, 7, [])]
+
+
+def test_a_numbered_append_happens_once_whoever_repeats_it(cluster: Cluster):
+    topic = cluster.topic("t")
+    for number, expected in [(3, True), (3, False), (2, False), (4, True)]:
+        log = cluster.opened()
+        segments = write(log, topic, (0, [(b"k", b"%d" % number, number)]))
+        assert log.append(topic, segments, cluster.name, number) is expected
+
+    assert [row[1:4] for row in rows(cluster.log, topic)] == [(b"k", b"3", 3), (b"k", b"4", 4)]
+    assert cluster.log.last_sequence(topic, cluster.name) == 4
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_what_was_written_for_a_topic_that_is_gone_goes_into_no_other_one(cluster: Cluster, is_made_anew: bool):
+    topic = cluster.topic("t")
+    first = cluster.log.topic_id(topic)
+    segments = write(cluster.log, topic, (0, [(b"a", b"1", 10)]))
+    cluster.log.delete_topic(topic)
+    if is_made_anew:
+        cluster.topic("t")
+        assert cluster.log.topic_id(topic) != first
+
+    with pytest.raises(TopicNotFoundError, match="was removed while" if is_made_anew else "does not exist"):
+        cluster.log.append(topic, segments)
+    if is_made_anew:
+        assert rows(cluster.log, topic) == []
+
+
+def test_a_topic_that_does_not_exist_is_named_by_whatever_asks_for_it(cluster: Cluster):
+    log, topic = cluster.log, f"{cluster.name}-none"
+    for ask in (
+        lambda: log.topic(topic),
+        lambda: log.start_offsets(topic),
+        lambda: log.end_offsets(topic),
+        lambda: list(log.read(topic, 0, 0, 1)),
+        lambda: log.writer(topic, "name"),
+        lambda: log.append(topic, []),
+        lambda: log.topic_id(topic),
+        lambda: log.delete_topic(topic),
+        lambda: log.trim(topic, {0: 0}),
+    ):
+        with pytest.raises(TopicNotFoundError, match=topic):
+            ask()
+    assert log.exists(topic) is False
+    assert log.topic_ids([topic]) == {topic: None}
+
+
+def test_topics_are_made_once_with_what_they_keep(cluster: Cluster):
+    info = TopicInfo(f"{cluster.name}-kept", 3, retention_ms=60_000, retention_bytes=10**9)
+    cluster.log.create_topic(info)
+    assert cluster.log.topic(info.name) == info
+    with pytest.raises(TopicExistsError, match="exists already"):
+        cluster.log.create_topic(info)
+
+
+def test_reading_records_that_are_gone_says_where_the_first_one_is(cluster: Cluster):
+    topic = cluster.topic("t")
+    for number in range(4):
+        append(cluster.log, topic, (b"k", b"%d" % number, 7))
+    cluster.log.trim(topic, {0: 5})
+
+    assert (cluster.log.start_offsets(topic), rows(cluster.log, topic, 0, 5)) == ([5], [(6, b"k", b"3", 7, [])])
+    with pytest.raises(
+        OffsetOutOfRangeError, match="offset 2 was removed by retention; the first one still there is 5"
+    ):
+        rows(cluster.opened(), topic, 0, 2)
+    with pytest.raises(OffsetOutOfRangeError, match="cannot remove the records before offset 99"):
+        cluster.log.trim(topic, {0: 99})
+
+
+def test_a_record_that_the_topic_would_not_take_is_refused_when_it_is_written(cluster: Cluster):
+    topic = cluster.topic("t")
+    with pytest.raises(LogError, match=r"does not take the record with key b'large': it has 2000013 bytes"):
+        write(cluster.log, topic, (0, [(b"small", b"1", 5), (b"large", b"x" * 2_000_000, 5)]))
+    append(cluster.log, topic, (b"k", b"x" * 1_000_000, 5))
+    assert [len(row[2]) for row in rows(cluster.log, topic)] == [1_000_000]
+
+
+def test_a_record_whose_time_the_topic_would_not_take_is_refused_when_it_is_written(cluster: Cluster):
+    topic = cluster.topic("t")
+    cluster.configure(
+        topic, {"message.timestamp.after.max.ms": "3600000", "message.timestamp.before.max.ms": "3600000"}
+    )
+    for time, found in ((2**50, "which is in the future"), (5, "which is long ago")):
+        with pytest.raises(LogError, match=rf"key b'k': it has the time {time}, {found} \(message\.timestamp\."):
+            write(cluster.opened(), topic, (0, [(b"k", b"1", time)]))
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_in_good_time():
+    log = open_log(Kafka("127.0.0.1:1", timeout="1 second"))
+    with pytest.raises(LogError, match=r"did not answer for 1 s \(librdkafka: .*[Cc]onnect"):
+        log.end_offsets("t")
+
+
+def test_an_option_that_librdkafka_does_not_know_is_named():
+    with pytest.raises(ConfigError, match='No such configuration property: "sasl\\.pasword"'):
+        open_log(Kafka("127.0.0.1:1", {"sasl.pasword": "x"})).topics()
