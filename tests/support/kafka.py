@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -49,6 +49,13 @@ class Cluster:
         full = f"{self.name}-{name}"
         self.log.create_topic(TopicInfo(full, partitions))
         return full
+
+    def made_anew(self, name: str, partitions: int = 1) -> None:
+        """Make a topic with just this name, removing what bears it."""
+        if self.log.exists(name):
+            self.log.delete_topic(name)
+            self.wait_for(lambda: not self.log.exists(name))
+        self.log.create_topic(TopicInfo(name, partitions))
 
     def rows(self, topic: str, **types: Any) -> list[tuple[Any, ...]]:
         """Key, value and timestamp of all records in their order, partition by partition."""
@@ -101,7 +108,3 @@ class Cluster:
         own = [name for name in self.log.topics() if name.startswith(self.name)]
         if own:
             self.admin.delete_topics(own)
-
-
-def place(topic: str, partition: int, offset: int) -> Any:
-    return TopicPartition(topic, partition, offset)

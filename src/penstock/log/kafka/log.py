@@ -71,6 +71,8 @@ class KafkaLog(Log):
         """Topics with records of this process that may not show yet."""
         self._limits: dict[str, Limits] = {}
         self._open: _Commit | None = None
+        self._is_known = False
+        """Whether the commit at which this program began is known to be published; it may be somebody else's."""
 
     @property
     def url(self) -> str:
@@ -154,7 +156,9 @@ class KafkaLog(Log):
     # --- writing -------------------------------------------------------------------------------------------------
 
     def with_outbox(self, outbox: Storage, application_id: str, at_least_once: bool = False) -> KafkaLog:
-        return KafkaLog(self.cluster, outbox, application_id, not at_least_once)
+        bound = KafkaLog(self.cluster, outbox, application_id, not at_least_once)
+        bound._fresh = self._fresh  # whoever asks this one for the ends waits for what that one writes
+        return bound
 
     @property
     def _outbox(self) -> Storage:
@@ -201,8 +205,10 @@ class KafkaLog(Log):
             yield
         finally:
             self._open = None
-        if sequence >= 0 and publisher.last < sequence and not self._is_gone(commit.sinks):
-            self._check_is_known(publisher, sequence)
+        is_repeated, self._is_known = not self._is_known, True
+        if sequence >= 0 and publisher.last < sequence and not (is_repeated and self._is_gone(commit.sinks)):
+            if is_repeated:
+                self._check_is_known(publisher, sequence)
             flat = {(topic, p): offset for topic, ends in offsets.items() for p, offset in enumerate(ends)}
             self._publish(publisher, sequence, commit.sinks, flat)
 

@@ -1,0 +1,368 @@
+"""An application over the topics of a real Kafka broker, in this process: what comes out, once, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock import Kafka, StreamsBuilder, Topology, faults, produce
+from penstock.engine.local import LocalApplication
+from penstock.errors import (
+    CommitError,
+    ConfigError,
+    FencedError,
+    LogError,
+    OffsetOutOfRangeError,
+    PenstockError,
+    TopicNotFoundError,
+)
+from penstock.log.base import Log, Records, TopicInfo
+from penstock.log.consume import consume
+from penstock.log.memory import MemoryLog
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+from support.kafka import Cluster
+from support.topologies import EXAMPLES
+
+ROWS = [(f"k{n % 7}", n % 11, 1000 * n - 400 * (n % 5) + 1) for n in range(60)]
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Case:
+    """A counting application over topics of its own.
+
+    Args:
+        folder: where its checkpoint and its databases are.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path):
+        self.cluster = cluster
+        self.folder = folder
+        self.input, self.output = cluster.topic("in", 2), cluster.topic("out", 2)
+
+    def topology(self) -> Topology:
+        """With a repartition topic and a store, and of each record a result."""
+        builder = StreamsBuilder()
+        stream = builder.stream(self.input, value=int)
+        counts = stream.group_by(lambda key, value: value, key=int).count("counts")
+        counts.to_stream().map_values(str, value=str).to(self.output)
+        return builder.build()
+
+    def fill(self, count: int, first: int = 0) -> None:
+        rows = [(f"k{n}", n % 5, n + 1) for n in range(first, first + count)]
+        produce(rows, self.input, key=str, value=int, log=self.cluster.log)
+        self.cluster.log.end_offsets(self.input)
+
+    def start(self, checkpoint: str = "checkpoint", **settings: Any) -> LocalApplication:
+        own = Settings.load(environment={}, folder=self.folder, statestore_cache_max_bytes=0, **settings)
+        self.log = self.cluster.opened()
+        return LocalApplication(
+            self.topology(), self.cluster.name, own, self.log, LocalStorage(self.folder / checkpoint)
+        )
+
+    def results(self) -> list[tuple[int, str]]:
+        """Of each key its results, in their order."""
+        assert sum(self.log.end_offsets(self.output)) > 0
+        found = [(int.from_bytes(one.key, "big", signed=True), one.value) for one in consume(self.output, log=self.log)]
+        return sorted(found, key=lambda row: row[0])
+
+
+def expected(count: int) -> list[tuple[int, bytes]]:
+    """What comes out of so many records."""
+    return [(key, b"%d" % number) for key in range(5) for number in range(1, len(range(key, count, 5)) + 1)]
+
+
+@pytest.fixture
+def cluster(kafka: str) -> Iterator[Cluster]:
+    found = Cluster(kafka)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def case(cluster: Cluster, tmp_path: Path) -> Case:
+    return Case(cluster, tmp_path)
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], None]:
+    """Have something done at a crash point, when it is come to for the first time from now on."""
+
+    def told(point: str, action: Callable[[], None]) -> None:
+        def listener(name: str) -> None:
+            if name == point:
+                monkeypatch.setattr(faults, "listener", None)
+                action()
+
+        monkeypatch.setattr(faults, "listener", listener)
+
+    return told
+
+
+def crash() -> None:
+    raise Crash
+
+
+SAME = [
+    "stream_join",
+    "sessions",
+    "table_join_by_foreign_key",
+    "global_table_join",
+    "three_stages",
+]
+
+
+@pytest.mark.parametrize("example", SAME)
+def test_the_results_are_those_of_any_other_log_record_for_record(cluster: Cluster, tmp_path: Path, example: str):
+    builder = StreamsBuilder()
+    EXAMPLES[example](builder)
+    topology = builder.build()
+    for name in ("in", "other", "out"):
+        cluster.made_anew(name, partitions=2)
+    in_kafka, in_memory = cluster.opened(), MemoryLog()
+    for name in ("in", "other", "out"):
+        in_memory.create_topic(TopicInfo(name, 2))
+
+    found = [_results(log, topology, tmp_path / log.url[:5]) for log in (in_memory, in_kafka)]
+    assert sum(map(len, found[0]))
+    assert found[0] == found[1]
+
+
+def _results(log: Log, topology: Topology, folder: Path) -> list[list[tuple[Any, ...]]]:
+    """All that comes out, partition by partition."""
+    for first in (0, 30):
+        for topic in topology.source_topics:
+            rows = ROWS[first : first + 30] if topic == "in" else [(k, v + 1, t) for k, v, t in ROWS[first::2]]
+            produce(rows, topic, key=str, value=int, log=log)
+            log.end_offsets(topic)  # waits until it shows
+    settings = Settings.load(environment={}, folder=folder, statestore_cache_max_bytes=0)
+    application = LocalApplication(topology, "same", settings, log, LocalStorage(folder))
+    application.run_until()
+    application.close()
+    ends = log.end_offsets("out")
+    pieces = [list(log.read("out", partition, 0, end)) for partition, end in enumerate(ends)]
+    return [[row for piece in some for row in rows_of(piece)] for some in pieces]
+
+
+def rows_of(piece: Records) -> list[tuple[Any, ...]]:
+    headers = [None] * len(piece) if piece.headers is None else piece.headers.to_pylist()
+    return list(zip(piece.key.to_pylist(), piece.value.to_pylist(), piece.timestamp.tolist(), headers, strict=True))
+
+
+def test_what_was_read_is_the_groups_offsets_so_that_any_tool_sees_the_lag(case: Case):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    ends = case.cluster.opened().end_offsets(case.input)
+    assert case.cluster.group() == {(case.input, 0): ends[0], (case.input, 1): ends[1]}
+    assert application.coordinator.lag(application.coordinator.end_offsets()) == 0
+    case.fill(5, first=20)
+    assert sum(application.coordinator.end_offsets()[case.input]) > sum(ends)
+    application.run_until()
+    assert case.results() == expected(25)
+
+
+POINTS = [
+    "before-manifest",
+    "after-manifest",
+    "during-publish",
+    "after-publish",
+    "before-take-over",
+    *faults.KAFKA_POINTS,
+]
+"""Those at which it matters what Kafka has."""
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_anywhere_loses_nothing_and_puts_nothing_out_twice(case: Case, at: Any, point: str):
+    case.fill(20)
+    first = case.start()
+    first.run_until()
+    case.fill(20, first=20)
+    at(point, crash)
+    with pytest.raises(Crash):
+        (case.start() if point in faults.START_POINTS else first).run_until()
+
+    case.fill(5, first=40)
+    case.start().run_until()
+    assert case.results() == expected(45)
+    assert LocalStorage(case.folder / "checkpoint").list("outbox") == ["outbox/published"]
+
+
+def test_a_transaction_that_the_broker_ends_is_repeated_from_the_outbox(case: Case, at: Any):
+    case.fill(20)
+    application = case.start()
+    at("in-transaction", lambda: case.cluster.producer(case.cluster.name) and None)  # as its time-out does
+    application.run_until()
+    assert case.results() == expected(20)
+
+
+def test_a_transaction_that_was_committed_before_its_answer_was_lost_is_not_repeated(case: Case, at: Any):
+    case.fill(20)
+    application = case.start()
+
+    def lose() -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    at("after-transaction", lose)
+    application.run_until()
+    assert case.results() == expected(20)
+
+
+def test_a_zombie_that_wakes_up_stops_and_puts_nothing_out(case: Case):
+    case.fill(20)
+    zombie = case.start()
+    zombie.run_until()
+    case.fill(20, first=20)
+    case.start().run_until()
+    with pytest.raises(FencedError, match="was taken over"):
+        zombie.run_until()
+    assert case.results() == expected(40)
+
+
+def test_a_zombie_in_the_middle_of_publishing_is_fenced_and_its_commit_is_there_once(case: Case, at: Any):
+    case.fill(20)
+    zombie = case.start()
+    others: list[LocalApplication] = []
+    at("in-transaction", lambda: others.append(case.start()))
+    zombie.run_until()
+    case.fill(1, first=20)
+    with pytest.raises(FencedError, match="was taken over"):
+        zombie.run_until()
+    case.fill(4, first=21)
+    others[0].run_until()
+    assert case.results() == expected(25)
+
+
+def test_another_checkpoint_under_the_same_application_id_is_refused(case: Case):
+    case.fill(5)
+    case.start().run_until()
+    with pytest.raises(ConfigError, match=r"from another checkpoint than this one.*kafka-consumer-groups --delete"):
+        case.start(checkpoint="other")
+    case.cluster.forget_group()
+    case.start(checkpoint="other").run_until()
+    assert len(case.results()) == 10
+
+
+def test_a_group_that_kafka_has_forgotten_is_no_reason_to_put_out_anything_twice(case: Case):
+    case.fill(20)
+    case.start().run_until()
+    case.cluster.forget_group()
+    case.fill(5, first=20)
+    case.start().run_until()
+    assert case.results() == expected(25)
+
+
+def test_what_nobody_knows_to_be_published_or_not_is_asked_for(case: Case, at: Any):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    case.fill(5, first=20)
+    at("after-manifest", crash)
+    with pytest.raises(Crash):
+        application.run_until()
+    case.cluster.forget_group()
+    with pytest.raises(CommitError, match=r"has no offsets any more.*Whether commit 2 was published is not known"):
+        case.start()
+    (case.folder / "checkpoint/outbox/published").unlink()
+    case.start().run_until()
+    assert case.results() == expected(25)
+
+
+def test_at_least_once_has_no_transactions_and_every_result(case: Case, at: Any):
+    case.fill(20)
+    first = case.start(processing_guarantee="at_least_once")
+    first.run_until()
+    assert case.results() == expected(20)
+    ends = case.cluster.opened().end_offsets(case.output)
+    assert (sum(ends), sum(case.cluster.group().values())) == (20, sum(case.cluster.log.end_offsets(case.input)))
+
+    case.fill(5, first=20)
+    at("before-offsets", crash)
+    with pytest.raises(Crash):
+        first.run_until()
+    case.start(processing_guarantee="at_least_once").run_until()
+    assert len(case.results()) == 30
+
+
+def test_new_partitions_of_a_source_are_refused_while_it_runs_and_at_the_next_start(case: Case):
+    case.fill(5)
+    application = case.start()
+    application.run_until()
+    case.cluster.add_partition(case.input)
+    with pytest.raises(ConfigError, match=r"has 3 partitions, and had 2 .* Everything committed is safe"):
+        application.run_until()
+    with pytest.raises(ConfigError, match="partitions"):
+        case.start()
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_a_topic_that_is_removed_while_it_runs_is_told(case: Case, which: str):
+    case.fill(5)
+    application = case.start()
+    application.run_until()
+    case.fill(5, first=5)
+    ends = application.coordinator.end_offsets()
+    case.cluster.log.delete_topic(getattr(case, which))
+    case.cluster.wait_for(lambda: not case.cluster.log.exists(getattr(case, which)))
+    with pytest.raises(TopicNotFoundError, match=r"was removed.*safe"):
+        application.run_until(ends)
+
+
+def test_a_source_that_was_made_anew_is_not_read_from_the_middle(case: Case):
+    case.fill(5)
+    case.start().run_until()
+    case.cluster.made_anew(case.input, partitions=2)
+    with pytest.raises(OffsetOutOfRangeError, match="it was removed and made anew"):
+        case.start()
+
+
+@pytest.mark.parametrize("on_lost_records", ["fail", "skip"])
+def test_records_that_retention_took_are_named_or_gone_past(case: Case, on_lost_records: str):
+    case.fill(20)
+    application = case.start(on_lost_records=on_lost_records)
+    starts = {p: end - 2 for p, end in enumerate(case.cluster.log.end_offsets(case.input))}
+    case.cluster.log.trim(case.input, starts)
+    if on_lost_records == "fail":
+        with pytest.raises(OffsetOutOfRangeError, match="goes on at offset 0, but the records before offset"):
+            application.run_until()
+    else:
+        assert application.run_until() == 2  # of each partition the last one, with the marker behind it
+        assert application.coordinator.lag(application.coordinator.end_offsets()) == 0
+
+
+def test_a_result_that_the_topic_does_not_take_stops_the_application_before_anything_is_committed(case: Case):
+    builder = StreamsBuilder()
+    builder.stream(case.input, value=int).map_values(lambda value: b"x" * 2_000_000, value=bytes).to(case.output)
+    case.fill(1)
+    own = Settings.load(environment={}, folder=case.folder)
+    storage = LocalStorage(case.folder / "checkpoint")
+    application = LocalApplication(builder.build(), case.cluster.name, own, case.cluster.opened(), storage)
+    before = application.coordinator.manifest.commit
+    with pytest.raises(PenstockError, match=r"max\.message\.bytes.*Nothing of this commit was written"):
+        application.run_until()
+    assert application.coordinator.manifest.commit == before
+    assert sum(case.cluster.log.end_offsets(case.output)) == 0  # no transaction, not even an empty one
+
+
+def test_a_cluster_that_goes_away_stops_the_application_and_the_next_start_publishes_what_waits(case: Case, at: Any):
+    case.fill(20)
+    application = case.start()
+    publisher = next(iter(application.coordinator.log._publishers.values()))
+
+    def cut() -> None:
+        publisher.close()
+        publisher._clients.cluster = Kafka("127.0.0.1:1", timeout="1 second")
+
+    at("after-manifest", cut)
+    with pytest.raises((LogError, CommitError)):
+        application.run_until()
+    case.start().run_until()
+    assert case.results() == expected(20)
