@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock import StreamsBuilder
+from penstock import StreamsBuilder, Topology
 from penstock.arrays import partitions
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.live import LiveTasks
@@ -227,6 +227,36 @@ def test_at_least_once_stores_are_asked_in_the_slots_while_they_work(tmp_path: P
 
 def partition_of(key: str) -> int:
     return int(partitions(pa.array([key.encode()], pa.binary()), 2, 0)[0])
+
+
+def sleeping() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str)
+    stream.peek(lambda key, value: time.sleep(60 if value == "slow" else 0)).group_by_key().count().to_stream().to(
+        "out"
+    )
+    return builder.build()
+
+
+def test_a_long_commit_is_given_up_when_it_is_to_end_soon_and_the_next_start_makes_it(tmp_path: Path):
+    world = World(tmp_path, sleeping())
+    produce([("a", "fast", 0)], "in", value=str, partitions=2, log=world.log)
+    application = Application(world, ForkedHost())
+    application.process()
+    produce([("a", "slow", 0)], "in", value=str, log=world.log)
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert not application.loop.stop(0.5)
+    assert application.loop.wait(30)
+    assert application.loop.error is None
+    application.close()
+    assert time.monotonic() - began < 30
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).peek(lambda *_: None).group_by_key().count().to_stream().to("out")
+    again = Application(World(tmp_path, builder.build()), ForkedHost())
+    again.process()
+    again.close()
+    assert world.output() == [("a", 1), ("a", 2)]
 
 
 class Nobody:

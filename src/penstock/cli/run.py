@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
 AVAILABLE_NOW = "available-now"
 _SERVE_PORT = 8092
 _LOOK_SECONDS = 0.1
+_TERM_SECONDS = 5
 _ABORTED = 130
 
 
@@ -78,7 +79,8 @@ def run(
     It runs until Ctrl-C, or with --available-now until everything that is there is done.
 
     Ctrl-C or SIGTERM finish the commit under way and stop; a later start goes on from there. A second Ctrl-C ends at
-    once, which loses nothing either: the commit under way is made again.
+    once, which loses nothing either: the commit under way is made again. So is one that is not finished five seconds
+    after SIGTERM.
 
     \b
     Examples:
@@ -143,6 +145,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.wants_stop = False
+        self.is_terminated = False
+        """Whether it is to stop soon (SIGTERM)."""
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -162,6 +166,7 @@ class Signals:
             os.write(2, f"{show_cursor}\nEnded at once; everything committed is safe.\n".encode())
             os._exit(_ABORTED)  # Spark's processes end when their pipe from this one breaks
         self.wants_stop = True
+        self.is_terminated = number == signal.SIGTERM
 
 
 class _Run:
@@ -205,7 +210,7 @@ class _Run:
                 while streams.is_active and not self._signals.wants_stop:
                     self._look()
         finally:
-            self._thread.submit(streams.stop).result()
+            self._thread.submit(self._stop, streams).result()
         self._look()
         streams.await_termination()  # it has ended; this tells why, if it failed
         return streams
@@ -242,6 +247,11 @@ class _Run:
 
         tell = partial(self._states.put, "starting Spark ...")
         return start(topology, on_progress=self._commits.put, on_spark=tell, **arguments)
+
+    def _stop(self, streams: Streams) -> None:
+        """Whoever sends SIGTERM kills what is not gone soon, so a long commit is given up then."""
+        streams.stop(_TERM_SECONDS * 1000 if self._signals.is_terminated else None)
+        streams.stop()
 
     def _look(self) -> None:
         """Tell what happened since the last look."""

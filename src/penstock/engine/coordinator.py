@@ -116,6 +116,8 @@ class Coordinator:
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
+        self.is_given_up = False
+        """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
 
     def _extra_topics(self) -> list[str]:
         return [*self.topology.sink_topics, *self.settings.dead_letters]
@@ -318,6 +320,13 @@ class Coordinator:
         crash_point("after-forget")
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
+    def give_up(self) -> None:
+        """Give up the commit under way, if work for it is lost or can be; from any thread."""
+        self.is_given_up = True
+        give_up = getattr(self.runner, "give_up", None)
+        if give_up is not None:
+            give_up()
+
     def advance_time(self) -> CommitDone | None:
         """Let time go on for tasks that have had nothing to read for long enough; None when there are none."""
         if not self.idle:
@@ -359,6 +368,8 @@ class Coordinator:
             try:
                 return attempt if attempt.run() else None
             except LostWorkError as error:
+                if self.is_given_up:
+                    return None
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
             time.sleep(pause)
         attempt = Attempt(self, ends, advances)

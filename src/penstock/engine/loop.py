@@ -82,11 +82,16 @@ class CommitLoop:
         self._watch.wake()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finish the commit under way, and end; whether it has ended within so many seconds."""
+        """Finish the commit under way, and end; whether it has ended within so many seconds.
+
+        The commit is given up then, where it can be; the next start makes it again.
+        """
         self._is_stopping = True
         self._watch.wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)
+            if not self.has_ended:
+                self._coordinator.give_up()
         return self.has_ended
 
     def pause(self) -> None:

@@ -118,6 +118,7 @@ class SlotSessions:
         self._asks = asks
         self._job: Job | None = None
         self._jobs = 0
+        self._is_given_up = False
         self.on_lost: Callable[[], None] = lambda: None
         """Called from another thread when the job of the slots has ended, by itself or not."""
 
@@ -142,6 +143,10 @@ class SlotSessions:
             self._restores.suspend()
             raise LostWorkError(reason) from error
 
+    def give_up(self) -> None:
+        """Let the stage that is under way be a lost attempt; from any thread."""
+        self._is_given_up = True
+
     def check(self) -> None:
         """Have slots that are gone replaced before there is work for them; raises ``SparkLostError`` if Spark is."""
         if self._has_failed():
@@ -163,6 +168,7 @@ class SlotSessions:
         done: list[TaskDone] = []
         while waited_for:
             ready = readable(waited_for, _LOOK_SECONDS)
+            self._check_wanted()
             if not ready and self._has_failed():
                 raise LinkLostError("the job of the slots has ended")
             for link in ready:
@@ -172,6 +178,10 @@ class SlotSessions:
                     done += answer.tasks
             self._check_not_stalled(waited_for)
         return done
+
+    def _check_wanted(self) -> None:
+        if self._is_given_up:
+            raise LinkLostError("nobody waits for it any more")
 
     def _heard(self, message: Message, slot: int) -> Done | None:
         """Take in what a slot says; its answer, if it is that."""

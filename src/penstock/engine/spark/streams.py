@@ -284,7 +284,8 @@ class Streams:
             timeout: how long to wait for that at most; by default as long as it takes.
 
         Returns:
-            Whether it has stopped. If not, it stops when the commit under way is finished.
+            Whether it has stopped. If not, the commit under way is given up, and it stops soon; the next start makes
+            that commit again, so nothing is lost.
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         self._is_closed = True
