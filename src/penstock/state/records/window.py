@@ -197,15 +197,20 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             yield windowed, held.show(held.load_one(value, timestamp))
 
     def _write(self) -> None:
-        if self._changed or self._sorted.rows:
+        if self._sorted.rows:
             since = ((start, at) for start, keys in self._changed.items() for at in keys)
-            changed = list(dict.fromkeys([*self._sorted.rows.values(), *since]))
-            self._changed.clear()
+            by_start: dict[int, dict[Any, bool]] = {}
+            for start, at in (*self._sorted.rows.values(), *since):
+                by_start.setdefault(start, {})[at] = True
+            self._changed = by_start
             self._sorted.clear()
-            times = np.array([start for start, _ in changed], np.int64)
-            keys = Keys(self._keys.column([at for _, at in changed]), times)
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            keys = [at for names in changed.values() for at in names]
+            held = [value for start, names in changed.items() for value in map(self._windows[start].get, names)]
+            times = np.repeat(np.array([*changed], np.int64), [len(names) for names in changed.values()])
             assert not isinstance(self._store, DuplicateWindowStore)
-            self._store.put_windows(keys, self._held.columns([self._windows[start][at] for start, at in changed]))
+            self._store.put_windows(Keys(self._keys.column(keys), times), self._held.columns(held))
 
     def _forget(self) -> None:
         self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
