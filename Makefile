@@ -16,6 +16,8 @@ help:
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
+	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
+	@echo 'make pictures  the pictures of docs/looking.md; needs Chromium'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
 	@echo 'make clean   remove what these made'
 
@@ -61,6 +63,16 @@ MINUTES := 60
 soak: $(READY)
 	@$(BIN)/python -m bench.soak --minutes $(MINUTES) $(if $(KEEP),--keep)
 
+# An empty environment takes Spark, some 400 MB, from the package index.
+dist: $(READY)
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist . >dist.log 2>&1 || { cat dist.log; exit 1; }
+	@rm dist.log
+	@$(BIN)/python scripts/check_dist.py dist
+
+pictures: $(READY)
+	@$(BIN)/python scripts/screenshots.py
+
 # What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.
 lock:
 	@uv --version >/dev/null || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
@@ -71,4 +83,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: dist pictures soak chaos readers help setup demo test quick lint bench lock clean

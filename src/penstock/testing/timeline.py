@@ -192,6 +192,9 @@ def _svg(line: Timeline) -> str:
     height = _ROW * (len(spans) + 2) + 10
     now = x(line.stream_time)
     pieces.append(f'<path d="M{now:.1f} 4V{height - 22}" stroke="currentColor" stroke-dasharray="3 4" opacity=".6"/>')
+    side, at = ("end", now - 6) if now > _WIDTH / 2 else ("start", now + 6)
+    words = f"stream time {moment(line.stream_time)}"
+    pieces.append(f'<text x="{at:.1f}" y="{height - 22}" text-anchor="{side}" opacity=".7">{words}</text>')
     pieces += [_dot(one, line, x, height) for one in line.records]
     for time, anchor in ((low, "start"), (high, "end")):
         text = f'<text x="{x(time):.1f}" y="{height - 4}" text-anchor="{anchor}" opacity=".7">{moment(time)}</text>'
@@ -218,7 +221,8 @@ def _dot(one: Came, line: Timeline, x: Callable[[int], float], height: int) -> s
     row = next(
         (number for number, span in enumerate(line.spans) if span[0] <= one.timestamp <= span[1]), len(line.spans)
     )
-    y = height - 36 if one.is_late else 16 + row * _ROW
+    y = height - 40 if one.is_late else 16 + row * _ROW
     colour = "#d3382c" if one.is_late else "#1a9c8d"
     title = escape(f"{moment(one.timestamp)} {one.value!r} {line.told(one)}")
-    return f'<circle cx="{x(one.timestamp):.1f}" cy="{y}" r="5" fill="{colour}"><title>{title}</title></circle>'
+    late = f'<text x="{x(one.timestamp) + 9:.1f}" y="{y + 4}" fill="{colour}">late</text>' if one.is_late else ""
+    return f'<circle cx="{x(one.timestamp):.1f}" cy="{y}" r="5" fill="{colour}"><title>{title}</title></circle>{late}'
