@@ -14,7 +14,7 @@ import click
 
 from penstock.arrays import Binary
 from penstock.cli.command import Command
-from penstock.cli.options import complete_topic, json_option, log_option, open_file_log
+from penstock.cli.options import TYPES, complete_topic, json_option, log_option, open_file_log
 from penstock.cli.terminal import as_json as to_json
 from penstock.cli.terminal import moment, plain, readable
 from penstock.errors import ConfigError, SerdeError, TopicNotFoundError
@@ -38,6 +38,8 @@ def _display_options(function: Any) -> Any:
         json_option,
         click.option("--format", "format_", metavar="TEXT", help=f"Text with the fields {{{'}, {'.join(_FIELDS)}}}."),
         click.option("--long", "-l", is_flag=True, help="Time, partition, offset and headers as well."),
+        click.option("--key", "key_type", type=TYPES, help="The type of the keys. [default: the topic's]"),
+        click.option("--value", "value_type", type=TYPES, help="The type of the values. [default: the topic's]"),
         click.option("--keys/--no-keys", default=True, help="Whether keys are shown.  [default: keys]"),
     ):
         function = option(function)
@@ -60,6 +62,8 @@ def cat(
     format_: str | None,
     as_json: bool,
     log_dir: Path | None,
+    key_type: str | None,
+    value_type: str | None,
 ) -> None:
     """Show the records that are in a topic now: key and value, a record a line.
 
@@ -77,7 +81,7 @@ def cat(
     ranges = _chosen(log, name, partition)
     if start is not None:
         ranges = {p: (min(max(first, start), end), end) for p, (first, end) in ranges.items()}
-    _print(islice(_records(log, name, ranges), limit), _formatter(keys, long, format_, as_json))
+    _print(islice(_records(log, name, ranges, key_type, value_type), limit), _formatter(keys, long, format_, as_json))
 
 
 @click.command(cls=Command)
@@ -96,6 +100,8 @@ def tail(
     format_: str | None,
     as_json: bool,
     log_dir: Path | None,
+    key_type: str | None,
+    value_type: str | None,
 ) -> None:
     """Show the last records of a topic, and with -f those that come.
 
@@ -108,7 +114,7 @@ def tail(
     formatter = _formatter(keys, long, format_, as_json)
     ranges = _chosen(log, name, partition)
     last = {p: (max(first, end - count), end) for p, (first, end) in ranges.items()}
-    _print(deque(_records(log, name, last), maxlen=count), formatter)
+    _print(deque(_records(log, name, last, key_type, value_type), maxlen=count), formatter)
     id_ = log.topic_id(name)
     try:
         while follow:
@@ -117,7 +123,7 @@ def tail(
             if log.topic_id(name) != id_:
                 raise TopicNotFoundError(f"topic {name!r} was removed and made anew; begin again to follow the new one")
             new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
-            _print(_records(log, name, new), formatter)
+            _print(_records(log, name, new, key_type, value_type), formatter)
     except KeyboardInterrupt:  # how following ends
         pass
 
@@ -131,9 +137,11 @@ def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
     return {partition: ranges[partition]}
 
 
-def _records(log: Log, topic: str, ranges: dict[int, Range]) -> Iterator[ConsumerRecord]:
+def _records(
+    log: Log, topic: str, ranges: dict[int, Range], key: str | None, value: str | None
+) -> Iterator[ConsumerRecord]:
     info = log.topic(topic)
-    return records_of(log, topic, ranges, from_name(info.key), from_name(info.value), _decode)
+    return records_of(log, topic, ranges, from_name(key or info.key), from_name(value or info.value), _decode)
 
 
 def _decode(serde: Serde, data: Binary) -> list[Any]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from penstock.cli.progress import LiveDisplay
 from penstock.cli.terminal import moment, size
 from penstock.errors import PenstockError
-from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
 
 if TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
@@ -39,7 +39,7 @@ class TableDisplay(LiveDisplay):
         from penstock.watch.figures import Application
 
         super().running(streams)
-        self._application = Application(streams.stores(), FileLog(streams.log.url))
+        self._application = Application(streams.stores(), open_log(streams.log.place))
 
     def _picture(self) -> RenderableType:
         below = super()._picture()

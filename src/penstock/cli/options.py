@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from penstock.errors import ConfigError
-from penstock.log.base import NO_LIMIT
-from penstock.log.file.log import FileLog
+from penstock.log.base import NO_LIMIT, Log
+from penstock.log.cluster import SCHEME
+from penstock.log.open import open_log
 from penstock.messages import nearest
 from penstock.settings import Settings
 
@@ -20,10 +21,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 TYPES = click.Choice(["str", "int", "float", "bytes", "json"])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+class LogPlace(click.ParamType):  # type: ignore[type-arg]
+    """A folder, or the URL of a Kafka cluster."""
+
+    name = "place"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Path | str:
+        return value if str(value).startswith(SCHEME) else Path(value)
+
+
 log_option = click.option(
+    "--log",
     "--log-dir",
-    type=click.Path(path_type=Path),
-    help="The folder of the log. [default: the setting log_dir, .penstock/log]",
+    "log_dir",
+    type=LogPlace(),
+    metavar="FOLDER|kafka://HOST:PORT",
+    help="Where the topics are. [default: the settings log and log_dir, .penstock/log]",
 )
 
 
@@ -61,7 +76,7 @@ def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: A
         click.UsageError: what was given on the command line is wrong.
         ConfigError: what stands in the environment or in a file is wrong.
     """
-    given = {**options, **dict(map(_setting, pairs))}
+    given = {**options, **log_settings(options.pop("log_dir", None)), **dict(map(_setting, pairs))}
     Settings.load(config_file=config_file)
     try:
         return Settings.load(config_file=config_file, **given)
@@ -84,9 +99,16 @@ def _setting(pair: str) -> tuple[str, str]:
     return name, value.strip()
 
 
-def open_file_log(log_dir: Path | None) -> FileLog:
-    """The log in a folder, by default the one of the settings."""
-    return FileLog(Settings.load(log_dir=log_dir).log_dir)
+def log_settings(place: Path | str | None) -> dict[str, Any]:
+    """The settings that say where the topics are."""
+    if place is None:
+        return {}
+    return {"log": place} if isinstance(place, str) else {"log": str(place), "log_dir": place}
+
+
+def open_file_log(place: Path | str | None) -> Log:
+    """The log in a folder or of a cluster, by default the one of the settings."""
+    return open_log(Settings.load(**log_settings(place)).topics_in)
 
 
 def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -76,7 +76,7 @@ def produce(
     new = TopicInfo(name, partitions or 1, keys.name, values.name)
     written = append(log, new, parser.batches(file, bad_lines))
     skipped = f", skipped {count(bad_lines.number, 'bad line')}" if bad_lines.number else ""
-    say(f"Wrote {count(written, 'record')} to topic {name} in {log.root}{skipped}.")
+    say(f"Wrote {count(written, 'record')} to topic {name} in {log.url}{skipped}.")
 
 
 def _check_where_keys_are(options: dict[str, Any]) -> None:

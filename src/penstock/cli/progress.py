@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from penstock.cli.terminal import count, print_json, say, stderr
-from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
 from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
@@ -35,7 +35,7 @@ class Backlog:
 
     def __init__(self, streams: Streams):
         self._streams = streams
-        self._log = FileLog(streams.log.url)
+        self._log = open_log(streams.log.place)
         self._first = self._processed()
         self._looked = float("-inf")
         self.done = 0

@@ -29,7 +29,8 @@ from penstock.cli.terminal import count, say, stderr
 from penstock.cli.ui import UI_PORT
 from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError
-from penstock.log.file.log import FileLog
+from penstock.log.cluster import SCHEME
+from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
@@ -237,7 +238,7 @@ class _Run:
         from penstock.watch.server import page_app
 
         stores = streams.stores()
-        page = page_app(stores, FileLog(streams.log.url), HOST)  # its own log: the other is the committing thread's
+        page = page_app(stores, open_log(streams.log.place), HOST)  # its own log: the other is the committing thread's
         with StateServer(stores, HOST, self._page_at, page) as server:
             say(f"It is shown at {server.url}")
             yield
@@ -310,13 +311,13 @@ def _say_where_results_are(streams: Streams) -> None:
     if not topics:
         return
     options = _log_option(streams)
-    say(f"The results are in topics in {Path(streams.log.url)}. To read them:")
+    say(f"The results are in topics in {streams.log.url}. To read them:")
     for topic in topics:
         say(f"  penstock topics cat {topic}{options}")
 
 
 def _log_option(streams: Streams) -> str:
     """What commands need to be told to find the log."""
-    log = Path(streams.log.url)
-    is_usual = Settings.load().log_dir.resolve() == log
-    return "" if is_usual else f" --log-dir {shlex.quote(str(log))}"
+    log, usual = streams.log.url, Settings.load().topics_in
+    is_usual = str(usual).startswith(log) if log.startswith(SCHEME) else Path(usual).resolve() == Path(log)
+    return "" if is_usual else f" --log {shlex.quote(log)}"

@@ -21,8 +21,7 @@ from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
 from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
-from penstock.log.base import NO_LIMIT, TopicInfo
-from penstock.log.file.log import FileLog
+from penstock.log.base import NO_LIMIT, Log, TopicInfo
 from penstock.sizes import to_bytes
 
 
@@ -45,7 +44,7 @@ class _Row:
     name: str
     partitions: int
     records: int
-    bytes: int
+    bytes: int | None
     key: str
     value: str
     newest: int | None
@@ -74,7 +73,7 @@ def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> 
         columns = ("name", "partitions", "records", "bytes", "key", "value", "newest")
         print_table(columns, map(_cells, rows), right=("partitions", "records", "bytes"))
     elif not failures:
-        say(f"There are no topics in {log.root}. Make one: penstock topics create NAME")
+        say(f"There are no topics in {log.url}. Make one: penstock topics create NAME")
     for failure in failures:
         stderr().print(f"Error: {failure}", style="red", markup=False, soft_wrap=True)
     context.exit(1 if failures else 0)
@@ -111,7 +110,8 @@ def describe(name: str, log_dir: Path | None, as_json: bool) -> None:
         print_json({**found, "partitions": partitions})
         return
     newest = "" if stats.newest is None else f", the newest of {moment(stats.newest)}"
-    holds = f"{count(stats.records, 'record')} of {info.key} -> {info.value}, {size(stats.nbytes)}"
+    much = "" if stats.nbytes is None else f", {size(stats.nbytes)}"
+    holds = f"{count(stats.records, 'record')} of {info.key} -> {info.value}{much}"
     click.echo(f"{name} has {holds}{newest}.")
     click.echo(f"  {_kept(info)}")
     rows = ([f"{number:,}" for number in one.values()] for one in partitions)
@@ -129,7 +129,7 @@ def _kept(info: TopicInfo) -> str:
     return f"Records are kept {' and '.join(limits) or 'for ever'}."
 
 
-def _rows(log: FileLog) -> tuple[list[_Row], list[PenstockError]]:
+def _rows(log: Log) -> tuple[list[_Row], list[PenstockError]]:
     """All topics that can be read, and what is wrong with the others."""
     rows, failures = [], []
     for name in log.topics():
@@ -155,7 +155,8 @@ def _rows(log: FileLog) -> tuple[list[_Row], list[PenstockError]]:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     newest = "" if row.newest is None else moment(row.newest)
-    return row.name, str(row.partitions), f"{row.records:,}", size(row.bytes), row.key, row.value, newest
+    much = "" if row.bytes is None else size(row.bytes)
+    return row.name, str(row.partitions), f"{row.records:,}", much, row.key, row.value, newest
 
 
 @topics.command()
@@ -188,7 +189,7 @@ def create(
     limits = (NO_LIMIT if limit is None else limit for limit in (retention, retention_bytes))
     log = open_file_log(log_dir)
     log.create_topic(TopicInfo(name, partitions, key, value, *limits))
-    say(f"Made topic {name} with {count(partitions, 'partition')} in {log.root}.")
+    say(f"Made topic {name} with {count(partitions, 'partition')} in {log.url}.")
 
 
 @topics.command()

@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from penstock.cli.command import Command
-from penstock.cli.options import log_option
+from penstock.cli.options import log_option, open_file_log
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.terminal import say
 from penstock.log.base import Log
-from penstock.log.file.log import FileLog
 from penstock.log.open import open_log
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.query.server import HOST, StateServer
@@ -53,5 +52,5 @@ def _log_of(stores: ApplicationStores, log_dir: Path | None) -> Log:
     start = stores.commits.last_start()
     written = "" if start is None or start.picture is None else start.picture.log
     if log_dir is None and Path(written).is_dir():
-        return FileLog(written)
-    return open_log(log_dir)
+        return open_log(written)
+    return open_file_log(log_dir)

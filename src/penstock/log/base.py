@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,6 +39,14 @@ class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = "bytes"
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
+
+
+class TopicStats(NamedTuple):
+    """How much a topic holds, as far as the log can tell; bytes and the newest timestamp are those of whole appends."""
+
+    records: int
+    nbytes: int | None = None
+    newest: int | None = None
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -267,6 +275,11 @@ class Log(ABC):
         return LookingWatch(self, topics)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes can open it."""
+        return True
+
+    @property
     def keeps_types(self) -> bool:
         """Whether topics say of which types their keys and values are."""
         return True
@@ -313,6 +326,17 @@ class Log(ABC):
     def size(self, topic: str) -> int:
         """How many records a topic holds."""
         return sum(self.end_offsets(topic)) - sum(self.start_offsets(topic))
+
+    def stats(self, topic: str) -> TopicStats:
+        """How much a topic holds."""
+        return TopicStats(self.size(topic))
+
+    def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
+        """Change how long, or how much of each partition, records are kept; -1 for ever, and for all."""
+        raise ConfigError(f"the topics of {self.url} keep what they have")
+
+    def tidy(self, topic: str) -> None:  # noqa: B027 - others do so by themselves
+        """Remove at once what the topic does not keep."""
 
     @abstractmethod
     def last_sequence(self, topic: str, producer: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.arrays import Binary
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log, Records
+from penstock.log.cluster import Kafka
 from penstock.log.consumed import Consumed, check_form, columns_of
 from penstock.log.open import open_log
 from penstock.messages import describe
@@ -28,7 +29,7 @@ def consume(
     topic: str,
     key: Any = None,
     value: Any = None,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partition: int | None = None,
     start: int | None = None,
     as_: None = None,
@@ -40,7 +41,7 @@ def consume(
     topic: str,
     key: Any = None,
     value: Any = None,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partition: int | None = None,
     start: int | None = None,
     *,
@@ -52,7 +53,7 @@ def consume(
     topic: str,
     key: Any = None,
     value: Any = None,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partition: int | None = None,
     start: int | None = None,
     as_: str | None = None,
@@ -66,7 +67,7 @@ def consume(
         topic: the topic.
         key: the type of the keys, as in ``builder.stream``; by default the one the topic was made with.
         value: the type of the values; by default the one the topic was made with.
-        log: the log, or its folder; by default the setting ``log_dir``.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partition: only this partition.
         start: only from this offset on.
         as_: ``"arrow"``, ``"pandas"`` or ``"polars"``: columns instead of records, in batches of up to 32,768 rows or

@@ -47,6 +47,10 @@ class MemoryLog(Log):
     def url(self) -> str:
         return "memory:"
 
+    @property
+    def is_shared(self) -> bool:
+        return False
+
     def topics(self) -> list[str]:
         return sorted(self._topics)
 

@@ -29,6 +29,21 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
     return _kafka_log(log) if isinstance(log, Kafka) else FileLog(log)
 
 
+def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
+    """The log of an application whose processes all open it: folders by their whole path.
+
+    Raises:
+        ConfigError: only this process has it.
+    """
+    where = settings.topics_in if log is None else log
+    if isinstance(where, Path) or (isinstance(where, str) and not where.startswith(SCHEME)):
+        where = Path(where).resolve()
+    found = open_log(where)
+    if not found.is_shared:
+        raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(found).__name__}")
+    return found
+
+
 def _kafka_log(cluster: Kafka) -> Log:
     try:
         from penstock.log.kafka.log import KafkaLog

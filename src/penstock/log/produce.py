@@ -19,6 +19,7 @@ from penstock.arrays import partitions as partitions_of
 from penstock.columns import from_arrow
 from penstock.errors import ConfigError, TopicExistsError
 from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
+from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, Row, now, records_of
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, fits, from_name, of
@@ -30,7 +31,7 @@ def produce(
     topic: str,
     key: Any = None,
     value: Any = None,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
 ) -> int:
     """Write rows of Python values into a topic.
@@ -43,7 +44,7 @@ def produce(
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
-        log: the log, or its folder; by default the setting ``log_dir``.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
 
     Returns:
@@ -74,7 +75,7 @@ def produce_columns(
     key: str | None = None,
     value: str | None = None,
     timestamp: str | None = None,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
@@ -90,7 +91,7 @@ def produce_columns(
         value: the column with the values; by default all columns, as one JSON object.
         timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
             zone is given); now by default.
-        log: the log, or its folder; by default the setting ``log_dir``.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
 
     Returns:

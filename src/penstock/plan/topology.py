@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.spark.streams import Streams
     from penstock.log.base import Log
+    from penstock.log.cluster import Kafka
     from penstock.progress import Progress
     from penstock.settings import Settings, SettingsArguments
     from penstock.state.restoring import StateRestoreListener
@@ -158,7 +159,7 @@ class Topology(Declarations):
     def start(
         self,
         application_id: str,
-        log: Log | Path | str | None = None,
+        log: Log | Kafka | Path | str | None = None,
         spark: SparkSession | None = None,
         trigger: Duration | None = None,
         slots: int | None = None,
@@ -172,7 +173,7 @@ class Topology(Declarations):
 
         Args:
             application_id: names the application: its folder, its internal topics, its job in Spark.
-            log: the file log, or its folder; by default the setting ``log_dir``.
+            log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the settings' one.
             spark: the session to run on; by default the active one, else a new local one.
             trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
                 ``commit_interval``; by default the program commits as records come, until it is stopped.

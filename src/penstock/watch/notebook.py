@@ -18,7 +18,7 @@ _COLUMNS = ("step", "records/s", "records", "left out", "held back", "rows of st
 def html_of(streams: Streams) -> str:
     """The table of its steps; what it is, where it has nothing to show."""
     try:
-        seen = Application(streams.stores(), open_log(streams.log.url))
+        seen = Application(streams.stores(), open_log(streams.log.place))
         return application_html(repr(streams), seen.picture(), seen.figures())
     except (PenstockError, OSError) as error:
         return html_table(repr(streams), (), (), str(error))

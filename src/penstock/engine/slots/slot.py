@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.engine.host import TaskHost
 from penstock.engine.layout import Layout
@@ -30,7 +30,7 @@ from penstock.engine.slots.links import (
 )
 from penstock.engine.work import StageWork
 from penstock.faults import crash_point
-from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
 from penstock.messages import describe
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -43,12 +43,12 @@ class Program:
     """What a slot needs to know of the application; it travels to every slot once."""
 
     def __init__(
-        self, topology: Topology, layout: Layout, settings: Settings, log_url: str, storage_url: str, folder: Path
+        self, topology: Topology, layout: Layout, settings: Settings, log_place: Any, storage_url: str, folder: Path
     ):
         self.topology = topology
         self.layout = layout
         self.settings = settings
-        self.log_url = log_url
+        self.log_place = log_place
         self.storage_url = storage_url
         self.folder = folder
 
@@ -56,7 +56,7 @@ class Program:
         return SlotLock(self.folder.parent / "slots", slot, run)
 
     def host(self) -> TaskHost:
-        log, storage = FileLog(self.log_url), open_storage(self.storage_url)
+        log, storage = open_log(self.log_place), open_storage(self.storage_url)
         return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
 
 

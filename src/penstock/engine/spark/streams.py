@@ -31,7 +31,8 @@ from penstock.engine.spark.session import context_for, default_slots, session_on
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.log.base import Log
-from penstock.log.file.log import FileLog
+from penstock.log.cluster import Kafka
+from penstock.log.open import shared_log
 from penstock.losses import LossCounter
 from penstock.messages import show
 from penstock.metrics import Metric, Rates, readable
@@ -122,8 +123,9 @@ class Streams:
         self._coordinator = Coordinator(
             self.topology, self.application_id, self.settings, self.log, storage, program=program
         )
+        self._resources.append(self._coordinator.log.close)
         layout = self._coordinator.layout
-        shipped = Program(self.topology, layout, self.settings, self.log.url, storage.url, state_dir / "tasks")
+        shipped = Program(self.topology, layout, self.settings, self.log.place, storage.url, state_dir / "tasks")
         packed = dumps(shipped)  # before Spark starts: what cannot be pickled is the user's to mend
         if on_spark is not None:
             on_spark()
@@ -423,7 +425,7 @@ def _check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, 
 def start(
     topology: Topology,
     application_id: str,
-    log: Log | Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     spark: Any | None = None,
     trigger: Duration | None = None,
     slots: int | None = None,
@@ -440,7 +442,7 @@ def start(
     Args:
         topology: what to run.
         application_id: names the application: its folder, its internal topics, its query in Spark.
-        log: the file log, or its folder; by default the setting ``log_dir``.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         spark: the session to run on; by default the active one, else a new local one.
         trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
             ``commit_interval``; by default the program commits as records come, until it is stopped.
@@ -466,17 +468,11 @@ def start(
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
     loaded = loaded.resolved()
-    if log is None:
-        log = FileLog(loaded.log_dir)
-    elif isinstance(log, str | Path):
-        log = FileLog(Path(log).resolve())
-    if not isinstance(log, FileLog):
-        raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(log).__name__}")
     return Streams(
         topology.completed_by(loaded),
         application_id,
         loaded,
-        log,
+        shared_log(log, loaded),
         spark,
         trigger,
         slots,

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.errors import CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import (
@@ -24,6 +23,7 @@ from penstock.log.base import (
     Records,
     Segment,
     TopicInfo,
+    TopicStats,
     check_start,
     check_topic,
     check_trim,
@@ -40,14 +40,6 @@ from penstock.log.file.watch import watch
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name
-
-
-class TopicStats(NamedTuple):
-    """How much a topic holds; bytes and the newest timestamp are those of whole segments."""
-
-    records: int
-    nbytes: int
-    newest: int | None
 
 
 class FileLog(Log):

@@ -34,11 +34,14 @@ from penstock.log.kafka.outbox import FOLDER, OutboxWriter, read_segment, topic_
 from penstock.log.kafka.sink import Notes, Piece, Publisher
 from penstock.log.kafka.source import Sources
 from penstock.log.kafka.topics import KafkaTopics, Limits
+from penstock.log.watch import LookingWatch, TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name
 
 _USUAL_LIMIT = Limits().bytes
 _BATCH_FRAME = 500
+_LOOK_SECONDS = 0.05
+"""Between two looks for new records, which are a request each."""
 _VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
 _PUBLISHED = f"{FOLDER}/published"
 """In the outbox once something was published: from then on Kafka must know of it."""
@@ -142,6 +145,10 @@ class KafkaLog(Log):
         check_trim(topic, starts, self.end_offsets(topic))
         self._topics.trim(topic, starts)
 
+    def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
+        changed = {"retention.ms": retention_ms, "retention.bytes": retention_bytes}
+        self._topics.configure(topic, {name: str(value) for name, value in changed.items() if value is not None})
+
     # --- reading -------------------------------------------------------------------------------------------------
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
@@ -152,6 +159,9 @@ class KafkaLog(Log):
         except OffsetOutOfRangeError:
             check_start(topic, partition, start, self.start_offsets(topic)[partition])
             raise
+
+    def watch(self, topics: Sequence[str]) -> TopicWatch:
+        return LookingWatch(self, topics, _LOOK_SECONDS)
 
     # --- writing -------------------------------------------------------------------------------------------------
 

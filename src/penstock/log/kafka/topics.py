@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from penstock.errors import LogError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import NO_LIMIT, TopicInfo
@@ -113,6 +122,15 @@ class KafkaTopics:
         what = f"cannot read the configuration of topic {name!r}"
         found = self._clients.ask(lambda admin, wait: admin.describe_configs([resource], request_timeout=wait), what)[0]
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
+
+    def configure(self, name: str, config: dict[str, str]) -> None:
+        """Change a topic's configuration, by Kafka's names."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)]
+        what = f"cannot change the configuration of topic {name!r}"
+        self._clients.ask(lambda admin, wait: admin.incremental_alter_configs(wanted, request_timeout=wait), what)
 
     def limits(self, name: str) -> Limits:
         """What a topic takes; what is usual when this user may not read its configuration."""
