@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from penstock.arrays import binary
 from penstock.batch import HEADERS
-from penstock.errors import LogError
 from penstock.log.base import Records
 from penstock.log.kafka.client import Clients, is_final
 
@@ -189,10 +188,6 @@ def _records(messages: list[Message]) -> Records:
     """Messages as columns."""
     timestamps = np.array([message.timestamp()[1] for message in messages], np.int64)
     offsets = np.array([message.offset() for message in messages], np.int64)
-    if timestamps.min() < 0:
-        row = int(np.argmin(timestamps))
-        where = f"topic {messages[row].topic()!r}, partition {messages[row].partition()}, offset {offsets[row]}"
-        raise LogError(f"{where}: the record has no timestamp, which Kafka has had since version 0.10")
     return Records(
         int(offsets[0]),
         binary([message.key() for message in messages]),
