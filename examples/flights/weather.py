@@ -144,13 +144,13 @@ def fill(log: Path, flights: pd.DataFrame, weather: pd.DataFrame) -> None:
 # --- what comes out --------------------------------------------------------------------------------------------------
 
 
-def summary(log: Path, topic: str, weather: pd.DataFrame) -> str:
+def summary(departures: dict[str, Departure], weather: pd.DataFrame) -> str:
     """Whether the flights met the weather in which they left, and how late those left that met fog."""
     observed = ((airport, rows["observed"].sort_values()) for airport, rows in weather.groupby("origin"))
     latest = {airport: [hour.to_pydatetime() for hour in hours] for airport, hours in observed}
     met: Counter[str] = Counter()
     fog = []
-    for key, departure in newest(log, topic, Departure).items():
+    for key, departure in departures.items():
         flight, found = departure.flight, departure.weather
         hours = latest[key.split()[2]]
         before = bisect_right(hours, flight.departed)
@@ -179,7 +179,7 @@ def main(folder: Path) -> None:
     for topic, built in ways.items():
         state = folder / topic
         built.start(application_id=topic, log=log, state_dir=state, trigger="available-now").await_termination()
-        print(f"{topic}: {summary(log, topic, weather)}")
+        print(f"{topic}: {summary(newest(log, topic, Departure), weather)}")
 
 
 if __name__ == "__main__":

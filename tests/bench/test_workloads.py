@@ -3,7 +3,8 @@
 import json
 from collections import Counter, defaultdict
 from heapq import heappop, heappush
-from itertools import chain, count
+from itertools import chain, count, groupby
+from operator import itemgetter
 
 import msgspec
 import pytest
@@ -279,9 +280,10 @@ def test_a_workload_puts_out_what_the_rules_say(workload):
     topics = list(workload.few)
     driver = TopologyTestDriver(workload.topology(*topics, "out"), statestore_cache_max_bytes=0)
 
-    for side, _, key, value, timestamp in in_time_order(*(rows for (rows,) in placed)):
-        value = value if workload.name in BYTES else json.loads(value)
-        driver.pipe_input(topics[side], key.decode(), value, timestamp)
+    read = bytes if workload.name in BYTES else json.loads
+    for side, records in groupby(in_time_order(*(rows for (rows,) in placed)), itemgetter(0)):
+        rows = [(key.decode(), read(value), timestamp) for _, _, key, value, timestamp in records]
+        driver.pipe_record_list(topics[side], rows)
 
     out = [(record.key.encode(), as_json(record.value)) for record in driver.read_output("out")]
     expected = RULES[workload.name](*placed)
