@@ -67,12 +67,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 _use_archive = cache(spark_classes.use)
 
 
+_LONGEST = (
+    *("faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py", "oracle/test_cases.py"),
+    *("faults/test_chaos.py", "spark/test_losses.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
+    *("examples/test_weather.py", "examples/test_readme.py", "faults/test_demo.py", "spark/test_streams.py"),
+)
+"""Files of tests that take minutes, those that take most first."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: with ``--dist loadfile --no-loadscope-reorder`` no process is left alone with
-    a long one in the end."""
+    """The longest files come first, and then those with slow tests: with ``--dist loadfile --no-loadscope-reorder`` no
+    process is left alone with a long one in the end."""
     slow = {_file(item) for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: _file(item) not in slow)
+    place = {f"tests/{name}": number for number, name in enumerate(_LONGEST)}
+    others = {False: len(place) + 1, True: len(place)}
+    items.sort(key=lambda item: place.get(_file(item), others[_file(item) in slow]))
 
 
 def _file(item: pytest.Item) -> str:
