@@ -18,7 +18,7 @@ def test_rows_are_got_and_scanned_between_bounds_both_ways(tmp_path: Path):
     rows = [(b"", b"0"), (b"a", b"1"), (b"ab", b"2"), (b"b", b"3"), (b"\xff\xff", b"4")]
     database.write({"s": iter(rows), "t": iter([(b"a", b"other")])}, {})
     family = database.family("s")
-    assert family.get_many([b"b", b"nowhere", b""]) == [b"3", None, b"0"]
+    assert family.get_many([b"b", b"nowhere", b"", b"b"]) == [b"3", None, b"0", b"3"]
     for low, high, expected in [
         (None, None, rows),
         (b"a", b"b", rows[1:3]),

@@ -113,6 +113,8 @@ class JsonSerde(Serde):
     def decode_all(self, data: Binary) -> list[Any]:
         decode = self._decode
         try:
+            if not data.null_count:
+                return list(map(decode, data.to_pylist()))
             return [None if item is None else decode(item) for item in data.to_pylist()]
         except Exception:
             return super().decode_all(data)

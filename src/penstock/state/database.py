@@ -20,10 +20,8 @@ from typing import Any
 
 from rocksdict import (
     AccessType,
-    BlockBasedOptions,
     Cache,
     Checkpoint,
-    DBCompressionType,
     Options,
     Rdict,
     ReadOptions,
@@ -33,6 +31,7 @@ from rocksdict import (
 
 from penstock.errors import PenstockError, StoreError
 from penstock.faults import check_disk
+from penstock.state.database_options import database_options
 from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
 from penstock.storage import FileRef, cannot_write
@@ -213,8 +212,13 @@ class Family:
             return self._db.get(key)  # type: ignore[no-any-return]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        order = sorted(range(len(keys)), key=keys.__getitem__)  # so that each block is read once
         with told(self._path):
-            return self._db.get(keys)  # type: ignore[no-any-return]
+            sorted_values = self._db.get([keys[i] for i in order])
+        values: list[bytes | None] = [None] * len(keys)
+        for i, value in zip(order, sorted_values, strict=True):
+            values[i] = value
+        return values
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The rows with ``low <= key < high`` (None: no bound), in order of their keys or backwards."""
@@ -326,18 +330,9 @@ def _up_to(high: bytes | None) -> ReadOptions:
 
 
 def _options(cache_bytes: int) -> Options:
-    blocks = BlockBasedOptions()
-    blocks.set_bloom_filter(10, False)
-    blocks.set_block_cache(Cache(cache_bytes))
-    blocks.set_cache_index_and_filter_blocks(True)
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_write_buffer_size(8 << 20)
+    options = database_options(Cache(cache_bytes), 8 << 20)
     options.set_db_write_buffer_size(16 << 20)
     options.set_max_total_wal_size(32 << 20)
-    options.set_block_based_table_factory(blocks)
-    options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     options.set_max_background_jobs(2)
     return options

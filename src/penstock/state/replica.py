@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import Cache, Options, Rdict, WriteBatch, WriteOptions
 
 from penstock.state.database import OFFSETS, Database, meta_in, told
+from penstock.state.database_options import database_options
 from penstock.state.delta import read_delta
 from penstock.state.snapshot import read_snapshot
 from penstock.state.store import StateStore
@@ -294,17 +295,8 @@ class _Nothing:
 
 
 def _options(cache: Cache) -> Options:
-    blocks = BlockBasedOptions()
-    blocks.set_bloom_filter(10, False)
-    blocks.set_block_cache(cache)
-    blocks.set_cache_index_and_filter_blocks(True)
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_write_buffer_size(_MEMORY_TABLE_BYTES)
+    options = database_options(cache, _MEMORY_TABLE_BYTES)
     options.set_db_write_buffer_size(_MEMORY_TABLE_BYTES)
-    options.set_block_based_table_factory(blocks)
-    options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(1)
     options.set_max_background_jobs(1)
     return options
