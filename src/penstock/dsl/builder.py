@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,6 +19,7 @@ from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type
 from penstock.plan.processors import checked_builder, processor_function
+from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, of
@@ -40,7 +42,7 @@ class StreamsBuilder:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: str | Sequence[str] | re.Pattern[str],
         key: type[K],
         value: type[V],
         timestamp: Timestamp | None = None,
@@ -51,7 +53,7 @@ class StreamsBuilder:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: str | Sequence[str] | re.Pattern[str],
         key: type[K],
         value: Any = None,
         timestamp: Timestamp | None = None,
@@ -62,7 +64,7 @@ class StreamsBuilder:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: str | Sequence[str] | re.Pattern[str],
         key: None = None,
         *,
         value: type[V],
@@ -74,7 +76,7 @@ class StreamsBuilder:
     @overload
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: str | Sequence[str] | re.Pattern[str],
         key: Any = None,
         value: Any = None,
         timestamp: Timestamp | None = None,
@@ -84,7 +86,7 @@ class StreamsBuilder:
 
     def stream(
         self,
-        topic: str | Sequence[str],
+        topic: str | Sequence[str] | re.Pattern[str],
         key: Any = None,
         value: Any = None,
         timestamp: Timestamp | None = None,
@@ -94,7 +96,8 @@ class StreamsBuilder:
         """The records of one or more topics as a stream.
 
         Args:
-            topic: the topic's name, or several.
+            topic: the topic's name, several of them, or ``re.compile(...)``: all topics whose whole names match, and
+                those that appear later, which are begun as ``offset_reset`` says (``metadata.max.age.ms`` is a second).
             key: the type of the keys: ``str`` (default), ``int``, ``float``, ``bytes``, a serde.
             value: the type of the values: one of these, a dict, dataclass or ``msgspec.Struct`` (JSON); anything JSON
                 can say by default.
@@ -110,8 +113,9 @@ class StreamsBuilder:
         Raises:
             TopologyError: there is no topic, or ``offset_reset`` is none of these.
         """
-        topics = tuple(topic) if isinstance(topic, list | tuple) else (topic,)
-        if not topics:
+        pattern = pattern_of(topic)
+        topics = () if pattern else tuple(topic) if isinstance(topic, list | tuple) else (topic,)
+        if not topics and pattern is None:
             raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
         for one in topics:
             check_type(one, str, "the topic of stream")
@@ -119,6 +123,7 @@ class StreamsBuilder:
             name=self._graph.names.node(names.SOURCE, name),
             where=caller(),
             topics=topics,
+            pattern=pattern,
             key=DEFAULT_KEY if key is None else of(key, "key"),
             value=DEFAULT_VALUE if value is None else of(value, "value"),
             timestamp=timestamp_of(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),

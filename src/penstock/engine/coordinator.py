@@ -119,6 +119,28 @@ class Coordinator:
         self.is_given_up = False
         """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
 
+    def with_new_topics(self) -> Topology | None:
+        """The topology with topics that match its patterns and were not there when it began; None if there are none.
+
+        Raises:
+            TopologyError: a topic matches more than one pattern.
+        """
+        if not self.topology.has_patterns:
+            return None
+        known = set(self.topology.source_topics)
+        found = self.topology.expanded([*known, *self.log.topics()])
+        return found if set(found.source_topics) > known else None
+
+    def replan(self, topology: Topology) -> None:
+        """Go on with another topology, whose tasks are to be opened anew; ``take_over`` comes next.
+
+        Raises:
+            ConfigError: the topology would mix or lose what is kept.
+        """
+        planned = Coordinator(topology, self.application_id, self.settings, self.log, self.storage)
+        vars(self).update(vars(planned))  # whoever reads its commits goes on with it
+        _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
+
     def _extra_topics(self) -> list[str]:
         return [*self.topology.sink_topics, *self.settings.dead_letters]
 

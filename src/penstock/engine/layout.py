@@ -88,7 +88,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
         for topics in _adaptable(topology, internal, partitions, stage):
             partitions.update(topics)
         for sub in stage:
-            tasks[sub.id] = max(partitions[topic] for topic in sub.source_topics)
+            tasks[sub.id] = max((partitions[topic] for topic in sub.source_topics), default=0)
             for topic in sub.source_topics:
                 partitions[topic] = partitions[topic] or tasks[sub.id]
         stages.append(tuple(stage))

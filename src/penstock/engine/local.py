@@ -45,11 +45,12 @@ class LocalApplication:
         program: ProgramFile | None = None,
         restore_listener: StateRestoreListener | None = None,
     ):
-        topology = topology.completed_by(settings)
+        topology = topology.completed_by(settings).expanded(log.topics())
         self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program)
         self.coordinator.take_over()
         layout = self.coordinator.layout
         self.restores = Restores(application_id, restore_listener)
+        self._folder, self._reader = folder, reader
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.host.on_restore = self.restores.hear
         self.live = LiveTasks(layout, self.host.desk.ask)
@@ -62,9 +63,25 @@ class LocalApplication:
         """Make commits until everything up to these ends is processed (default: the ends as they are now, and
         whatever the topology itself writes into its source topics); how many records were read."""
         records = 0
+        self.take_up_topics()
         while (done := self.coordinator.step(ends or self.coordinator.end_offsets())) is not None:
             records += done.records
         return records
+
+    def take_up_topics(self) -> bool:
+        """Take up topics that have appeared and match the patterns of sources; whether there are such."""
+        coordinator = self.coordinator
+        topology = coordinator.with_new_topics()
+        if topology is None:
+            return False
+        self.host.close()
+        coordinator.replan(topology)
+        given = coordinator.layout, coordinator.settings, coordinator.log, coordinator.storage
+        self.host = TaskHost(topology, *given, self._folder, self._reader)
+        self.host.on_restore = self.restores.hear
+        coordinator.runner = self
+        coordinator.take_over()
+        return True
 
     def settle(self) -> None:
         """Open all tasks that have state, at the newest commit."""

@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 
 _SECONDS_BEFORE_ANOTHER = 0.1
 
+_SECONDS_BETWEEN_LOOKS = 1.0
+"""How long it takes at most until a topic is noticed that matches a pattern (Kafka's `metadata.max.age.ms`)."""
+
 _SHORTEST_SECONDS = 0.005
 
 _LONGEST_SECONDS = 60.0
@@ -30,6 +33,7 @@ class CommitLoop:
         on_commit: called after every commit, with the ends of the topics as they were before it.
         check: called whenever it wakes; raises when it cannot go on.
         goes_on_after: asked when an error is about to end it, whether to begin anew from the last commit.
+        takes_up: called now and then, to take up topics that have appeared; whether there were some.
         on_end: called when it has ended, with the reason if not well.
     """
 
@@ -42,6 +46,7 @@ class CommitLoop:
         check: Callable[[], None] = lambda: None,
         goes_on_after: Callable[[PenstockError], bool] = lambda error: False,
         on_end: Callable[[PenstockError | None], None] = lambda error: None,
+        takes_up: Callable[[], bool] = lambda: False,
     ):
         self.error: PenstockError | None = None
         """Why it ended, if not well."""
@@ -51,6 +56,8 @@ class CommitLoop:
         self._check = check
         self._goes_on_after = goes_on_after
         self._on_end = on_end
+        self._takes_up = takes_up
+        self._next_look = 0.0
         self.rests = threading.Event()
         """Set when it is paused, and the commit that was under way is finished."""
         self.is_paused = False
@@ -149,6 +156,7 @@ class CommitLoop:
                 began = time.monotonic()
                 with self._asking:
                     asked = list(self._asked)
+                self._look_for_topics()
                 self._check()
                 ends = self._ends_now()
                 done = self._coordinator.step(ends)
@@ -175,6 +183,17 @@ class CommitLoop:
             return self._unexpected(error)
         return None
 
+    def _look_for_topics(self) -> None:
+        """Now and then, where sources read by patterns: whether topics have appeared that match."""
+        if not self._coordinator.topology.has_patterns or self._ends is not None or time.monotonic() < self._next_look:
+            return
+        if self._takes_up():
+            topology, before = self._coordinator.topology, self._watch
+            self._own = set(topology.source_topics) & set(topology.sink_topics)
+            self._watch = self._coordinator.log.watch(topology.source_topics)
+            before.close()
+        self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+
     def _ends_now(self) -> Ends:
         """Up to where to read: for a loop that ends with its input what was there when it was made, and what the
         application itself has written into its sources since."""
@@ -184,7 +203,8 @@ class CommitLoop:
 
     def _patience(self) -> float:
         """How long until something can be due without records, in seconds."""
-        return min(self._coordinator.idle.seconds(), _LONGEST_SECONDS) if self._coordinator.idle else _LONGEST_SECONDS
+        longest = _SECONDS_BETWEEN_LOOKS if self._coordinator.topology.has_patterns else _LONGEST_SECONDS
+        return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
 
     def _pause_until(self, time_: float) -> None:
         """Let records gather for the next commit, unless somebody waits for them."""

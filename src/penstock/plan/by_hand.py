@@ -14,6 +14,7 @@ from penstock.plan.names import check_name
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.processors import checked_builder, own_stores, processor_function
 from penstock.plan.sinks import sink_node
+from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import timestamp_of
 from penstock.serdes import Serde, of
 
@@ -29,7 +30,7 @@ class Declarations:
     def add_source(
         self,
         name: str,
-        *topics: str,
+        *topics: Any,
         key: Any = None,
         value: Any = None,
         timestamp: Any = None,
@@ -39,7 +40,7 @@ class Declarations:
 
         Args:
             name: the source's name, for the steps behind it.
-            topics: the topics' names.
+            topics: the topics' names, or one ``re.compile(...)`` for all that match.
             key: the type of the keys; ``str`` by default.
             value: the type of the values; anything JSON can say by default.
             timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds, or a
@@ -52,13 +53,15 @@ class Declarations:
         """
         if not topics:
             raise TopologyError(f"add_source at {caller()}: the source {name!r} must have at least one topic")
-        for topic in topics:
+        pattern = pattern_of(topics[0]) if len(topics) == 1 else None
+        for topic in () if pattern else topics:
             check_type(topic, str, "a topic of add_source")
         return self._add(
             nodes.StreamSource(
                 name=self._new_name(name, "add_source"),
                 where=caller(),
-                topics=topics,
+                topics=() if pattern else topics,
+                pattern=pattern,
                 key=DEFAULT_KEY if key is None else of(key, "key"),
                 value=DEFAULT_VALUE if value is None else of(value, "value"),
                 timestamp=timestamp_of(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
-from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import StreamSource, TableSource
+from penstock.plan.rewriting import Rewriting
 from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.serdes import JSON, STR, Serde, TimeWindowedSerde, WindowedSerde, from_name, of
 from penstock.serdes.nullable import NullableSerde
@@ -26,7 +25,7 @@ DEFAULT_VALUE: Serde = copy(JSON)
 _PLAIN = {"str": str, "int": int, "float": float, "bytes": bytes}
 
 
-class Defaults:
+class Defaults(Rewriting):
     """Puts what the settings say into the steps of a topology, each of which becomes another one.
 
     Raises:
@@ -34,47 +33,28 @@ class Defaults:
     """
 
     def __init__(self, settings: Settings):
+        super().__init__()
         self._serdes = {
             id(DEFAULT_KEY): _serde("default_key_serde", settings.default_key_serde),
             id(DEFAULT_VALUE): _serde("default_value_serde", settings.default_value_serde),
         }
         self._extractor = _extractor(settings.default_timestamp_extractor)
-        self._done: dict[int, tuple[Any, Any]] = {}
 
     def __bool__(self) -> bool:
         return any(self._serdes.values()) or self._extractor is not None
 
-    def of(self, given: Iterable[Any]) -> list[Any]:
-        """Steps, or stores, with the defaults."""
-        return [self._new(one) for one in given]
+    def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
+        if self._extractor is None or not isinstance(step, StreamSource | TableSource) or step.timestamp is not None:
+            return {}
+        return {"timestamp": self._extractor}
 
-    def _new(self, one: Any) -> Any:
-        """What takes the place of a step, a store, a type, or several of them; itself if it has no default."""
-        if isinstance(one, Serde):
-            return self._new_serde(one)
-        if isinstance(one, tuple) and type(one) is tuple:
-            several = tuple(map(self._new, one))
-            return several if any(new is not old for new, old in zip(several, one, strict=True)) else one
-        if not isinstance(one, Node | StoreSpec):
-            return one
-        if id(one) not in self._done:
-            changed = {
-                field.name: new
-                for field in fields(one)
-                if (new := self._new(getattr(one, field.name))) is not getattr(one, field.name)
-            }
-            if isinstance(one, StreamSource | TableSource) and one.timestamp is None and self._extractor is not None:
-                changed["timestamp"] = self._extractor
-            self._done[id(one)] = one, (replace(one, **changed) if changed else one)
-        return self._done[id(one)][1]
-
-    def _new_serde(self, one: Serde) -> Serde:
+    def serde(self, one: Serde) -> Serde:
         if id(one) in self._serdes:
             return self._serdes[id(one)] or one
         if isinstance(one, PairSerde):
-            first, second = self._new_serde(one.first), self._new_serde(one.second)
+            first, second = self.serde(one.first), self.serde(one.second)
             return one if (first, second) == (one.first, one.second) else PairSerde(first, second)
-        inner = self._new_serde(one.inner) if isinstance(one, WindowedSerde | NullableSerde) else one
+        inner = self.serde(one.inner) if isinstance(one, WindowedSerde | NullableSerde) else one
         if inner is one or inner == getattr(one, "inner", None):
             return one
         return TimeWindowedSerde(inner, one.size) if isinstance(one, TimeWindowedSerde) else type(one)(inner)  # type: ignore[call-arg]

@@ -41,7 +41,8 @@ def _parts_text(sub: SubTopology) -> str:
         predecessors = ", ".join(n.name for n in above[part.name]) or "none"
         if part.kind == "source":
             topics = ", ".join(_java_order(part.topics))
-            lines += [f"    Source: {part.name} (topics: [{topics}])", f"      --> {successors}"]
+            of = getattr(part.node, "pattern", None) or f"[{topics}]"
+            lines += [f"    Source: {part.name} (topics: {of})", f"      --> {successors}"]
         elif part.kind == "sink":
             to = f"topic: {part.topics[0]}" if part.topics else f"extractor class: {_selector(part)}"
             lines += [f"    Sink: {part.name} ({to})", f"      <-- {predecessors}"]

@@ -10,11 +10,12 @@ from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
 from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import DynamicSink, Repartition
+from penstock.plan.nodes import DynamicSink, Repartition, StreamSource
 from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
+from penstock.plan.rewriting import Expanded
 from penstock.plan.validate import validate
 
 if TYPE_CHECKING:
@@ -80,6 +81,24 @@ class Topology(Declarations):
         """
         defaults = Defaults(settings)
         return Topology(defaults.of(self._declared), defaults.of(self._stores.values())) if defaults else self
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a source reads by a pattern."""
+        return any(isinstance(node, StreamSource) and node.pattern is not None for node in self.nodes)
+
+    def expanded(self, topics: Iterable[str]) -> Topology:
+        """This topology with the topics that match the patterns of its sources; itself if there is nothing new.
+
+        Raises:
+            TopologyError: a topic matches more than one.
+        """
+        if not self.has_patterns:
+            return self
+        expanded = Expanded(topics)
+        declared = expanded.of(self._declared)
+        is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True))
+        return Topology(declared, expanded.of(self._stores.values())).checked() if is_new else self
 
     def _changed(self) -> None:
         self.__dict__.pop("_built", None)

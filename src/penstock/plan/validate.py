@@ -11,13 +11,14 @@ from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import SubTopology
+from penstock.plan.sources import check_patterns
 from penstock.plan.windows import SessionWindows, SlidingWindows
 from penstock.topic_names import check_topic_name
 
 
 def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopology]) -> None:
     """Raise ``TopologyError`` for the first thing that is wrong."""
-    if not any(sub.source_topics for sub in subs):
+    if not any(part.kind == "source" for sub in subs for part in sub.parts):
         raise TopologyError("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
     _unique_names(subs)
     _unique_stores(facts)
@@ -139,6 +140,7 @@ def _topic_names(subs: Sequence[SubTopology]) -> None:
 
 
 def _internal_topics(declared: Sequence[Node]) -> None:
+    check_patterns(declared)
     internal = {node.topic: node for node in declared if isinstance(node, nodes.Repartition)}
     for node in declared:
         if isinstance(node, nodes.Sink) and node.topic in internal:

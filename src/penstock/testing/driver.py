@@ -26,6 +26,7 @@ from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
+from penstock.plan.rewriting import matching
 from penstock.plan.topology import Topology
 from penstock.query.commits import shape_named, shapes_of
 from penstock.query.position import Position
@@ -112,6 +113,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._sources: dict[str, list[tuple[int, Part]]] = {}
         """Who takes up the records of each topic; those of a global table go to several."""
         self._sinks: dict[str, Part] = {}
+        self._by_pattern: list[tuple[int, Part]] = []
         caching, configs = self.settings.statestore_cache_max_bytes > 0, self.settings.app_configs()
         self._batchable = batchable_topics(topology, caching) if not self.settings.emit_interval_ms else frozenset()
         for sub in topology.sub_topologies:
@@ -138,6 +140,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
             for part in sub.working_parts:
                 if part.kind == "source":
+                    if getattr(part.node, "pattern", None) is not None:
+                        self._by_pattern.append((len(self._tasks) - 1, part))
                     for topic in part.topics:
                         self._sources.setdefault(topic, []).append((len(self._tasks) - 1, part))
                 elif part.kind == "sink":
@@ -277,12 +281,21 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _source_node(self, topic: str) -> nodes.StreamSource | nodes.TableSource:
         """The source that reads a topic from outside."""
         self._check_open()
+        if topic not in self._sources:
+            self._take_up(topic)
         if topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
         node = self._sources[topic][0][1].node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource)
         return node
+
+    def _take_up(self, topic: str) -> None:
+        """Have a topic read by the source whose pattern it matches, if there is one."""
+        for number, part in self._by_pattern:
+            if matching(part.node.pattern, [topic]):  # type: ignore[attr-defined]
+                self._sources[topic] = [(number, part)]
+                self._topic_sizes[topic] = len(topic)
 
     def _view(self, name: str) -> AnyView:
         self._check_open()

@@ -21,6 +21,9 @@ class StreamSource(Node):
     timestamp: UserFunction | Extractor | None = None
     offset_reset: AutoOffsetReset | None = None
     """Where it begins that has not been read yet; None for the setting ``auto_offset_reset``."""
+    pattern: str | None = None
+    """A regular expression for whole names of topics: those that match when the application starts are ``topics``, and
+    those that appear later are taken up."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,0 +1,49 @@
+"""Sources that read by a pattern: what it is, and that nobody else reads what it matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.plan import nodes
+from penstock.plan.functions import caller
+from penstock.plan.node import Node
+from penstock.plan.rewriting import matching
+
+
+def pattern_of(topic: Any) -> str | None:
+    """The pattern that was given in place of a topic's name; None if it is none.
+
+    Raises:
+        TopologyError: it is a pattern of bytes, or has flags.
+    """
+    if not isinstance(topic, re.Pattern):
+        return None
+    if not isinstance(topic.pattern, str) or topic.flags & ~re.UNICODE:
+        raise TopologyError(
+            f"the pattern {topic!r} at {caller()} must be one of text without flags; write flags into it, as (?i)"
+        )
+    return topic.pattern
+
+
+def check_patterns(declared: Sequence[Node]) -> None:
+    """Raise ``TopologyError`` when a pattern matches a topic that another step reads by its name, or writes between
+    its own steps."""
+    for one in declared:
+        if not isinstance(one, nodes.StreamSource) or one.pattern is None:
+            continue
+        for other in declared:
+            topics = () if getattr(other, "pattern", None) is not None else _named(other)
+            for topic in matching(one.pattern, topics):
+                raise TopologyError(
+                    f"the pattern {one.pattern!r} at {one.where} matches topic {topic!r}, which the step at "
+                    f"{other.where} reads or repartitions through by its name; change the one or the other"
+                )
+
+
+def _named(node: Node) -> tuple[str, ...]:
+    if isinstance(node, nodes.StreamSource):
+        return node.topics
+    return (node.topic,) if isinstance(node, nodes.TableSource | nodes.Repartition) else ()
