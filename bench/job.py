@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from bench.workloads import TOPOLOGIES
-from penstock.engine.spark.streams import AVAILABLE_NOW
+from penstock.engine.spark.arguments import AVAILABLE_NOW
 from penstock.log.file.log import FileLog
 
 CACHE_BYTES = 10 << 20

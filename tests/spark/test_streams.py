@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,26 @@ def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_ha
     put(tmp_path, "a")
     assert start(tmp_path, spark).await_termination()
     assert output(tmp_path) == [("a", 1), ("a", 2), ("a", 3)]
+
+
+@pytest.mark.kip("KS-06")
+def test_a_topic_that_appears_and_matches_is_taken_up_while_it_runs(spark: Any, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream(re.compile("in.*"), value=str).group_by_key().count("counts").to_stream().to("out")
+    changes: list[str] = []
+    put(tmp_path, "a")
+    with start(
+        tmp_path, spark, builder.build(), trigger=None, state_listener=lambda new, old: changes.append(str(new))
+    ) as streams:
+        streams.process_all_available()
+        produce([("k0", "b", 5)], "in-later", value=str, log=tmp_path / "log", partitions=2)
+        over = time.monotonic() + 60
+        while len(output(tmp_path)) < 2 and streams.is_active and time.monotonic() < over:
+            time.sleep(0.05)
+        assert (streams.exception(), streams.topology.source_topics) == (None, ("in", "in-later"))
+        streams.process_all_available()
+    assert output(tmp_path) == [("k0", 1), ("k0", 2)]
+    assert changes[:4] == ["REBALANCING", "RUNNING", "REBALANCING", "RUNNING"]
 
 
 def test_records_are_taken_as_they_come_until_it_is_stopped(spark: Any, tmp_path: Path):

@@ -109,6 +109,7 @@ class Coordinator:
         self._program = self._checked(program, newest)
         begun = self.topics.take_up(newest)
         self.application = self._identified(newest)
+        self._plain_log = log
         self.log = log.with_outbox(storage, application_id, settings.at_least_once)
         self._check_outputs(newest)
         self.manifest = self._fitted(begun)
@@ -137,7 +138,9 @@ class Coordinator:
         Raises:
             ConfigError: the topology would mix or lose what is kept.
         """
-        planned = Coordinator(topology, self.application_id, self.settings, self.log, self.storage)
+        if self.log is not self._plain_log:
+            self.log.close()
+        planned = Coordinator(topology, self.application_id, self.settings, self._plain_log, self.storage)
         vars(self).update(vars(planned))  # whoever reads its commits goes on with it
         _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
 

@@ -50,7 +50,7 @@ class LocalApplication:
         self.coordinator.take_over()
         layout = self.coordinator.layout
         self.restores = Restores(application_id, restore_listener)
-        self._folder, self._reader = folder, reader
+        self._folder, self._reader, self._log = folder, reader, log
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.host.on_restore = self.restores.hear
         self.live = LiveTasks(layout, self.host.desk.ask)
@@ -76,9 +76,10 @@ class LocalApplication:
             return False
         self.host.close()
         coordinator.replan(topology)
-        given = coordinator.layout, coordinator.settings, coordinator.log, coordinator.storage
+        given = coordinator.layout, coordinator.settings, self._log, coordinator.storage
         self.host = TaskHost(topology, *given, self._folder, self._reader)
         self.host.on_restore = self.restores.hear
+        self.live = LiveTasks(coordinator.layout, self.host.desk.ask)
         coordinator.runner = self
         coordinator.take_over()
         return True

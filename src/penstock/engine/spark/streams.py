@@ -25,6 +25,7 @@ from penstock.engine.program import ProgramFile
 from penstock.engine.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
+from penstock.engine.spark.arguments import AVAILABLE_NOW, check_arguments
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import context_for, default_slots, session_on
@@ -34,9 +35,7 @@ from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
 from penstock.losses import LossCounter
-from penstock.messages import show
 from penstock.metrics import Metric, Rates, readable
-from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from penstock.query.answers import StateQueryResult
     from penstock.query.application import ApplicationStores
     from penstock.query.typed import StateQueryRequest
-
-AVAILABLE_NOW = "available-now"
 
 
 class Streams:
@@ -102,6 +99,7 @@ class Streams:
                 self._check_slots,
                 self._life.goes_on_after,
                 self._life.ends,
+                self._take_up_topics,
             )
             self._slots.on_lost = self._lost_slot
             self._loop.start()
@@ -123,23 +121,46 @@ class Streams:
         self._coordinator = Coordinator(
             self.topology, self.application_id, self.settings, self.log, storage, program=program
         )
-        self._resources.append(self._coordinator.log.close)
+        self._resources.append(lambda: self._coordinator.log.close())
         layout = self._coordinator.layout
-        shipped = Program(self.topology, layout, self.settings, self.log.place, storage.url, state_dir / "tasks")
-        packed = dumps(shipped)  # before Spark starts: what cannot be pickled is the user's to mend
+        packed = self._packed()  # before Spark starts: what cannot be pickled is the user's to mend
         if on_spark is not None:
             on_spark()
         self._context, self._is_own = context_for(spark, self.application_id, state_dir / "spark.log")
         if self._is_own:
             self._resources.append(self._stop_spark)
-        slots = slots or default_slots(self._context, max(layout.tasks.values()), self._is_own)
-        host = SparkHost(self._context, self.application_id, packed, slots)
+        self._slot_count = slots or default_slots(self._context, max(1, *layout.tasks.values()), self._is_own)
+        self._open_slots(packed)
+
+    def _packed(self) -> bytes:
+        """The program, as slots get it."""
+        assert self.settings.state_dir is not None
+        layout, url = self._coordinator.layout, self._coordinator.storage.url
+        tasks = self.settings.state_dir / "tasks"
+        return dumps(Program(self.topology, layout, self.settings, self.log.place, url, tasks))
+
+    def _open_slots(self, packed: bytes) -> None:
+        host = SparkHost(self._context, self.application_id, packed, self._slot_count)
         timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
         self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
         self._resources.append(self._slots.close)
         self._slots.begin()
         self._coordinator.runner = self._slots
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
+
+    def _take_up_topics(self) -> bool:
+        """Take up topics that have appeared and match the patterns of sources, with new tasks in new slots."""
+        topology = self._coordinator.with_new_topics()
+        if topology is None:
+            return False
+        self._life.to(State.REBALANCING)
+        self._resources.remove(self._slots.close)
+        self._slots.close()
+        self._coordinator.replan(topology)
+        self.topology = topology
+        self._open_slots(self._packed())
+        self._slots.on_lost = self._lost_slot
+        return True
 
     def _check_slots(self) -> None:
         self._slots.check()
@@ -406,22 +427,6 @@ class Streams:
             self._resources.pop()()
 
 
-def _check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, on_progress: Any) -> None:
-    """Raise ``ConfigError`` for arguments of ``start`` that would only fail when Spark has started."""
-    check_name(application_id)
-    if trigger not in (None, AVAILABLE_NOW):
-        try:
-            to_ms(trigger, "trigger")
-        except ConfigError as error:
-            raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process what is there and stop") from None
-    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
-        raise ConfigError(f"start: slots is a number of processes from 1 on, got {show(slots)}")
-    if on_progress is not None and not callable(on_progress):
-        raise ConfigError(f"start: on_progress is called after every commit; got {show(on_progress)}")
-    if spark is not None and not hasattr(spark, "readStream"):
-        raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")
-
-
 def start(
     topology: Topology,
     application_id: str,
@@ -461,18 +466,19 @@ def start(
         TopicNotFoundError: a source topic does not exist.
         AlreadyRunningError: another program runs under this application id.
     """
-    _check_arguments(application_id, spark, trigger, slots, on_progress)
+    check_arguments(application_id, spark, trigger, slots, on_progress)
     check_listener(state_restore_listener, "start: state_restore_listener")
     lifecycle = Lifecycle(state_listener, uncaught_exception_handler)
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
     loaded = loaded.resolved()
+    shared = shared_log(log, loaded)
     return Streams(
-        topology.completed_by(loaded),
+        topology.completed_by(loaded).expanded(shared.topics()),
         application_id,
         loaded,
-        shared_log(log, loaded),
+        shared,
         spark,
         trigger,
         slots,
