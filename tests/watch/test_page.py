@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.query.application import open_stores
+from penstock.watch import figures
+from penstock.watch.figures import Application
 from penstock.watch.server import page_app
 from support.folders import MEMORY
 from support.watched import SOLD, Shop, shop_topology
@@ -125,3 +127,16 @@ def test_prometheus_gets_every_figure_under_its_kafka_name(client: Any):
     assert 'penstock_lag_records{application="shop",partition="0",topic="orders"} 0.0' in lines
     assert any(line.startswith('penstock_process_total{application="shop",node="final"') for line in lines)
     assert any(line.startswith("penstock_commit_age_seconds") for line in lines)
+
+
+def test_looking_takes_a_fiftieth_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    shop = Shop(tmp_path, shop_topology())
+    shop.sell(("ann", 1.0, 1_000))
+    clock = iter([0.0, 100.0])  # a look of a hundred seconds
+    monkeypatch.setattr(figures.time, "thread_time", lambda: next(clock))
+    seen = Application(open_stores(shop.folder), shop.log)
+    first = seen.figures()
+    monkeypatch.setattr(figures, "_FRESH_SECONDS", 0.0)
+    shop.sell(("ann", 1.0, 2_000))
+    assert seen.figures() is first
+    assert seen._fresh == 5_000.0

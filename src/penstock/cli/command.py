@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import click
 import msgspec
 
+from penstock.cli.logs import logs_are_json
 from penstock.cli.terminal import stderr
 from penstock.errors import PenstockError
 from penstock.masking import masked
@@ -72,5 +74,7 @@ def _tell(error: Exception, as_json: bool) -> None:
     if as_json:
         told = {"error": masked(str(error)), "type": type(error).__name__}
         click.echo(msgspec.json.encode(told).decode(), err=True)
+    elif logs_are_json():
+        logging.getLogger("penstock.cli").error(str(error), extra={"type": type(error).__name__})
     else:
         stderr().print(f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

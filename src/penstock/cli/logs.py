@@ -47,6 +47,11 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(found, default=str, ensure_ascii=False)
 
 
+def logs_are_json() -> bool:
+    """Whether :func:`log_as_json` holds."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
+
+
 def log_as_json() -> None:
     """Have everything that this process logs, and says beside its results, come as JSON."""
     handler = logging.StreamHandler(sys.stderr)

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.logs import JsonFormatter
+from penstock.cli.logs import logs_are_json
 from penstock.query.plain import CONTROL, plain, text_of
 from penstock.record import Windowed
 from penstock.times import moment
@@ -31,7 +31,7 @@ def stderr() -> Console:
 
 def say(message: str, style: str = "") -> None:
     """Tell the user something beside the results; in a log where logs are JSON."""
-    if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
+    if logs_are_json():
         _log.info(message)
         return
     stderr().print(message, style=style, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from penstock.engine.picture import DrawnPart, Picture
 from penstock.engine.starts import Start
 from penstock.errors import ConfigError
 from penstock.log.base import Log
-from penstock.losses import losses_of, together
+from penstock.losses import Loss, losses_of, together
 from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, readable
 from penstock.query.application import ApplicationStores
 from penstock.watch.held import held_by, stream_times
@@ -22,6 +23,10 @@ from penstock.watch.topics import TopicLook, offsets_of
 
 _FRESH_SECONDS = 0.4
 """How long figures are shown before they are taken anew: what many pages ask for is made once."""
+
+_SHARE = 50
+"""A look takes at most this part of the time, a fiftieth, however many tasks and steps there are: the page may be shown
+by the process that makes the commits."""
 
 _COMMITS = 120
 _HELD = "suppression-buffer-count-current"
@@ -42,6 +47,7 @@ class Application:
         self._start: tuple[str, Start] | None = None
         self._history: History | None = None
         self._looked = float("-inf")
+        self._fresh = _FRESH_SECONDS
         self._figures: dict[str, Any] = {}
 
     # --- the picture ---------------------------------------------------------------------------------------------
@@ -98,9 +104,11 @@ class Application:
     def figures(self) -> dict[str, Any]:
         """All figures, as of the newest commit; made anew a few times a second at most."""
         with self._lock:
-            if time.monotonic() - self._looked > _FRESH_SECONDS:
+            if time.monotonic() - self._looked > self._fresh:
+                began = time.thread_time()
                 self._figures = self._look()
                 self._looked = time.monotonic()
+                self._fresh = max(_FRESH_SECONDS, _SHARE * (time.thread_time() - began))
             return self._figures
 
     def _look(self) -> dict[str, Any]:
@@ -125,7 +133,7 @@ class Application:
             "started_at": start.at,
             "tasks": len(newest.tasks),
             "rate": rate,
-            "nodes": _nodes(newest, parts, rates),
+            "nodes": _nodes(newest, parts, rates, losses),
             "stores": _sizes(newest),
             "topics": topics,
             "waiting": _waiting(newest),
@@ -149,7 +157,9 @@ class Application:
         return self._topics.newest(topic, limit)
 
 
-def _nodes(manifest: Manifest, parts: list[DrawnPart], rates: dict[str, float]) -> dict[str, dict[str, Any]]:
+def _nodes(
+    manifest: Manifest, parts: list[DrawnPart], rates: dict[str, float], losses: Iterable[Loss]
+) -> dict[str, dict[str, Any]]:
     """The figures of each step."""
     found: dict[str, dict[str, Any]] = {}
     counted: dict[str, int] = {}
@@ -158,15 +168,16 @@ def _nodes(manifest: Manifest, parts: list[DrawnPart], rates: dict[str, float]) 
         if metric == PROCESSED:
             counted[name] = counted.get(name, 0) + figure
     drops: dict[str, dict[str, int]] = {}
-    for loss in together(losses_of(manifest.metrics).values()):
+    for loss in losses:
         drops.setdefault(loss.node, {})[loss.reason] = loss.records
     held: dict[str, int] = {}
     for label, figure in manifest.metrics.items():
         if label.endswith(_HELD):
             store = label.split("|", 2)[1]
             held[store] = held.get(store, 0) + figure
+    every = stream_times(manifest)
     for part in parts:
-        times = stream_times(manifest, part)
+        times = next((every[name] for name in (part.name, *part.stores) if name in every), [])
         one: dict[str, Any] = {"records": counted.get(part.name, 0), "rate": round(rates.get(part.name, 0.0), 2)}
         if times:
             one["stream_time"] = [min(times), max(times)]

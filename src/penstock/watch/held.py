@@ -58,6 +58,11 @@ def stream_time(manifest: Manifest, task: str, part: DrawnPart) -> int:
     return max(_time(manifest, task, name) for name in (part.name, *part.stores))
 
 
-def stream_times(manifest: Manifest, part: DrawnPart) -> list[int]:
-    """The stream times of a step in all tasks that have one."""
-    return [time for task in manifest.tasks if (time := stream_time(manifest, task, part)) >= 0]
+def stream_times(manifest: Manifest) -> dict[str, list[int]]:
+    """The stream times that steps and stores have in their tasks, by their names."""
+    found: dict[str, list[int]] = {}
+    for entry in manifest.tasks.values():
+        for name, numbers in entry.numbers.items():
+            if (time := numbers.get("stream_time", -1)) >= 0:
+                found.setdefault(name, []).append(time)
+    return found
