@@ -7,7 +7,7 @@ from bench.helper import Helper
 from bench.measure import RunError, run
 
 BUSY = "import time\nwhile time.process_time() < 0.8: pass\n"
-WAIT = "import time\ntime.sleep(0.5)"
+WAIT = "import time\ntime.sleep(1.5)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
 
 

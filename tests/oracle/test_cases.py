@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,14 @@ def load(name: str) -> Any:
     return json.loads(FILES[name].read_text())
 
 
+@cache
+def missing_in(name: str) -> set[str]:
+    return set(missing_operators(load(name)))
+
+
 def runnable(*first: Any, slow: bool = False) -> Any:
     """A case, after other parameters; it is skipped if it names an operator that does not exist yet."""
-    missing = missing_operators(load(first[0]))
+    missing = missing_in(first[0])
     skip = pytest.mark.skip(reason=f"do not exist yet: {', '.join(sorted(missing))}")
     return pytest.param(*first, marks=[*([skip] if missing else []), *([pytest.mark.slow] if slow else [])])
 
@@ -51,7 +57,7 @@ def test_no_case_is_skipped_for_something_that_the_dsl_has() -> None:
     classes = [item for name in names for item in vars(import_module(name)).values() if isinstance(item, type)]
     existing = {cls.__name__ for cls in classes} | {method for cls in classes for method in vars(cls)}
     assert {"group_by_key", "TimeWindows"} <= existing
-    assert {missing for name in FILES for missing in missing_operators(load(name))} & existing == set()
+    assert set().union(*map(missing_in, FILES)) & existing == set()
 
 
 @pytest.mark.parametrize("name", [runnable(name) for name in FILES])

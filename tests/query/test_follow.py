@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from support.folders import MEMORY
 from support.topologies import EXAMPLES, topology_of
 
 
+@cache
 def kinds(name: str) -> frozenset[str]:
     """The kinds of stores of an example, and in which ways they are made."""
     formats = formats_of(topology_of(name)).values()
