@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.cli.command import tell
 from penstock.cli.logs import JsonFormatter, log_as_json
 from penstock.cli.terminal import say
+from penstock.errors import ConfigError
 
 
 @pytest.fixture
@@ -52,3 +54,10 @@ def test_with_json_errors_are_json_too(penstock):
 def test_without_json_errors_are_for_people(penstock):
     ran = penstock("status", "nothing-here")
     assert ran.err[0].startswith("Error: 'nothing-here' is no application")
+
+
+def test_where_logs_are_json_an_error_is_a_line_of_the_log(json_logs: None, capsys: pytest.CaptureFixture[str]):
+    log_as_json()  # now that stderr is the test's
+    tell(ConfigError("there is none"), as_json=False)
+    told = json.loads(capsys.readouterr().err)
+    assert (told["level"], told["message"], told["type"]) == ("ERROR", "there is none", "ConfigError")

@@ -65,11 +65,11 @@ class RootGroup(Group):
         except (PenstockError, OSError) as error:
             if context.meta.get(_DEBUG):
                 raise
-            _tell(error, context.meta.get(_AS_JSON, False))
+            tell(error, context.meta.get(_AS_JSON, False))
             context.exit(1)
 
 
-def _tell(error: Exception, as_json: bool) -> None:
+def tell(error: Exception, as_json: bool) -> None:
     """Say what went wrong; to programs, which asked for JSON, with what kind of error it is."""
     if as_json:
         told = {"error": masked(str(error)), "type": type(error).__name__}
