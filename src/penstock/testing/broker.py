@@ -27,6 +27,7 @@ from penstock.storage import checksum
 
 POM = Path(__file__).with_name("broker.xml")
 _READY_SECONDS = 120.0
+_RESOLVE_SECONDS = 300
 _HEAP = "-Xmx384m"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A broker of a few small topics starts with a third of the work of one that is to last."""
@@ -194,7 +195,10 @@ def _resolve(known: Path) -> None:
         shutil.copy(POM, Path(folder) / "pom.xml")
         found = Path(folder) / "found"
         command = [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={found}"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_RESOLVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"Maven did not get Kafka's files within {_RESOLVE_SECONDS} s") from None
         if done.returncode or not found.exists():
             raise ConfigError(f"Maven cannot get Kafka's files: {(done.stdout + done.stderr)[-2000:]}")
         known.write_text(found.read_text().strip())

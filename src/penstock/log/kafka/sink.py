@@ -8,6 +8,7 @@ the process, the broker or the connection died, is looked up and then either the
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -25,7 +26,8 @@ _log = logging.getLogger(__name__)
 _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 """Before a transaction is repeated, in seconds; further ones wait as long as the last."""
 _POLL_EVERY = 10_000
-_ABORT_SECONDS = 10.0
+_CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
+"""How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
 
 _OPTIONS: dict[str, Any] = {
     "enable.idempotence": "true",
@@ -156,7 +158,7 @@ class Publisher:
         self.close()
         producer = self._clients.make(Producer, self._options(largest_batch), _GIVEN)
         if self._in_transactions:
-            producer.init_transactions(self._clients.cluster.timeout)
+            _within(_CALL_SECONDS, producer.init_transactions)
         if self.who:
             notes = Notes(self._clients, self._group).read()
             self._sent = {place: offset for place, (offset, _) in notes.items()}
@@ -185,7 +187,7 @@ class Publisher:
         return self._clients.make(Consumer, {"group.id": self._group, "enable.auto.commit": "false"})
 
     def _transact(self, number: int, pieces: Iterable[Piece], offsets: Mapping[tuple[str, int], int]) -> None:
-        producer, timeout = self._producer, self._clients.cluster.timeout
+        producer = self._producer
         moved = {place: offset for place, offset in offsets.items() if self._sent.get(place) != offset}
         note = msgspec.json.encode(Note(self.who, number)).decode()
         noted = [TopicPartition(*place, offset, metadata=note) for place, offset in (moved or _any_of(offsets)).items()]
@@ -198,14 +200,15 @@ class Publisher:
                 for piece in pieces:
                     self._send(*piece)
                 crash_point("in-transaction")
+                self._deliver()
                 if noted:
-                    producer.send_offsets_to_transaction(noted, self._member, timeout)
-                producer.commit_transaction(timeout)
+                    _within(_CALL_SECONDS, producer.send_offsets_to_transaction, noted, self._member)
+                _within(_CALL_SECONDS, producer.commit_transaction)
             except KafkaException:
                 raise
             except BaseException:  # of the checkpoint's, or somebody wants to stop
                 producer.purge()
-                producer.abort_transaction(_ABORT_SECONDS)
+                _within(_CALL_SECONDS, producer.abort_transaction)
                 raise
         crash_point("after-transaction")
         self._sent |= moved
@@ -226,14 +229,23 @@ class Publisher:
             if number % _POLL_EVERY == 0:
                 poll(0)
 
+    def _deliver(self) -> None:
+        """Wait until all records have arrived, for as long as some do."""
+        before, until = len(self._producer), time.monotonic() + self._clients.cluster.timeout
+        while left := self._producer.flush(1.0):
+            if left < before:
+                before, until = left, time.monotonic() + self._clients.cluster.timeout
+            if time.monotonic() > until:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
     def _send_plainly(self, pieces: Iterable[Piece], noted: list[TopicPartition]) -> None:
         """At least once: the offsets follow when all records are there."""
         for piece in pieces:
             self._send(*piece)
-        left = self._producer.flush(self._clients.cluster.timeout)
+        self._deliver()
         failed, self._undelivered = self._undelivered, None
-        if left or failed:
-            raise KafkaException(failed or KafkaError(KafkaError._TIMED_OUT))
+        if failed:
+            raise KafkaException(failed)
         consumer = self._consumer()
         try:
             consumer.commit(offsets=noted, asynchronous=False)
@@ -246,6 +258,27 @@ class Publisher:
         if producer is not None:
             producer.purge()
         self._undelivered = None
+
+
+def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> None:
+    """Have librdkafka do something, in a thread of its own: when a broker is restarted in the middle it may never come
+    back, whatever time it was given. Such a thread is left to itself; the next ``init_transactions`` makes it harmless.
+    """
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call(*arguments, seconds)
+        except BaseException as error:  # for whoever waits
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="penstock kafka", daemon=True)
+    thread.start()
+    thread.join(seconds + _LATE_SECONDS)
+    if thread.is_alive():
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    for error in failed:
+        raise error
 
 
 def _any_of(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
