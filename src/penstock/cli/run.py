@@ -104,8 +104,8 @@ def run(
         given = {"application_id": application_id, **options}
         serve_at = serve_port if serve_port is not None else _SERVE_PORT if serve else None
         page_at = ui_port if ui_port is not None else UI_PORT if shows_page else None
-        if page_at is not None:
-            check_installed()
+        if page_at is not None or serve_at is not None:
+            check_installed("the page" if page_at is not None else "serving state over HTTP")
         running = _Run(signals, _display(as_json, trigger, live, log_format), serve_at, page_at)
         try:
             streams = running.to_its_end(

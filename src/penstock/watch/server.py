@@ -178,10 +178,10 @@ def _limit(request: Request, usual: int) -> int:
     return int(text)
 
 
-def check_installed() -> None:
-    """Raise ``ConfigError`` when what serves the page is not installed."""
+def check_installed(what: str = "the page") -> None:
+    """Raise ``ConfigError`` when what serves the page, or state over HTTP, is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise ConfigError("the page needs Starlette and uvicorn: pip install 'penstock[serve]'") from None
+        raise ConfigError(f"{what} needs Starlette and uvicorn: pip install 'penstock[serve]'") from None
