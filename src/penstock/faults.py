@@ -44,6 +44,9 @@ SLOT_POINTS = ("after-order", "before-answer", "after-answer")
 START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 """Those of a start, in its order."""
 
+EVOLUTION_POINTS = ("during-evolution",)
+"""Those of a start whose topology has changed so that state has to be written anew: after each task."""
+
 listener: Callable[[str], None] | None = None
 """What tests inside this process have called at every point."""
 
@@ -65,7 +68,9 @@ KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
 """Those of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
 
 ALL_POINTS = frozenset(
-    POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS + KAFKA_POINTS
+    POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + EVOLUTION_POINTS
+    + LOG_POINTS
+    + KAFKA_POINTS
 )
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"

@@ -13,6 +13,7 @@ import penstock
 from penstock.faults import (
     ALL_POINTS,
     AT_LEAST_ONCE_POINTS,
+    EVOLUTION_POINTS,
     LOG_POINTS,
     POINTS,
     SLOT_POINTS,
@@ -44,7 +45,8 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 
 
 def test_no_point_is_listed_twice():
-    every = POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + LOG_POINTS
+    starts = START_POINTS + EVOLUTION_POINTS
+    every = POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + starts + LOG_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

@@ -189,7 +189,7 @@ class Attempt:
             previous = old.changed if self._has_state(name) else -1
             snapshots = done.snapshot, old.older_than(done.snapshot)
             tasks[name] = TaskEntry(
-                done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock
+                done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock, old.base
             )
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)

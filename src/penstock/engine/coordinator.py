@@ -25,7 +25,10 @@ import msgspec
 
 from penstock.engine.attempt import Attempt, Ends, LostWorkError, StageRunner, is_left_by
 from penstock.engine.claim import Claims, producer_of
-from penstock.engine.description import check_description, description_of, with_clocks
+from penstock.engine.description import description_of
+from penstock.engine.evolution import carrying
+from penstock.engine.evolution.evolution import Evolution
+from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.formats import formats_of
 from penstock.engine.identity import (
     application_of,
@@ -90,6 +93,7 @@ class Coordinator:
         storage: Storage,
         runner: StageRunner | None = None,
         program: ProgramFile | None = None,
+        wishes: Wishes = NO_WISHES,
     ):
         self.topology = topology
         self.application_id = application_id
@@ -106,13 +110,14 @@ class Coordinator:
         self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
         self.description = description_of(topology, self.layout)
         newest = self.manifests.newest() or Manifest(-1, {})
+        self._evolution = Evolution(topology, application_id, self.layout, self.description, storage, wishes)
         self._program = self._checked(program, newest)
-        begun = self.topics.take_up(newest)
+        begun = self.topics.take_up(self._evolution.fitted(newest))
         self.application = self._identified(newest)
         self._plain_log = log
         self.log = log.with_outbox(storage, application_id, settings.at_least_once)
         self._check_outputs(newest)
-        self.manifest = self._fitted(begun)
+        self.manifest = begun
         self._settling = Settling(self)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
@@ -155,7 +160,7 @@ class Coordinator:
         new = new_identity(self.application_id, self.topology, self.layout)
         if old is not None:
             check_identity(old, new, self.storage.shown)
-            check_sources(newest, self.topology, self.application_id)
+            check_sources(newest, self.topology, self.application_id, self._evolution.wishes.drop)
             if not newest.start:
                 check_shape(old, new, self.storage.shown)
         claims = Claims(self.log)
@@ -173,18 +178,6 @@ class Coordinator:
         folder = self.settings.state_dir or Path.cwd()
         program.check(before, folder, self.application_id)
         return program.seen_from(folder)
-
-    def _fitted(self, newest: Manifest) -> Manifest:
-        """A manifest with stream times under the names that the steps of this topology have.
-
-        Raises:
-            ConfigError: the topology would mix or lose what is kept.
-        """
-        before = self.starts.read(newest.start).topology if newest.start else None
-        if before is None:
-            return newest
-        check_description(before, self.description, newest, self.application_id, self.storage.shown)
-        return with_clocks(before, self.description, newest)
 
     def take_over(self) -> None:
         """Go on from the newest commit, as the only one: whoever was there cannot make another.
@@ -206,7 +199,10 @@ class Coordinator:
         """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
         self._check_outputs(newest)
         self.topics.tell_of_removed_outputs(newest)
-        begun = self._fitted(self.topics.take_up(newest))
+        fitted = self.topics.take_up(self._evolution.fitted(newest))
+        begun = self._carried(newest, fitted)
+        if begun is None:
+            return False
         self._publish(begun, repeated=True)
         crash_point("before-take-over")
         number = newest.commit + 1
@@ -217,7 +213,17 @@ class Coordinator:
             self.storage.delete(name)
             return False
         self.manifest = taken
+        self._evolution.tell(newest)
         return True
+
+    def _carried(self, newest: Manifest, fitted: Manifest) -> Manifest | None:
+        """A manifest with the rows that tasks of a changed topology begin with; None when there is a newer one."""
+        try:
+            return self._evolution.carried(newest, fitted, self.application)
+        except CorruptDataError:
+            if max(self.manifests.numbers(), default=-1) > newest.commit:  # whose files went as that was made
+                return None
+            raise
 
     def _check_outputs(self, newest: Manifest) -> None:
         """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest."""
@@ -241,6 +247,7 @@ class Coordinator:
         exchange = {name for name in self.storage.list("exchange") if is_left(name)}
         for name in (deltas | exchange) - _waiting_files(self.manifest):
             self.storage.delete(name)
+        carrying.sweep(self.storage, self.manifest)
         self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)
         if sweep is not None:

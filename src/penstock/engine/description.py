@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.layout import Layout, TaskId
-from penstock.engine.manifest import Manifest
+from penstock.engine.evolution.traces import Trace, Traces
+from penstock.engine.layout import Layout
 from penstock.engine.stores import stores_of
-from penstock.errors import ConfigError
 from penstock.plan import nodes
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.physical import SubTopology
@@ -54,6 +53,10 @@ class Kept(msgspec.Struct, frozen=True):
     facts: dict[str, str]
     """What its rows are, in words."""
     named_by_user: bool
+    trace: Trace | None = None
+    """Where it stands, so that it is known when a generated name has another number; None in starts of before."""
+    is_own: bool = False
+    """Whether a user brings it."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -66,6 +69,11 @@ class Description(msgspec.Struct, frozen=True):
     stores: dict[str, Kept]
     clocks: dict[str, str]
     """The names of the steps that have a stream time, by what tells which step it is when their numbers move."""
+    internal: dict[str, Trace] = {}
+    """Which of the topics are repartition topics, and where they stand; nothing in starts of before."""
+    everywhere: dict[int, dict[str, str]] | None = None
+    """By sub-topologies, the stores of the global tables that each of their tasks has, by topics; None in starts of
+    before."""
 
 
 def description_of(topology: Topology, layout: Layout) -> Description:
@@ -73,8 +81,22 @@ def description_of(topology: Topology, layout: Layout) -> Description:
     subs = [sub for sub in topology.sub_topologies if not sub.is_global]
     readers = {topic: sub.id for sub in subs for topic in sub.source_topics}
     topics = {topic: layout.partitions[topic] for topic in readers}
-    stores = {spec.name: kept for sub in subs for spec, kept in _stores(topology, sub, layout)}
-    return Description(topics, readers, stores, dict(_clocks(topology)))
+    traces = Traces(topology)
+    stores = {spec.name: kept for sub in subs for spec, kept in _stores(topology, sub, layout, traces)}
+    return Description(topics, readers, stores, dict(_clocks(topology)), traces.topics, _everywhere(topology, subs))
+
+
+def _everywhere(topology: Topology, subs: list[SubTopology]) -> dict[int, dict[str, str]]:
+    kept = topology.facts.stores
+    found = {
+        sub.id: {
+            part.node.topic: kept[part.node].name
+            for part in sub.global_parts
+            if isinstance(part.node, nodes.TableSource) and part.node in kept
+        }
+        for sub in subs
+    }
+    return {sub: tables for sub, tables in found.items() if tables}
 
 
 def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -95,18 +117,19 @@ def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
             yield f"subscribers in {node.store.name}", node.subscribe.name
 
 
-def _stores(topology: Topology, sub: SubTopology, layout: Layout) -> Iterator[tuple[StoreSpec, Kept]]:
+def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces) -> Iterator[tuple[StoreSpec, Kept]]:
     """The stores of a sub-topology, without those of global tables, whose topics are read as a whole by each task."""
     made = {store.name: store for store in stores_of(sub, topology.facts)}
     for name, added in topology.facts.added.items():
         if name in made:
             facts = dict(_facts(None, added, made[name])) | {"partitions": str(layout.tasks[sub.id])}
-            yield added, Kept(sub.id, facts, True)
+            yield added, Kept(sub.id, facts, True, None, added.supplier is not None)
     for part in sub.parts:
         spec = topology.facts.stores.get(part.node)
         if spec is not None and part.kind == "processor" and spec.name in made:
             facts = dict(_facts(part.node, spec, made[spec.name])) | {"partitions": str(layout.tasks[sub.id])}
-            yield spec, Kept(sub.id, facts, spec.named_by_user)
+            trace = traces.stores[spec.name]
+            yield spec, Kept(sub.id, facts, spec.named_by_user, trace, spec.supplier is not None)
 
 
 def _facts(node: Node | None, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
@@ -141,92 +164,3 @@ def _type_of(initialize: Callable[[], Any]) -> str:
         return type(initialize()).__name__
     except Exception:
         return ""
-
-
-def with_clocks(old: Description, new: Description, newest: Manifest) -> Manifest:
-    """A manifest with stream times under the names that steps have now: numbers move when steps come or go."""
-    moved = {name: new.clocks[what] for what, name in old.clocks.items() if new.clocks.get(what, name) != name}
-    if not moved:
-        return newest
-    tasks = {
-        task: msgspec.structs.replace(
-            entry, numbers={_renamed(name, moved, old): number for name, number in entry.numbers.items()}
-        )
-        for task, entry in newest.tasks.items()
-    }
-    return msgspec.structs.replace(newest, tasks=tasks)
-
-
-def _renamed(name: str, moved: dict[str, str], old: Description) -> str:
-    if name in old.stores:
-        return name
-    own = next((step for step in moved if name == step or name.startswith(f"{step}-")), None)
-    return name if own is None else moved[own] + name[len(own) :]
-
-
-def check_description(old: Description, new: Description, newest: Manifest, application_id: str, where: str) -> None:
-    """Raise ``ConfigError`` when a topology would mix or lose what an application has kept so far."""
-    if not newest.tasks:
-        return
-    wrong = [*_moved(old, new), *_changed(old, new), *_gone(old, new), *_left_waiting(new, newest)]
-    if wrong:
-        lines = "\n".join(f"- {line}" for line in wrong)
-        raise ConfigError(
-            f"the topology no longer fits what application {application_id!r} has kept in {where}:\n{lines}\n"
-            "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here; to "
-            "process the topics anew with this topology, start it under another application id"
-        )
-
-
-def _moved(old: Description, new: Description) -> Iterator[str]:
-    for topic in sorted(old.topics.keys() & new.topics.keys()):
-        if old.topics[topic] != new.topics[topic]:
-            yield (
-                f"topic {topic!r} had {old.topics[topic]} partitions and has {new.topics[topic]} now; state is kept by "
-                "partition and cannot follow"
-            )
-        if old.readers[topic] != new.readers[topic]:
-            yield (
-                f"topic {topic!r} was read by sub-topology {old.readers[topic]} and would be read by "
-                f"{new.readers[topic]}; declare new steps behind those that were there, and keep the order of these"
-            )
-
-
-def _changed(old: Description, new: Description) -> Iterator[str]:
-    for name in sorted(old.stores.keys() & new.stores.keys()):
-        before, now = old.stores[name], new.stores[name]
-        different = [fact for fact in before.facts if now.facts.get(fact, before.facts[fact]) != before.facts[fact]]
-        if different:
-            told = ", ".join(f"{fact} was {before.facts[fact]} and is {now.facts[fact]} now" for fact in different)
-            yield f"store {name!r}: {told}"
-        elif before.tasks != now.tasks:
-            yield (
-                f"store {name!r} was in sub-topology {before.tasks} and would be in {now.tasks}; declare new steps "
-                "behind those that were there, and keep the order of these"
-            )
-
-
-def _gone(old: Description, new: Description) -> Iterator[str]:
-    added = {name: kept for name, kept in new.stores.items() if name not in old.stores}
-    for name in sorted(old.stores.keys() - new.stores.keys()):
-        kept = old.stores[name]
-        alike = [other for other, candidate in added.items() if candidate.facts == kept.facts]
-        line = f"store {name!r} ({kept.facts['rows']}) is not there any more"
-        if alike and kept.named_by_user:
-            line += f", and {alike[0]!r} is new and would begin empty: was it renamed?"
-        elif alike:
-            line += (
-                f", and {alike[0]!r} is new and would begin empty: its number moved, because steps in front of it came "
-                f"or went. Give it the name it had (store={name!r}), or keep the steps in front of it as they were"
-            )
-        yield line
-
-
-def _left_waiting(new: Description, newest: Manifest) -> Iterator[str]:
-    for task, topics in newest.waiting.items():
-        for topic in topics:
-            if new.readers.get(topic) != TaskId.parse(task).sub:
-                yield (
-                    f"records wait in the repartition topic {topic!r}, which nothing reads any more; let the topology "
-                    "that was there process them first"
-                )

@@ -190,7 +190,7 @@ class TaskHost:
         """Bring a new task's state to where it is committed."""
         entry = work.entry
         since = partial(self._manifests.since, work.task, entry)
-        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore)
+        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore, entry.base)
         task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
 
     def _new(self, name: str) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 import msgspec
 
@@ -101,16 +102,17 @@ def check_shape(old: Identity, new: Identity, where: str) -> None:
         )
 
 
-def check_sources(newest: Manifest, topology: Topology, application_id: str) -> None:
-    """Raise ``ConfigError`` when a topic that was read is read no more."""
+def check_sources(newest: Manifest, topology: Topology, application_id: str, dropped: Collection[str] = ()) -> None:
+    """Raise ``ConfigError`` when a topic that was read is read no more, and nobody said so."""
     offsets = {place: offset for entry in newest.tasks.values() for place, offset in entry.offsets.items()}
     for place in sorted(offsets):
         topic = place.split("/")[0]  # partitions of global tables' topics have places of their own
-        if topic in newest.topics and topic not in topology.source_topics:
+        if topic in newest.topics and topic not in topology.source_topics and topic not in dropped:
             raise ConfigError(
                 f"application {application_id!r} has read topic {topic!r}, and the topology reads it no more: what is "
-                "in its stores and outputs of that topic would stay as it is. Put the source back, or start under "
-                "another application id to process the other topics anew. Nothing was changed"
+                "in its stores and outputs of that topic would stay as it is. Put the source back, say that this is what "
+                f"you want with drop=[{topic!r}] (penstock run --drop {topic}), or start under another application id "
+                "to process the other topics anew. Nothing was changed"
             )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import Coordinator
+from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.host import TaskHost
 from penstock.engine.live import LiveTasks
 from penstock.engine.program import ProgramFile
@@ -31,6 +32,7 @@ class LocalApplication:
         reader: gives tasks their input; tests have another.
         program: which program it is, where that is known.
         restore_listener: is told how restores go on.
+        wishes: what is to become of state when the topology has changed.
     """
 
     def __init__(
@@ -44,9 +46,10 @@ class LocalApplication:
         reader: type[Reader] = Reader,
         program: ProgramFile | None = None,
         restore_listener: StateRestoreListener | None = None,
+        wishes: Wishes = NO_WISHES,
     ):
         topology = topology.completed_by(settings).expanded(log.topics())
-        self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program)
+        self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program, wishes=wishes)
         self.coordinator.take_over()
         layout = self.coordinator.layout
         self.restores = Restores(application_id, restore_listener)

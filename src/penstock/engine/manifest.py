@@ -10,6 +10,7 @@ import msgspec
 from penstock.engine.exchange import EARLIEST, ExchangeRef
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
+from penstock.state.snapshot import Base
 from penstock.state.task_state import Committed, Numbers
 from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
@@ -39,6 +40,9 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     newest one is damaged. None when they are kept from the newest one on only."""
     clock: int = EARLIEST
     """How far in time the task's input is read: what it reads from here on is not earlier, unless it is late."""
+
+    base: Base | None = None
+    """What the task's state began with, since its topology last changed so that it had to."""
 
     @property
     def kept_since(self) -> int:
@@ -146,6 +150,11 @@ class Manifests:
 
     def since(self, task: str, newest: TaskEntry, after: int) -> list[Committed]:
         """What the commits after one mean for a task, in order."""
+        if newest.base is not None and after < newest.base.commit:
+            raise CorruptDataError(
+                f"the state of task {task} began anew with commit {newest.base.commit}, for a changed topology, and "
+                f"cannot be brought there from commit {after}; restore the checkpoint from a backup"
+            )
         entries = reversed(list(self.chain(task, newest, after)))
         return [Committed(entry.changed, entry.delta, entry.numbers) for entry in entries]
 

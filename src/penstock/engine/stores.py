@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from penstock.plan import nodes
 from penstock.plan.buffering import SPILL_TO_DISK
@@ -25,17 +27,23 @@ from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
 
 
-def stores_of(sub: SubTopology, facts: TableFacts) -> list[StateStore]:
-    """The state stores of a sub-topology, empty."""
+def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = MappingProxyType({})) -> list[StateStore]:
+    """The state stores of a sub-topology, empty.
+
+    Args:
+        names: under which other names to make some of them.
+    """
     made: dict[str, StateStore] = {}
     for part in sub.parts:
         for name in nodes.connected_stores(part.node):
             if name in facts.added and name not in made:
-                made[name] = store_of(facts.added[name])
+                made[name] = store_of(replace(facts.added[name], name=names.get(name, name)))
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":
-            made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(part.node, spec)
+            made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(
+                part.node, replace(spec, name=names.get(spec.name, spec.name))
+            )
             if isinstance(store, VersionedStore):
                 store.remembers_deletions = spec.name in facts.joined_completely
             if isinstance(store, SegmentedStore):

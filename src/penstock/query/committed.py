@@ -188,11 +188,11 @@ class CommittedStore:
         if task in self._replicas:
             self._replicas.pop(task).close()
         storage, damage = self._commits.storage, None
-        for snapshot in (entry.snapshot, *other_snapshots(storage, task, entry.snapshot, entry.changed)):
+        for snapshot in (entry.snapshot, *other_snapshots(storage, task, entry.snapshot, entry.changed, entry.base)):
             make = partial(made_from, self.name, self._shape.format)
             replica = Replica(self._folder / f"{task}-{next(self._numbers)}", make, self._cache)
             try:
-                replica.restore(storage, task, snapshot)
+                replica.restore(storage, task, snapshot, entry.base)
             except CorruptDataError as error:
                 replica.close()
                 damage = damage or error

@@ -19,7 +19,7 @@ from rocksdict import Cache, Options, Rdict, WriteBatch, WriteOptions
 from penstock.state.database import OFFSETS, Database, meta_in, told
 from penstock.state.database_options import database_options
 from penstock.state.delta import read_delta
-from penstock.state.snapshot import read_snapshot
+from penstock.state.snapshot import Base, read_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_state import STREAM_TIME, Committed, Numbers
 from penstock.state.transactional import Base, ChangeSet
@@ -57,13 +57,14 @@ class Replica:
 
     # --- moving on -----------------------------------------------------------------------------------------------
 
-    def restore(self, storage: Storage, task: str, snapshot: int) -> None:
-        """Begin with a snapshot of the task, or with nothing."""
+    def restore(self, storage: Storage, task: str, snapshot: int, base: Base | None = None) -> None:
+        """Begin with a snapshot of the task, with what the task itself began with, or with nothing."""
         self._forget()
-        if snapshot >= 0:
-            read_snapshot(storage, task, snapshot, self._folder)
+        has_rows = snapshot >= 0 and (base is None or snapshot != base.commit or bool(base.index))
+        if has_rows:
+            read_snapshot(storage, task, snapshot, self._folder, base)
         self._open()
-        if snapshot >= 0:
+        if has_rows:
             with told(self._folder):
                 meta = meta_in(self._db.get_column_family(OFFSETS).get, self._folder)
             self._take_numbers(meta.get("numbers", {}))

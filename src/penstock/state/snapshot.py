@@ -28,7 +28,22 @@ from penstock.untrusted import file_name
 _log = logging.getLogger(__name__)
 
 _SUFFIX = ".snapshot"
+BASES = "bases"
+"""The folder of what was carried over to changed topologies, see ``penstock.engine.evolution``."""
 _NAME = re.compile(r"(\d{16})(-[0-9a-f]{8}-.*|\.snapshot)$")
+
+
+class Base(msgspec.Struct, frozen=True, array_like=True):
+    """What a task's state begins with since its topology changed: nothing of before counts for it any more."""
+
+    commit: int
+    """The commit with which it began."""
+    index: str = ""
+    """The snapshot with what was carried over; empty when nothing was."""
+
+    def __post_init__(self) -> None:
+        if self.index and not self.index.startswith(f"{BASES}/"):  # it becomes part of paths
+            raise ValueError(f"{self.index!r} is not a file of {BASES}")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -66,9 +81,31 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def read_snapshot(storage: Storage, task: str, commit: int, path: Path) -> None:
-    """Make a database's folder from a snapshot, whole or not at all."""
-    snapshot = _read(storage, _index(task, commit))
+def write_base(database: Database, storage: Storage, folder: str, task: str, commit: int) -> Base:
+    """Publish a database that a task is to begin with, apart from all snapshots until a manifest names it.
+
+    Args:
+        folder: its name in ``bases``, which nobody else uses.
+        commit: the commit that is to name it.
+    """
+    copy = database.path.with_name(f"{database.path.name}.snapshot")
+    shutil.rmtree(copy, ignore_errors=True)
+    try:
+        prefix = f"{BASES}/{folder}/{task}"
+        files = {name: _upload(copy / name, ref, storage, prefix, {}) for name, ref in database.checkpoint(copy).items()}
+        storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files)))
+        return Base(commit, f"{prefix}{_SUFFIX}")
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def read_snapshot(storage: Storage, task: str, commit: int, path: Path, base: Base | None = None) -> None:
+    """Make a database's folder from a snapshot, or from what the task began with, whole or not at all."""
+    if base is not None and commit == base.commit and not base.index:
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    is_base = base is not None and commit == base.commit
+    snapshot = _read(storage, base.index if is_base and base is not None else _index(task, commit))
     restoring = path.with_name(f"{path.name}.restoring")
     shutil.rmtree(restoring, ignore_errors=True)
     try:
@@ -99,10 +136,14 @@ def _legible(storage: Storage, index: str, is_referred: bool) -> Snapshot | None
         return None
 
 
-def other_snapshots(storage: Storage, task: str, than: int, commit: int) -> list[int]:
-    """The commits of the snapshots that there are besides one, up to a commit, the newest first."""
+def other_snapshots(storage: Storage, task: str, than: int, commit: int, base: Base | None = None) -> list[int]:
+    """The commits of the snapshots that there are besides one, up to a commit, the newest first; of a task that has
+    begun with something, none of before."""
     found = {_commit_of(index) for index in _indexes(storage, task)}
-    return sorted((one for one in found if 0 <= one <= commit and one != than), reverse=True)
+    first = 0
+    if base is not None:
+        found, first = found | {base.commit}, base.commit
+    return sorted((one for one in found if first <= one <= commit and one != than), reverse=True)
 
 
 def _indexes(storage: Storage, task: str) -> list[str]:

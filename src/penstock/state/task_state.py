@@ -19,7 +19,7 @@ from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
 from penstock.state.restoring import Restoring, Tell
-from penstock.state.snapshot import other_snapshots, read_snapshot, write_snapshot
+from penstock.state.snapshot import Base, other_snapshots, read_snapshot, write_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
@@ -65,6 +65,7 @@ class TaskState:
         self.clocks: dict[str, StreamTime] = {}
         self.at = -1
         self.snapshot = -1
+        self._base: Base | None = None
         self._settings = settings
         self._folder = folder if self.stores else None
         self._storage = storage
@@ -89,6 +90,7 @@ class TaskState:
         snapshot: int,
         since: Callable[[int], list[Committed]],
         tell: Tell | None = None,
+        base: Base | None = None,
     ) -> None:
         """Take up what is on disk and bring it to a commit.
 
@@ -98,11 +100,13 @@ class TaskState:
             snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
             since: gives the task's part of all commits after one, in order.
             tell: hears how the restore goes on.
+            base: what the task began with when its topology changed; nothing of before counts.
 
         Raises:
             CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
         """
         self._restoring = Restoring(self.task, self.stores, commit, tell)
+        self._base = base
         try:
             self._open(application, commit, snapshot, since)
         except BaseException:
@@ -119,7 +123,10 @@ class TaskState:
             self._lock = FolderLock(self._folder)  # first: what another process has open looks damaged at times
             self._database = context.database = self._open_database(application, commit, since)
             meta = self._database.meta()
-        self.at = self._flushed = context.at = meta.get("commit", -1)
+        elif self._base is not None and self._base.index and self.stores:
+            raise StoreError(f"the state of task {self.task} was carried over to a folder; start it with one")
+        at = max(meta.get("commit", -1), -1 if self._base is None else self._base.commit)
+        self.at = self._flushed = context.at = at
         self._restoring.start(self.at)
         context.state_dir = self._folder_of_stores()
         for store in self.stores.values():
@@ -183,7 +190,7 @@ class TaskState:
         assert self._folder is not None
         if snapshot >= 0:
             assert self._storage is not None
-            read_snapshot(self._storage, self.task, snapshot, self._folder)
+            read_snapshot(self._storage, self.task, snapshot, self._folder, self._base)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -191,13 +198,14 @@ class TaskState:
         """The commits of all other snapshots up to a commit, the newest first."""
         if self._folder is None or self._storage is None:
             return []
-        return other_snapshots(self._storage, self.task, than, commit)
+        return other_snapshots(self._storage, self.task, than, commit, self._base)
 
     def _fetch_another(self, damage: CorruptDataError, commit: int, since: Callable[[int], list[Committed]]) -> int:
         """Fetch the newest snapshot but a damaged one that has all delta files behind it, or none if these reach back
         to the first commit; which one. Raises the damage when there is none of these."""
         assert self._storage is not None
-        for other in [*self._other_snapshots(self.snapshot, commit), -1]:
+        empty = [-1] if self._base is None else []
+        for other in [*self._other_snapshots(self.snapshot, commit), *empty]:
             try:
                 deltas = [step.delta.name for step in since(other) if step.delta is not None]
                 if set(deltas).issubset(self._storage.list(f"deltas/{self.task}")):

@@ -219,6 +219,16 @@ class CutDriver:
         self.commit()
         return sorted(self._dropped)
 
+    def change(self, topology: Topology) -> None:
+        """Go on with another topology, which has the same state."""
+        self.commit()
+        for topic in topology.source_topics:
+            if not self._log.exists(topic):
+                self._log.create_topic(TopicInfo(topic, 1))
+        self.topology = topology
+        if not self._has_failed:
+            self._restart()
+
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _start(self) -> LocalApplication:

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from penstock.testing.oracle import chunks, driver
+from penstock.testing.oracle import chunks, driver, halves
 from penstock.testing.oracle.build import MissingOperator, missing_operators
 from penstock.testing.oracle.decisions import FILE, Decisions
 from penstock.testing.oracle.functions import CaseError, Spec
@@ -75,6 +75,8 @@ def _runner(options: argparse.Namespace) -> Runner:
         from penstock.testing.oracle.spark import SparkRunner
 
         return SparkRunner(options.partitions)
+    if options.changed is not None:
+        return halves.runner(options.changed)
     return driver.run if options.chunks is None else chunks.runner(options.chunks)
 
 
@@ -84,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--driver", action="store_true", help="one record at a time in the test driver (default)")
     mode.add_argument("--chunks", type=int, metavar="SEED", help="in the engine, the input cut at random from a seed")
+    mode.add_argument("--changed", type=int, metavar="SEED", help="like --chunks, and the program changes in the middle")
     mode.add_argument("--spark", action="store_true", help="in the engine on Spark, over a file log")
     parser.add_argument("--partitions", type=int, default=1, help="of all topics, with --spark (default: 1)")
     return parser

@@ -54,6 +54,9 @@ class Step:
 class Build:
     """Builds the topology of one case.
 
+    Args:
+        in_front: declares steps in front of those of the case.
+
     Attributes:
         inputs: the types of the topics that records go into.
         outputs: the types of the topics that records come out of.
@@ -61,8 +64,10 @@ class Build:
         shapes: those of the stores that the case adds, by their names.
     """
 
-    def __init__(self, case: Spec):
+    def __init__(self, case: Spec, in_front: Callable[[StreamsBuilder], None] | None = None):
         self.builder = StreamsBuilder()
+        if in_front is not None:
+            in_front(self.builder)
         self.steps: dict[str, Step] = {}
         self.inputs: dict[str, tuple[Serde, Serde]] = {}
         self.outputs: dict[str, tuple[Serde, Serde]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.errors import PenstockError
 from penstock.plan import nodes
@@ -12,6 +12,9 @@ from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, figures_of, read, store_rows
+
+
+Then = Callable[[], None] | None
 
 
 def runner(seed: int) -> Runner:
@@ -27,15 +30,20 @@ def runner(seed: int) -> Runner:
             return outcome
         settings = settings_of(case) | {"emit_interval_ms": 0}  # the wall clock is none that a case could advance
         with CutDriver(topology, f"{seed}-{case['name']}", **settings) as driver:
-            _run(case, build, driver, outcome)
+            run_cut(case, build, driver, outcome)
         return outcome
 
     return run
 
 
-def _run(case: Spec, build: Build, driver: CutDriver, outcome: Outcome) -> None:
+def run_cut(case: Spec, build: Build, driver: CutDriver, outcome: Outcome, then: Then = None) -> None:
+    """Feed a case's input, and note what came of it.
+
+    Args:
+        then: called when half of the input is there.
+    """
     try:
-        _feed(case, driver, outcome)
+        _feed(case, driver, outcome, then)
     except PenstockError as error:
         outcome.error, outcome.error_when = error, "run"
     entry_of = [index for index, entry in enumerate(case["input"]) if "topic" in entry]
@@ -58,9 +66,11 @@ def _has_suppression_of_several_topics(topology: Topology) -> bool:
     return any(len(written.intersection(sub.source_topics)) > 1 for sub in suppressing)
 
 
-def _feed(case: Spec, driver: CutDriver, outcome: Outcome) -> None:
+def _feed(case: Spec, driver: CutDriver, outcome: Outcome, then: Then = None) -> None:
     assert outcome.reads is not None
     for index, entry in enumerate(case["input"]):
+        if then is not None and index == len(case["input"]) // 2:
+            then()
         if "topic" in entry:
             driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"])
         elif "advance_wall_clock_ms" in entry:

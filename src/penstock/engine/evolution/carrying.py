@@ -1,0 +1,164 @@
+"""Rows of state that go on under other names, in other tasks: written anew as what these tasks begin with.
+
+Nothing of before is touched. What is written counts from the manifest on that names it, and is removed by the next
+start if none does, so whoever starts the topology of before meanwhile goes on as if nothing had been tried.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from penstock.engine.evolution.moves import Moves
+from penstock.engine.layout import Layout, TaskId
+from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.stores import stores_of
+from penstock.faults import crash_point
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.settings import StateSettings
+from penstock.state.database import Database
+from penstock.state.snapshot import BASES, Base, write_base
+from penstock.state.store import StateStore
+from penstock.state.task_state import Numbers, TaskState
+from penstock.storage import Storage, number_in
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 20_000
+_STORE = re.compile(r"[^/:]+")
+
+
+class Carrying:
+    """Writes what the tasks of a changed topology begin with.
+
+    Args:
+        newest: the newest manifest as it is, under the names of before.
+        application: the identity of the checkpoint.
+    """
+
+    def __init__(
+        self, topology: Topology, layout: Layout, storage: Storage, moves: Moves, newest: Manifest, application: str
+    ):
+        self._topology, self._layout, self._storage = topology, layout, storage
+        self._moves, self._newest, self._application = moves, newest, application
+        self._commit = newest.commit + 1
+        self._folder = f"{self._commit:016d}-{os.urandom(4).hex()}"
+
+    def carried(self, fitted: Manifest) -> Manifest:
+        """A manifest under the names of now, with what tasks begin with."""
+        tasks = dict(fitted.tasks)
+        rows = 0
+        for sub in (sub for sub in self._topology.sub_topologies if not sub.is_global):
+            has_stores = bool(stores_of(sub, self._topology.facts))
+            if self._moves.stays(sub.id) and not (has_stores and self._moves.is_new(sub.id)):
+                continue
+            for id_ in self._layout.task_ids(sub):
+                entry = tasks.get(str(id_))
+                if entry is None and not has_stores:
+                    continue
+                entry = entry or TaskEntry()
+                base = None
+                if has_stores:
+                    base, count = self._base(sub, id_, entry.numbers)
+                    rows += count
+                    crash_point("during-evolution")
+                since = -1 if base is None else self._commit
+                tasks[str(id_)] = msgspec.structs.replace(entry, changed=self._commit, snapshot=since, base=base)
+        if rows:
+            _log.warning("%d rows of state go on under other names or in other tasks", rows)
+        return msgspec.structs.replace(fitted, tasks=tasks)
+
+    def _base(self, sub: SubTopology, id_: TaskId, numbers: Numbers) -> tuple[Base, int]:
+        sources = {
+            str(TaskId(before, id_.partition)): names for before, names in self._moves.carried(sub.id).items() if names
+        }
+        found = {task: names for task, names in sources.items() if task in self._newest.tasks}
+        if not found:
+            return Base(self._commit), 0
+        with tempfile.TemporaryDirectory(prefix="penstock-carried-") as folder:
+            database = Database(Path(folder) / "now")
+            meta = {"application": self._application, "commit": self._commit, "numbers": numbers}
+            rows = 0
+            for task, names in found.items():
+                before = {now: name for name, now in names.items()}
+                stores = [s for s in stores_of(sub, self._topology.facts, before) if s.name in names]
+                for name, some in rows_of(self._storage, task, self._newest, stores, Path(folder) / task):
+                    database.write({_renamed(name, names): iter(some)}, meta)
+                    rows += len(some)
+            database.write({}, meta)
+            base = write_base(database, self._storage, self._folder, str(id_), self._commit)
+            database.close()
+        return base, rows
+
+
+def rows_of(
+    storage: Storage, task: str, manifest: Manifest, stores: list[StateStore], folder: Path
+) -> Iterator[tuple[str, list[tuple[bytes, bytes | None]]]]:
+    """The rows of some stores of a task, as a manifest has them, by column families and some at a time.
+
+    Args:
+        folder: where to put its database; one that is not there.
+    """
+    entry = manifest.tasks[task]
+    settings = StateSettings(snapshot_commits=2**62)
+    state = TaskState(task, stores, settings, folder, storage)
+    since = partial(Manifests(storage).since, task, entry)
+    state.open(manifest.application, entry.changed, entry.snapshot, since, base=entry.base)
+    state.flush()
+    state.abandon()
+    names = {store.name for store in stores}
+    database = Database(folder)
+    try:
+        for family in database.families():
+            if store_in(family) in names:
+                rows = iter(database.family(family).scan(None, None))
+                while some := list(islice(rows, _AT_ONCE)):
+                    yield family, [(key, value) for key, value in some]
+                del rows
+    finally:
+        database.close()
+
+
+def _renamed(family: str, names: Mapping[str, str]) -> str:
+    store = store_in(family)
+    return f"{names[store]}{family[len(store) :]}"
+
+
+def store_in(family: str) -> str:
+    """The store that a column family is of; some have one for each stretch of time, or one for an index.
+
+    >>> store_in("counts/17"), store_in("held:times")
+    ('counts', 'held')
+    """
+    return _STORE.match(family)[0]  # type: ignore[index]
+
+
+def sweep(storage: Storage, manifest: Manifest) -> None:
+    """Remove what no task begins with any more, and what there was of tasks before they began anew."""
+    bases = {task: entry.base for task, entry in manifest.tasks.items() if entry.base is not None}
+    if not bases and not any(True for _ in storage.list(BASES)):
+        return
+    needed = tuple(
+        base.index.removesuffix(".snapshot")
+        for task, base in bases.items()
+        if base.index and manifest.tasks[task].kept_since <= base.commit
+    )
+    for name in storage.list(BASES):
+        if not name.startswith(needed):
+            storage.delete(name)
+    for folder in ("deltas", "snapshots"):
+        for name in storage.list(folder):
+            task, number = name.split("/")[1], number_in(name)
+            first = bases[task].commit if task in bases else 0 if task in manifest.tasks else manifest.commit + 1
+            if number is not None and number < first:
+                storage.delete(name)
+

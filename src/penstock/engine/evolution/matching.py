@@ -1,0 +1,185 @@
+"""Which store and which repartition topic of the topology before is which of the topology now.
+
+What a user named is known by its name. What has a generated name is known by where it stands: among what stands alike,
+by what the steps in front of it do, then by its name. What cannot be told apart is not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.engine.description import Description, Kept
+from penstock.engine.evolution.traces import Trace, is_generated
+from penstock.errors import ConfigError
+
+
+@dataclass
+class Matches:
+    """What has become of what there was: the names now, by those before."""
+
+    stores: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
+    """Of all topics that are read, repartition topics too."""
+    dropped: set[str] = field(default_factory=set)
+    """Stores and topics that are let go of."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user says about a change.
+
+    Attributes:
+        rename: the new names of stores and repartition topics, by the old ones.
+        drop: the stores, and the topics, that are let go of.
+    """
+
+    rename: Mapping[str, str] = field(default_factory=dict)
+    drop: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, rename: Mapping[str, str] | None = None, drop: Iterable[str] = ()) -> Wishes:
+        """What the arguments of a start say.
+
+        Raises:
+            ConfigError: they are of another type, or say two things of one name.
+        """
+        rename = {} if rename is None else rename
+        if not isinstance(rename, Mapping) or not all(isinstance(n, str) for pair in rename.items() for n in pair):
+            raise ConfigError(f'rename maps old names to new ones, as in {{"old": "new"}}; got {rename!r}')
+        if isinstance(drop, str) or not all(isinstance(name, str) for name in drop):
+            raise ConfigError(f'drop is a list of names, as in ["store"]; got {drop!r}')
+        twice = [name for name in rename.values() if list(rename.values()).count(name) > 1]
+        if twice:
+            raise ConfigError(f"rename gives two stores the name {twice[0]!r}; a store goes on as one")
+        if both := sorted(set(rename) & set(drop)):
+            raise ConfigError(f"{both[0]!r} is both renamed and dropped; say one of them")
+        return cls(dict(rename), frozenset(drop))
+
+
+NO_WISHES = Wishes()
+
+
+def matches_of(old: Description, new: Description, wishes: Wishes) -> Matches:
+    """Match two topologies.
+
+    Raises:
+        ConfigError: a name that is to be renamed or dropped is not there.
+    """
+    _check_names(old, new, wishes)
+    found = Matches()
+    for name in wishes.drop:
+        if name in old.stores:
+            now = new.stores.get(name)
+            if now is None or not fits(old.stores[name], now):  # said again at later starts, it changes nothing
+                found.dropped.add(name)
+        elif name in old.topics and name not in new.topics:
+            found.dropped.add(name)
+    found.stores = _stores(old, new, wishes, found.dropped)
+    found.topics = _topics(old, new, wishes, found)
+    return found
+
+
+def fits(before: Kept, now: Kept) -> bool:
+    """Whether the rows of a store mean the same to both topologies."""
+    return not differences(before, now)
+
+
+def differences(before: Kept, now: Kept) -> list[str]:
+    """The facts in which two stores differ."""
+    return [fact for fact, value in before.facts.items() if now.facts.get(fact, value) != value]
+
+
+def _check_names(old: Description, new: Description, wishes: Wishes) -> None:
+    for before, now in wishes.rename.items():
+        is_done = before not in old.stores and before not in old.topics and now in {**old.stores, **old.topics}
+        if now not in new.stores and now not in new.topics:
+            raise ConfigError(
+                f"{before!r} cannot be renamed to {now!r}: the topology has no store or repartition topic of that "
+                f"name. It has {_listed({**new.stores, **new.internal})}; nothing was changed"
+            )
+        if not is_done and before not in old.stores and before not in old.internal:
+            raise ConfigError(
+                f"{before!r} cannot be renamed: the application has kept no store or repartition topic of that name. "
+                f"It has {_listed({**old.stores, **old.internal})}; nothing was changed"
+            )
+    for name in wishes.drop - old.stores.keys() - old.topics.keys():
+        if name in new.stores:
+            raise ConfigError(f"{name!r} cannot be dropped: the application has kept no store of that name")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _stores(old: Description, new: Description, wishes: Wishes, dropped: set[str]) -> dict[str, str]:
+    found = {name: now for name, now in wishes.rename.items() if name in old.stores and now in new.stores}
+    taken = set(found.values())
+    before = {name: kept for name, kept in old.stores.items() if name not in found and name not in dropped}
+    now = {name: kept for name, kept in new.stores.items() if name not in taken}
+    found |= {name: name for name, kept in before.items() if kept.named_by_user and name in now}
+    found |= _by_place(
+        {name: _place(kept) for name, kept in before.items() if not kept.named_by_user},
+        {name: _place(kept) for name, kept in now.items() if not kept.named_by_user},
+    )
+    return found
+
+
+def _topics(old: Description, new: Description, wishes: Wishes, found: Matches) -> dict[str, str]:
+    suffix = "-repartition"
+    topics = {name: now for name, now in wishes.rename.items() if name in old.topics and now in new.topics}
+    for name, now in found.stores.items():  # many are named by the store behind them
+        if name + suffix in old.internal and now + suffix in new.internal:
+            topics.setdefault(name + suffix, now + suffix)
+    taken = set(topics.values())
+    before = {name for name in old.topics if name not in topics and name not in found.dropped}
+    now_there = {name for name in new.topics if name not in taken}
+    topics |= {name: name for name in before & now_there if not (is_generated(name) and name in old.internal)}
+    topics |= _by_place(
+        {name: trace for name, trace in old.internal.items() if name in before and is_generated(name)},
+        {name: trace for name, trace in new.internal.items() if name in now_there and is_generated(name)},
+    )
+    return topics
+
+
+def _place(kept: Kept) -> Trace | None:
+    """Where a store stands; two that stand alike are told apart by what their rows are, too."""
+    facts = "; ".join(f"{name} {fact}" for name, fact in sorted(kept.facts.items()))
+    return None if kept.trace is None else Trace(kept.trace.coarse, f"{kept.trace.fine} {facts}")
+
+
+_Places = Mapping[str, Trace | None]
+
+
+def _by_place(before: _Places, now: _Places) -> dict[str, str]:
+    """Match generated names; what cannot be told stays without a match."""
+    found: dict[str, str] = {}
+    for coarse in dict.fromkeys(trace.coarse for trace in before.values() if trace is not None):
+        found |= _in_group(_fine(before, coarse), _fine(now, coarse))
+    taken = set(found.values())
+    unknown = (name for name, trace in before.items() if trace is None and name not in found)
+    return found | {name: name for name in unknown if name in now and name not in taken}
+
+
+def _fine(places: _Places, coarse: str) -> dict[str, str]:
+    """What stands alike, in the order of the numbers, with what tells it apart."""
+    alike = {name: trace.fine for name, trace in places.items() if trace is not None and trace.coarse == coarse}
+    return dict(sorted(alike.items()))
+
+
+def _in_group(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """Match what stands alike."""
+    if list(old.values()) == list(new.values()):
+        return dict(zip(old, new, strict=True))
+    found = {}
+    for fine in set(old.values()) & set(new.values()):
+        olds = [name for name, one in old.items() if one == fine]
+        news = [name for name, one in new.items() if one == fine]
+        if len(olds) == len(news):
+            found |= dict(zip(olds, news, strict=True))
+    left = [name for name in old if name not in found]
+    if left == [name for name in new if name not in found.values()]:  # nothing moved; functions may change
+        found |= dict(zip(left, left, strict=True))
+    elif len(old) == len(new) == 1:  # there is one, and there was one
+        found |= dict(zip(old, new, strict=True))
+    return found

@@ -1,0 +1,89 @@
+"""What is not gone on with: state that would be lost, mixed or decoded wrongly, and the way out of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.engine.description import Description
+from penstock.engine.evolution.matching import Matches, differences, fits
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest
+from penstock.errors import ConfigError
+
+
+def check(
+    old: Description, new: Description, matches: Matches, newest: Manifest, application_id: str, where: str
+) -> None:
+    """Raise ``ConfigError`` when a topology would mix or lose what an application has kept so far."""
+    if not newest.tasks:
+        return
+    wrong = [
+        *_other_partitions(old, new, matches),
+        *_changed(old, new, matches),
+        *_gone(old, new, matches),
+        *_left_waiting(new, matches, newest),
+    ]
+    if wrong:
+        lines = "\n".join(f"- {line}" for line in wrong)
+        raise ConfigError(
+            f"the topology no longer fits what application {application_id!r} has kept in {where}:\n{lines}\n"
+            "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here, or say "
+            'what became of it: rename={"old": "new"} has the rows go on under another name, drop=["store"] lets go of '
+            "them (penstock run --rename old=new --drop store). To process the topics anew with this topology, put the "
+            f"application back (penstock reset {application_id}) or start it under another application id"
+        )
+
+
+def _other_partitions(old: Description, new: Description, matches: Matches) -> Iterator[str]:
+    for before, now in sorted(matches.topics.items()):
+        if old.topics[before] != new.topics[now]:
+            yield (
+                f"topic {now!r} had {old.topics[before]} partitions and has {new.topics[now]} now; state is kept by "
+                "partition and cannot follow by itself (penstock rescale lays it out for another number)"
+            )
+
+
+def _changed(old: Description, new: Description, matches: Matches) -> Iterator[str]:
+    for name, now_name in sorted(matches.stores.items()):
+        before, now = old.stores[name], new.stores[now_name]
+        told = [f"{fact} was {before.facts[fact]} and is {now.facts[fact]} now" for fact in differences(before, now)]
+        if told:
+            called = f"store {name!r}" if name == now_name else f"store {name!r}, now {now_name!r}"
+            yield f"{called}: {', '.join(told)}"
+        elif before.is_own and (name, before.tasks) != (now_name, now.tasks):
+            yield (
+                f"store {name!r} is one that you bring, in sub-topology {before.tasks}; it would be {now_name!r} in "
+                f"sub-topology {now.tasks}, where its files are not. Keep its name, and declare new steps behind it"
+            )
+
+
+def _gone(old: Description, new: Description, matches: Matches) -> Iterator[str]:
+    added = {name: kept for name, kept in new.stores.items() if name not in matches.stores.values()}
+    for name in sorted(old.stores.keys() - matches.stores.keys() - matches.dropped):
+        kept = old.stores[name]
+        alike = [other for other, candidate in added.items() if fits(kept, candidate)]
+        line = f"store {name!r} ({kept.facts['rows']}) is not there any more"
+        if alike and kept.named_by_user:
+            line += f", and {alike[0]!r} is new and would begin empty: was it renamed? rename={{{name!r}: {alike[0]!r}}}"
+        elif alike:
+            line += (
+                f", and {' and '.join(map(repr, alike))} would begin empty: which of them it is cannot be told. Say it "
+                f"with rename={{{name!r}: {alike[0]!r}}}, or give it the name it had (store={name!r})"
+            )
+        else:
+            line += f": drop=[{name!r}] lets go of it"
+        yield line
+
+
+def _left_waiting(new: Description, matches: Matches, newest: Manifest) -> Iterator[str]:
+    told = set()
+    for task, topics in newest.waiting.items():
+        for topic in topics:
+            now = matches.topics.get(topic, "")
+            if new.readers.get(now) is None and topic not in told and topic not in matches.dropped:
+                told.add(topic)
+                yield (
+                    f"records wait in the repartition topic {topic!r}, which nothing reads any more; let the topology "
+                    f"that was there process them first (its task {TaskId.parse(task)} has them), or let go of them "
+                    f"with drop=[{topic!r}]"
+                )

@@ -1,0 +1,147 @@
+"""What tells which store or repartition topic it is when its generated name has another number.
+
+Kafka Streams numbers steps, and names what nobody named by the numbers, so a step in front moves all names behind it.
+Where a thing stands in the topology does not depend on numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from penstock.plan import nodes
+from penstock.plan.node import Node, StoreSpec
+from penstock.plan.topology import Topology
+
+_NUMBER = re.compile(r"\d{10}")
+_WHATEVER = (nodes.Repartition, nodes.RestoreKey)
+
+
+def is_generated(name: str) -> bool:
+    """Whether a name has a number that Kafka Streams gave.
+
+    >>> is_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"), is_generated("counts-repartition")
+    (True, False)
+    """
+    return _NUMBER.search(name) is not None
+
+
+def without_number(name: str) -> str:
+    """A name with its generated number left out."""
+    return _NUMBER.sub("#", name)
+
+
+class Trace(msgspec.Struct, frozen=True, array_like=True):
+    """Where in a topology something stands, whatever its number is."""
+
+    coarse: str
+    """Among the steps that keep something, and from which topics it comes."""
+    fine: str
+    """Among all steps, with what their functions do."""
+
+
+class Traces:
+    """The traces of the stores and repartition topics of a topology."""
+
+    def __init__(self, topology: Topology):
+        self._facts = topology.facts
+        self._coarse: dict[Node, str] = {}
+        self._fine: dict[Node, str] = {}
+        for node in topology.nodes:  # parents come first, so that nothing goes deep
+            self._coarse_of(node)
+            self._fine_of(node)
+        self.stores = {spec.name: self._trace(spec.name, node) for node, spec in topology.facts.stores.items()}
+        kept = (node for node in topology.nodes if isinstance(node, nodes.Repartition))
+        self.topics = {node.topic: self._trace(node.topic, node) for node in kept}
+
+    def _trace(self, name: str, node: Node) -> Trace:
+        own = without_number(name)
+        return Trace(_digest(own, self._coarse_of(node)), _digest(own, self._fine_of(node)))
+
+    def _coarse_of(self, node: Node) -> str:
+        """Where a step stands among those that keep something, and which topics it comes from."""
+        if node not in self._coarse:
+            above = [self._coarse_of(parent) for parent in _above(node)]
+            if self._is_passed_over(node) and len(above) == 1:
+                self._coarse[node] = above[0]
+            else:
+                self._coarse[node] = _digest(type(node).__name__, _topics(node), *above)
+        return self._coarse[node]
+
+    def _fine_of(self, node: Node) -> str:
+        """Where it stands among all steps, with their functions."""
+        if node not in self._fine:
+            functions = (_code(value) for value in _values(node))
+            above = [self._fine_of(parent) for parent in _above(node)]
+            self._fine[node] = _digest(type(node).__name__, _topics(node), *functions, "above", *above)
+        return self._fine[node]
+
+    def _is_passed_over(self, node: Node) -> bool:
+        is_source = isinstance(node, nodes.StreamSource | nodes.TableSource)
+        return isinstance(node, _WHATEVER) or not (is_source or node in self._facts.stores)
+
+
+def _above(node: Node) -> Iterator[Node]:
+    """The steps that a step comes behind, by records or by what it looks up."""
+    yield from node.parents
+    for item in fields(node):
+        value = getattr(node, item.name)
+        if isinstance(value, Node) and value not in node.parents:
+            yield value
+
+
+def _topics(node: Node) -> str:
+    if isinstance(node, nodes.StreamSource):
+        return ",".join(sorted(node.topics))
+    return node.topic if isinstance(node, nodes.TableSource) else ""
+
+
+def _values(node: Any) -> Iterator[Any]:
+    for item in fields(node):
+        value = getattr(node, item.name)
+        if item.name in ("name", "where", "parents") or isinstance(value, Node | StoreSpec):
+            continue
+        if isinstance(value, nodes.Aggregation):
+            yield from _values(value)
+        elif isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
+
+
+def _code(value: Any) -> str:
+    """A function by what it does, anything else that is plain by what it is."""
+    function = getattr(value, "call", value)
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        cells = getattr(function, "__closure__", None) or ()
+        return _digest(code.co_code.hex(), *_constants(code), *code.co_names, *(_plain(_inside(c)) for c in cells))
+    return _plain(value)
+
+
+def _constants(code: Any) -> Iterator[str]:
+    for constant in code.co_consts:
+        inner = getattr(constant, "co_code", None)
+        yield _digest(inner.hex(), *_constants(constant)) if inner is not None else _plain(constant)
+
+
+def _inside(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _plain(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float | bytes):
+        return repr(value)
+    return without_number(value) if isinstance(value, str) else type(value).__name__
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
