@@ -57,6 +57,8 @@ _ABORTED = 130
 @click.option("--ui", "shows_page", is_flag=True, help="Show it on a page, as penstock ui does; --serve is in it.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8093]")
 @click.option("--live", is_flag=True, help="Show a table of all steps, which moves on with each commit.")
+@click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="A store whose name has changed goes on.")
+@click.option("--drop", "dropped", multiple=True, metavar="NAME", help="Let go of a store, or a topic, that is gone.")
 @log_format_option
 @settings_options
 @json_option
@@ -71,6 +73,8 @@ def run(
     shows_page: bool,
     ui_port: int | None,
     live: bool,
+    renamed: tuple[str, ...],
+    dropped: tuple[str, ...],
     log_format: str,
     as_json: bool,
     **options: Any,
@@ -90,6 +94,7 @@ def run(
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
       penstock run app.py --ui
       penstock run app.py --live
+      penstock run app.py --rename counts=totals --drop seen
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     trigger = AVAILABLE_NOW if available_now else trigger
@@ -111,6 +116,8 @@ def run(
             streams = running.to_its_end(
                 topology,
                 application_id=application_id or default_application_id(program),
+                rename=dict(map(_renaming, renamed)),
+                drop=dropped,
                 program=program_file(program, names_application=application_id is None),
                 trigger=trigger,
                 slots=slots,
@@ -132,6 +139,14 @@ def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) ->
     if stderr().is_terminal and log_format == "text":
         return TableDisplay(at_the_end) if live else LiveDisplay(at_the_end)
     return LineDisplay()
+
+
+def _renaming(pair: str) -> tuple[str, str]:
+    """The two names in OLD=NEW."""
+    old, equals, new = pair.partition("=")
+    if not (old and equals and new):
+        raise click.BadParameter(f"write it like --rename old=new; got {pair!r}", param_hint="'--rename'")
+    return old, new
 
 
 def _check_trigger(trigger: str) -> None:

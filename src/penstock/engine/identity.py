@@ -110,8 +110,8 @@ def check_sources(newest: Manifest, topology: Topology, application_id: str, dro
         if topic in newest.topics and topic not in topology.source_topics and topic not in dropped:
             raise ConfigError(
                 f"application {application_id!r} has read topic {topic!r}, and the topology reads it no more: what is "
-                "in its stores and outputs of that topic would stay as it is. Put the source back, say that this is what "
-                f"you want with drop=[{topic!r}] (penstock run --drop {topic}), or start under another application id "
+                "in its stores and outputs of that topic would stay as it is. Put the source back, say that you want "
+                f"this with drop=[{topic!r}] (penstock run --drop {topic}), or start under another application id "
                 "to process the other topics anew. Nothing was changed"
             )
 

@@ -19,7 +19,7 @@ from penstock.plan.rewriting import Expanded
 from penstock.plan.validate import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from typing import Self, Unpack
 
@@ -186,6 +186,8 @@ class Topology(Declarations):
         state_restore_listener: StateRestoreListener | None = None,
         state_listener: StateListener | None = None,
         uncaught_exception_handler: UncaughtExceptionHandler | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop: Iterable[str] = (),
         **settings: Unpack[SettingsArguments],
     ) -> Streams:
         """Run the topology on Spark.
@@ -202,13 +204,17 @@ class Topology(Declarations):
             state_listener: called with (new state, old state) at every change of the application's state.
             uncaught_exception_handler: called with the error that is about to stop the application; its answer
                 ``"replace"`` begins anew from the last commit, with new tasks, and ``"stop"`` stops.
+            rename: where the topology has changed, the new names of its stores by the old ones: their rows go on.
+            drop: the stores and topics that the topology no longer has, or has as something else: what was kept of
+                them is let go of. Said again at later starts it changes nothing.
             settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
 
         Returns:
             The handle of the running application.
 
         Raises:
-            ConfigError: a setting is wrong; nothing was started.
+            ConfigError: a setting is wrong, or the topology would lose or mix what the application has kept; nothing
+                was started.
             TopicNotFoundError: a source topic does not exist.
             AlreadyRunningError: another program runs under this application id.
         """
@@ -222,6 +228,8 @@ class Topology(Declarations):
             state_restore_listener=listener,
             state_listener=state_listener,
             uncaught_exception_handler=uncaught_exception_handler,
+            rename=rename,
+            drop=drop,
             **settings,
         )
 

@@ -19,7 +19,8 @@ from rocksdict import Cache, Options, Rdict, WriteBatch, WriteOptions
 from penstock.state.database import OFFSETS, Database, meta_in, told
 from penstock.state.database_options import database_options
 from penstock.state.delta import read_delta
-from penstock.state.snapshot import Base, read_snapshot
+from penstock.state.snapshot import Base as Begun
+from penstock.state.snapshot import read_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_state import STREAM_TIME, Committed, Numbers
 from penstock.state.transactional import Base, ChangeSet
@@ -57,7 +58,7 @@ class Replica:
 
     # --- moving on -----------------------------------------------------------------------------------------------
 
-    def restore(self, storage: Storage, task: str, snapshot: int, base: Base | None = None) -> None:
+    def restore(self, storage: Storage, task: str, snapshot: int, base: Begun | None = None) -> None:
         """Begin with a snapshot of the task, with what the task itself began with, or with nothing."""
         self._forget()
         has_rows = snapshot >= 0 and (base is None or snapshot != base.commit or bool(base.index))

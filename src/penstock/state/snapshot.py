@@ -92,7 +92,9 @@ def write_base(database: Database, storage: Storage, folder: str, task: str, com
     shutil.rmtree(copy, ignore_errors=True)
     try:
         prefix = f"{BASES}/{folder}/{task}"
-        files = {name: _upload(copy / name, ref, storage, prefix, {}) for name, ref in database.checkpoint(copy).items()}
+        files = {
+            name: _upload(copy / name, ref, storage, prefix, {}) for name, ref in database.checkpoint(copy).items()
+        }
         storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files)))
         return Base(commit, f"{prefix}{_SUFFIX}")
     finally:

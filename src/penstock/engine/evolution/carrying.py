@@ -161,4 +161,3 @@ def sweep(storage: Storage, manifest: Manifest) -> None:
             first = bases[task].commit if task in bases else 0 if task in manifest.tasks else manifest.commit + 1
             if number is not None and number < first:
                 storage.delete(name)
-

@@ -171,7 +171,7 @@ def _in_group(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     """Match what stands alike."""
     if list(old.values()) == list(new.values()):
         return dict(zip(old, new, strict=True))
-    found = {}
+    found: dict[str, str] = {}
     for fine in set(old.values()) & set(new.values()):
         olds = [name for name, one in old.items() if one == fine]
         news = [name for name, one in new.items() if one == fine]

@@ -69,9 +69,9 @@ class Moves:
         before = {name for name, kept in self._old.stores.items() if kept.tasks == sub}
         if self._subs[sub] - {sub} or (not self._subs[sub] and sub in self._old_subs()):
             return False
-        if self._old.everywhere is not None and self._new.everywhere is not None:
-            if self._old.everywhere.get(sub, {}) != self._new.everywhere.get(sub, {}):
-                return False  # a global table is read anew when its store has another name
+        old_tables, tables = self._old.everywhere, self._new.everywhere or {}
+        if old_tables is not None and old_tables.get(sub, {}) != tables.get(sub, {}):
+            return False  # a global table is read anew when its store has another name
         return self.carried(sub) == ({sub: {name: name for name in before}} if before else {})
 
     def is_new(self, sub: int) -> bool:

@@ -27,10 +27,10 @@ def check(
         lines = "\n".join(f"- {line}" for line in wrong)
         raise ConfigError(
             f"the topology no longer fits what application {application_id!r} has kept in {where}:\n{lines}\n"
-            "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here, or say "
-            'what became of it: rename={"old": "new"} has the rows go on under another name, drop=["store"] lets go of '
-            "them (penstock run --rename old=new --drop store). To process the topics anew with this topology, put the "
-            f"application back (penstock reset {application_id}) or start it under another application id"
+            "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here, or "
+            'say what became of it: rename={"old": "new"} has the rows go on under another name, drop=["store"] lets go '
+            "of them (penstock run --rename old=new --drop store). To process the topics anew with this topology, "
+            "start it under another application id"
         )
 
 
@@ -39,7 +39,7 @@ def _other_partitions(old: Description, new: Description, matches: Matches) -> I
         if old.topics[before] != new.topics[now]:
             yield (
                 f"topic {now!r} had {old.topics[before]} partitions and has {new.topics[now]} now; state is kept by "
-                "partition and cannot follow by itself (penstock rescale lays it out for another number)"
+                "partition and cannot follow"
             )
 
 
@@ -64,7 +64,9 @@ def _gone(old: Description, new: Description, matches: Matches) -> Iterator[str]
         alike = [other for other, candidate in added.items() if fits(kept, candidate)]
         line = f"store {name!r} ({kept.facts['rows']}) is not there any more"
         if alike and kept.named_by_user:
-            line += f", and {alike[0]!r} is new and would begin empty: was it renamed? rename={{{name!r}: {alike[0]!r}}}"
+            line += (
+                f", and {alike[0]!r} is new and would begin empty: was it renamed? rename={{{name!r}: {alike[0]!r}}}"
+            )
         elif alike:
             line += (
                 f", and {' and '.join(map(repr, alike))} would begin empty: which of them it is cannot be told. Say it "

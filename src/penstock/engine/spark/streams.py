@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
+from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.lifecycle import (
     Lifecycle,
     State,
@@ -68,6 +69,7 @@ class Streams:
         on_spark: Callable[[], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
         lifecycle: Lifecycle | None = None,
+        wishes: Wishes = NO_WISHES,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -76,6 +78,7 @@ class Streams:
         self.last_progress: Progress | None = None
         self._listeners = [on_progress] if on_progress else []
         self._life = lifecycle or Lifecycle()
+        self._wishes = wishes
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
@@ -119,7 +122,7 @@ class Streams:
         self._resources.append(lock.release)
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         self._coordinator = Coordinator(
-            self.topology, self.application_id, self.settings, self.log, storage, program=program
+            self.topology, self.application_id, self.settings, self.log, storage, program=program, wishes=self._wishes
         )
         self._resources.append(lambda: self._coordinator.log.close())
         layout = self._coordinator.layout
@@ -440,6 +443,8 @@ def start(
     state_restore_listener: StateRestoreListener | None = None,
     state_listener: StateListener | None = None,
     uncaught_exception_handler: UncaughtExceptionHandler | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop: Iterable[str] = (),
     **settings: Any,
 ) -> Streams:
     """Run a topology on Spark.
@@ -458,6 +463,8 @@ def start(
         state_restore_listener: is told how restores go on, from the first one on.
         state_listener: is told of every change of the application's state.
         uncaught_exception_handler: is asked what to do when an error is about to stop the application.
+        rename: the new names of stores whose names have changed, by the old ones.
+        drop: the stores and topics that the topology no longer has, and that are let go of.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
@@ -468,6 +475,7 @@ def start(
     """
     check_arguments(application_id, spark, trigger, slots, on_progress)
     check_listener(state_restore_listener, "start: state_restore_listener")
+    wishes = Wishes.of(rename, drop)
     lifecycle = Lifecycle(state_listener, uncaught_exception_handler)
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
@@ -487,4 +495,5 @@ def start(
         on_spark,
         state_restore_listener,
         lifecycle,
+        wishes,
     )

@@ -86,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--driver", action="store_true", help="one record at a time in the test driver (default)")
     mode.add_argument("--chunks", type=int, metavar="SEED", help="in the engine, the input cut at random from a seed")
-    mode.add_argument("--changed", type=int, metavar="SEED", help="like --chunks, and the program changes in the middle")
+    mode.add_argument(
+        "--changed", type=int, metavar="SEED", help="like --chunks, and the program changes in the middle"
+    )
     mode.add_argument("--spark", action="store_true", help="in the engine on Spark, over a file log")
     parser.add_argument("--partitions", type=int, default=1, help="of all topics, with --spark (default: 1)")
     return parser

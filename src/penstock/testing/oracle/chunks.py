@@ -13,7 +13,6 @@ from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, figures_of, read, store_rows
 
-
 Then = Callable[[], None] | None
 
 
