@@ -68,7 +68,12 @@ KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
 """Those of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
 
 ALL_POINTS = frozenset(
-    POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + START_POINTS + EVOLUTION_POINTS
+    POINTS
+    + AT_LEAST_ONCE_POINTS
+    + STORE_POINTS
+    + SLOT_POINTS
+    + START_POINTS
+    + EVOLUTION_POINTS
     + LOG_POINTS
     + KAFKA_POINTS
 )
