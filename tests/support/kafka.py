@@ -102,6 +102,10 @@ class Cluster:
             assert time.monotonic() < until, "it did not come true"
             time.sleep(0.01)
 
+    def wait_for_records(self, topic: str, count: int) -> None:
+        """Until a topic shows so many records."""
+        self.wait_for(lambda: len(self.rows(topic)) >= count)
+
     def close(self) -> None:
         """Remove the topics; nobody waits until they are gone."""
         self.log.close()

@@ -114,6 +114,7 @@ class Clients:
                 if error.args[0].code() not in _PASSING:
                     raise self.error_of(error.args[0], what) from None
                 self.admin.poll(0)  # what librdkafka says beside
+                self._admin = None  # the one that was there when a broker was restarted may not find its coordinator
                 if time.monotonic() > until or self.is_hopeless():
                     raise self.unreachable(what) from None
             time.sleep(_PAUSE_SECONDS)
