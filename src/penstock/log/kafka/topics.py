@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes
 
 
 FOREVER = 2**63 - 1
+_HEARD_SECONDS = 0.02
 
 
 class Described(NamedTuple):
@@ -70,6 +72,7 @@ class KafkaTopics:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicExistsError(f"topic {info.name!r} exists already in {self._clients.cluster.url}") from None
             raise self._clients.error_of(error.args[0], f"cannot make topic {info.name!r}") from None
+        self._wait_until(info.name, is_there=True)
 
     def delete(self, name: str) -> None:
         """Remove a topic."""
