@@ -80,6 +80,13 @@ class KafkaTopics:
         self._clients.ask(
             lambda admin, wait: admin.delete_topics([name], request_timeout=wait), f"cannot remove topic {name!r}"
         )
+        self._wait_until(name, is_there=False)
+
+    def _wait_until(self, name: str, is_there: bool) -> None:
+        """Brokers hear of a topic that was made or removed a moment after the controller has said so."""
+        until = time.monotonic() + self._clients.cluster.timeout
+        while (self.found([name])[name] is not None) != is_there and time.monotonic() < until:
+            time.sleep(_HEARD_SECONDS)
 
     def describe(self, names: Iterable[str]) -> dict[str, Described]:
         """What topics are; raises ``TopicNotFoundError`` when one does not exist."""
