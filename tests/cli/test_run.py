@@ -79,6 +79,10 @@ class Running:
     def ctrl_c(self) -> None:
         os.killpg(self._process.pid, signal.SIGINT)
 
+    def terminate(self) -> None:
+        """As supervisors do: all processes at once, the JVM too."""
+        os.killpg(self._process.pid, signal.SIGTERM)
+
     def end(self) -> tuple[int, list[str], list[str]]:
         """Wait for its end: the exit code, the lines on its output and beside it."""
         out, err = self._process.communicate(timeout=300)
@@ -184,7 +188,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_cleanly_and_a_later_start_goes_on_with_no_record_twice(folder):
+def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_record_twice(folder):
     settings = ["--set", "statestore_cache_max_bytes=0", "--trigger", "100 ms", "--application-id", "chatter"]
     produce([(None, word) for word in ("a", "b", "a")], "words", value=str)
     running = Running("words.py:builder", *settings)
@@ -204,7 +208,7 @@ def test_ctrl_c_stops_cleanly_and_a_later_start_goes_on_with_no_record_twice(fol
     running.wait_for_records("said", 5)
     produce([(None, "a")], "words")
     running.wait_for_records("said", 6)
-    running.ctrl_c()
+    running.terminate()
     code, _, err = running.end()
     assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. Started again, chatter goes on from here.")
     assert said("said") == [

@@ -28,7 +28,7 @@ from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
 from penstock.cli.ui import UI_PORT
 from penstock.durations import to_ms
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, SparkLostError
 from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
@@ -228,7 +228,11 @@ class _Run:
         finally:
             self._thread.submit(self._stop, streams).result()
         self._look()
-        streams.await_termination()  # it has ended; this tells why, if it failed
+        try:
+            streams.await_termination()  # it has ended; this tells why, if it failed
+        except SparkLostError:
+            if not self._signals.is_terminated:  # supervisors end all processes of a program at once, the JVM too
+                raise
         return streams
 
     @contextmanager
