@@ -112,6 +112,7 @@ class Coordinator:
         newest = self.manifests.newest() or Manifest(-1, {})
         self._evolution = Evolution(topology, application_id, self.layout, self.description, storage, wishes)
         self._program = self._checked(program, newest)
+        check_sources(newest, topology, application_id, wishes.drop)
         begun = self.topics.take_up(self._evolution.fitted(newest))
         self.application = self._identified(newest)
         self._plain_log = log
@@ -160,7 +161,6 @@ class Coordinator:
         new = new_identity(self.application_id, self.topology, self.layout)
         if old is not None:
             check_identity(old, new, self.storage.shown)
-            check_sources(newest, self.topology, self.application_id, self._evolution.wishes.drop)
             if not newest.start:
                 check_shape(old, new, self.storage.shown)
         claims = Claims(self.log)
