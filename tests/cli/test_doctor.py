@@ -36,8 +36,8 @@ def test_everything_is_there(penstock, folder, monkeypatch):
     assert [line.split(":")[0] for line in ran.out] == [
         f"ok       {name}"
         for name in (
-            "Python", "Java", "pyspark", "pyarrow", "rocksdict", "Spark's Python", "the log's folder",
-            "the folder of state",
+            "Python", "Java", "pyspark", "pyarrow", "rocksdict", "Spark's Python", "Spark's classes",
+            "the log's folder", "the folder of state",
         )
     ]  # fmt: skip
     assert ran.out[1] == "ok       Java: Java 21.0.4 (jdk/bin/java, by JAVA_HOME)"

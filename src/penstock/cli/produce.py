@@ -26,7 +26,7 @@ _SHOWN_BAD_LINES = 5
 @click.option("--value", type=TYPES, help="The type of the values. [default: the topic's, json for a new one]")
 @click.option("--partitions", type=click.IntRange(min=1), help="Of a new topic. [default: 1]")
 @click.option("--key-separator", metavar="TEXT", help="What stands between key and value in a line.")
-@click.option("--json", "as_json", is_flag=True, help="Lines are objects with key, value, timestamp, headers.")
+@click.option("--json", "lines_are_json", is_flag=True, help="Lines are objects with key, value, timestamp, headers.")
 @click.option("--key-field", metavar="PATH", help="Where in a JSON value its key stands.")
 @click.option("--timestamp-field", metavar="PATH", help="Where in a JSON value its time stands.")
 @click.option("--skip-bad-lines", is_flag=True, help="Leave out lines that cannot be read.")
@@ -38,7 +38,7 @@ def produce(
     value: str | None,
     partitions: int | None,
     key_separator: str | None,
-    as_json: bool,
+    lines_are_json: bool,
     key_field: str | None,
     timestamp_field: str | None,
     skip_bad_lines: bool,
@@ -60,7 +60,7 @@ def produce(
       seq 10 | penstock topics produce numbers --value int --partitions 2
       penstock topics cat departures --json | penstock topics produce copy --json
     """
-    _check_where_keys_are({"--key-separator": key_separator, "--key-field": key_field, "--json": as_json})
+    _check_where_keys_are({"--key-separator": key_separator, "--key-field": key_field, "--json": lines_are_json})
     log = open_file_log(log_dir)
     _check_partitions(log, name, partitions)
     types = [None if type_ is None else from_name(type_) for type_ in (key, value)]
@@ -69,7 +69,7 @@ def produce(
         if path is not None and not isinstance(values, JsonSerde):
             raise click.UsageError(f"{option} needs values of type json; those of topic {name} are {values.name}")
     separator = None if key_separator is None else key_separator.encode()
-    parser = LineParser(keys, values, separator, as_json, key_field, timestamp_field)
+    parser = LineParser(keys, values, separator, lines_are_json, key_field, timestamp_field)
     bad_lines = _BadLines(getattr(file, "name", "-"), skip_bad_lines)
     if file.isatty():
         say("One record a line; Ctrl-D ends.")

@@ -263,7 +263,7 @@ class _Run:
             yield
 
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
-        from penstock.engine.spark.streams import start
+        from penstock.engine.spark.start import start
 
         tell = partial(self._states.put, "starting Spark ...")
         return start(topology, on_progress=self._commits.put, on_spark=tell, **arguments)

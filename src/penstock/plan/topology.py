@@ -218,7 +218,7 @@ class Topology(Declarations):
             TopicNotFoundError: a source topic does not exist.
             AlreadyRunningError: another program runs under this application id.
         """
-        from penstock.engine.spark.streams import start
+        from penstock.engine.spark.start import start
 
         listener = state_restore_listener
         given = (application_id, log, spark, trigger, slots, on_progress)

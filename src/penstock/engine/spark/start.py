@@ -1,0 +1,91 @@
+"""``Topology.start``: what it is given is checked and completed, and the application begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.durations import Duration
+from penstock.engine.evolution.matching import Wishes
+from penstock.engine.lifecycle import Lifecycle, StateListener, UncaughtExceptionHandler
+from penstock.engine.program import ProgramFile
+from penstock.engine.restores import check_listener
+from penstock.engine.spark.arguments import check_arguments
+from penstock.engine.spark.streams import Streams
+from penstock.log.base import Log
+from penstock.log.cluster import Kafka
+from penstock.log.open import shared_log
+from penstock.plan.topology import Topology
+from penstock.progress import Progress
+from penstock.settings import Settings
+from penstock.state.restoring import StateRestoreListener
+
+
+def start(
+    topology: Topology,
+    application_id: str,
+    log: Log | Kafka | Path | str | None = None,
+    spark: Any | None = None,
+    trigger: Duration | None = None,
+    slots: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    program: ProgramFile | None = None,
+    on_spark: Callable[[], None] | None = None,
+    state_restore_listener: StateRestoreListener | None = None,
+    state_listener: StateListener | None = None,
+    uncaught_exception_handler: UncaughtExceptionHandler | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop: Iterable[str] = (),
+    **settings: Any,
+) -> Streams:
+    """Run a topology on Spark.
+
+    Args:
+        topology: what to run.
+        application_id: names the application: its folder, its internal topics, its job in Spark.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
+        spark: the session to run on; by default the active one, else a new local one.
+        trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
+            ``commit_interval``; by default the program commits as records come, until it is stopped.
+        slots: how many Python processes work at once; by default as many as cores.
+        on_progress: called after every commit.
+        program: which program it is, where that is known; ``penstock run`` tells it.
+        on_spark: called when nothing was found that stands in the way, and Spark is about to be started.
+        state_restore_listener: is told how restores go on, from the first one on.
+        state_listener: is told of every change of the application's state.
+        uncaught_exception_handler: is asked what to do when an error is about to stop the application.
+        rename: the new names of stores whose names have changed, by the old ones.
+        drop: the stores and topics that the topology no longer has, and that are let go of.
+        settings: settings as keywords, see :class:`penstock.settings.Settings`.
+
+    Raises:
+        ConfigError: a setting is wrong, or the application is another program or has another topology's state; nothing
+            was started.
+        TopicNotFoundError: a source topic does not exist.
+        AlreadyRunningError: another program runs under this application id.
+    """
+    check_arguments(application_id, spark, trigger, slots, on_progress)
+    check_listener(state_restore_listener, "start: state_restore_listener")
+    wishes = Wishes.of(rename, drop)
+    lifecycle = Lifecycle(state_listener, uncaught_exception_handler)
+    loaded = Settings.load(**settings)
+    if loaded.state_dir is None:
+        loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
+    loaded = loaded.resolved()
+    shared = shared_log(log, loaded)
+    return Streams(
+        topology.completed_by(loaded).expanded(shared.topics()),
+        application_id,
+        loaded,
+        shared,
+        spark,
+        trigger,
+        slots,
+        on_progress,
+        program,
+        on_spark,
+        state_restore_listener,
+        lifecycle,
+        wishes,
+    )
