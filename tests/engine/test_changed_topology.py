@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
+from penstock.engine import starts
 from penstock.engine.description import Description
 from penstock.engine.evolution.matching import Matches
 from penstock.engine.evolution.refusals import check
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.program import ProgramFile
+from penstock.engine.starts import FORMAT
 from penstock.errors import ConfigError
 from penstock.log.produce import produce
 from penstock.storage import FileRef, seal, unseal
@@ -198,10 +200,13 @@ def test_before_anything_is_processed_the_topology_may_change(tmp_path: Path):
     assert world.output() == [("a", 1)]
 
 
+def newest_start(world: World) -> dict[str, Any]:
+    return unseal(sorted(world.storage.root.glob("starts/*"))[-1].read_bytes(), dict[str, Any], "")
+
+
 def rewrite_start(world: World, **fields: Any) -> None:
     path = sorted(world.storage.root.glob("starts/*"))[-1]
-    found = unseal(path.read_bytes(), dict, "")
-    path.write_bytes(seal({**found, **fields}))
+    path.write_bytes(seal({**newest_start(world), **fields}))
 
 
 def test_a_checkpoint_without_a_description_is_adopted(tmp_path: Path):
@@ -214,11 +219,43 @@ def test_a_checkpoint_without_a_description_is_adopted(tmp_path: Path):
         world.run()
 
 
+@pytest.mark.kip("KS-12")
+def test_a_checkpoint_of_format_1_goes_on_and_is_of_the_format_of_now_from_then_on(tmp_path: Path):
+    world = World(tmp_path, topology(counted()))
+    world.run("a")
+    described = newest_start(world)["topology"]
+    later = {"internal", "everywhere"}
+    stores = {name: {k: v for k, v in kept.items() if k not in ("trace", "is_own")} for name, kept in stores_in(world)}
+    rewrite_start(world, format=1, topology={k: v for k, v in described.items() if k not in later} | {"stores": stores})
+    world.run("a")
+    assert world.output() == [("a", 1), ("a", 2)]
+    assert newest_start(world)["format"] == FORMAT > 1
+
+
+def stores_in(world: World) -> Any:
+    return newest_start(world)["topology"]["stores"].items()
+
+
+@pytest.mark.kip("KS-12")
 def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path):
     world = World(tmp_path, topology(counted()))
     world.run("a")
-    rewrite_start(world, format=2)
-    with pytest.raises(ConfigError, match=r"by a later version of Penstock \(format 2, this one knows 1\)"):
+    rewrite_start(world, format=FORMAT + 1)
+    with pytest.raises(
+        ConfigError, match=rf"by a later version of Penstock \(format {FORMAT + 1}, this one knows {FORMAT}\)"
+    ):
+        world.run()
+
+
+@pytest.mark.kip("KS-12")
+def test_the_release_before_carried_state_refuses_what_it_would_ignore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    world = World(tmp_path, topology(counted(None)))
+    world.run("a")
+    world.topology = topology(lambda stream: counted(None)(stream.filter(lambda key, value: True)))
+    world.run()
+    assert list(world.storage.root.glob("bases/*"))
+    monkeypatch.setattr(starts, "FORMAT", 1)
+    with pytest.raises(ConfigError, match=r"format 2, this one knows 1"):
         world.run()
 
 

@@ -22,15 +22,19 @@ from penstock.times import wall_clock_ms
 _FOLDER = "starts"
 
 
-FORMAT = 1
-"""That of what is written down here; a later version may write another one."""
+FORMAT = 2
+"""That of the checkpoint; releases refuse a higher one than they know. Raise it whenever an older release would read
+wrongly what this one writes, wherever in the checkpoint that is: it passes over fields that it does not know.
+
+1: until decision 0040. 2: tasks begin with databases in ``bases`` (``TaskEntry.base``), and traces are written down.
+"""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """One start."""
 
     format: int = FORMAT
-
+    """That of the release that started."""
     application: str
     """The identity of the checkpoint, see :mod:`penstock.engine.identity`."""
     application_id: str
