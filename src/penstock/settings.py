@@ -40,12 +40,15 @@ _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
 _KINDS = {
     "int": "a whole number",
+    "bool": "true or false",
     "str": "text",
     "str | None": "text",
     "Path": "a path",
     "Path | None": "a path",
 }
 """What values of a type are called in messages."""
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class SettingsArguments(TypedDict, total=False):
     slot_timeout: int | str
     emit_interval_ms: int
     output_partitions: int
+    require_names: bool
     hot_max_bytes: int | str
     flush_rows: int
     flush_commits: int
@@ -154,6 +158,8 @@ class Settings:
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
             (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
+        require_names: refuse a topology whose stores or repartition topics have generated names, with a list of them
+            and what to write (in Kafka Streams: `ensure.explicit.internal.resource.naming`, KIP-1111).
     """
 
     log_dir: Path = Path(".penstock/log")
@@ -183,6 +189,7 @@ class Settings:
     slot_timeout: int = 60_000
     emit_interval_ms: int = 0
     output_partitions: int = 0
+    require_names: bool = False
     hot_max_bytes: int = StateSettings.hot_max_bytes
     flush_rows: int = StateSettings.flush_rows
     flush_commits: int = StateSettings.flush_commits
@@ -347,6 +354,8 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
     try:
         if type_ == "Any":
             return value
+        if type_ == "bool":
+            return value if isinstance(value, bool) else _TRUTHS[value.strip().lower()]
         if type_ == "int":
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
                 raise ValueError
@@ -356,5 +365,5 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
         if not isinstance(value, str | Path):
             raise TypeError
         return str(value)
-    except (TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ConfigError(f"{name} ({origin}) must be {_KINDS[type_]}, got {value!r}") from None

@@ -62,6 +62,7 @@ TABLE_JOIN_OTHER = "KTABLE-JOINOTHER-"
 REPARTITION_SUFFIX = "-repartition"
 
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+_NUMBERED = re.compile(r"(^(KSTREAM|KTABLE|COGROUPKSTREAM)-|-STATE-STORE-)[A-Z-]*[0-9]{10}")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -116,6 +117,17 @@ class RepartitionNames:
         self.sink = sink
         self.filter = filter_
         self.source = source
+
+
+def is_generated(name: str) -> bool:
+    """Whether the name of a store or a repartition topic has a number that Kafka Streams gave.
+
+    >>> is_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"), is_generated("t-STATE-STORE-0000000001")
+    (True, True)
+    >>> is_generated("counts-repartition"), is_generated("since-2026010100")
+    (False, False)
+    """
+    return _NUMBERED.search(name) is not None
 
 
 def check_name(name: str) -> str:

@@ -16,6 +16,7 @@ from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded
+from penstock.plan.unnamed import check_named
 from penstock.plan.validate import validate
 
 if TYPE_CHECKING:
@@ -77,8 +78,10 @@ class Topology(Declarations):
 
         Raises:
             ConfigError: a setting names no type or no extractor.
-            TopologyError: with these types the steps do not fit together.
+            TopologyError: with these types the steps do not fit together, or a name is missing that is required.
         """
+        if settings.require_names:
+            check_named(self)
         defaults = Defaults(settings)
         return Topology(defaults.of(self._declared), defaults.of(self._stores.values())) if defaults else self
 
@@ -215,6 +218,7 @@ class Topology(Declarations):
         Raises:
             ConfigError: a setting is wrong, or the topology would lose or mix what the application has kept; nothing
                 was started.
+            TopologyError: ``require_names`` is set, and stores or repartition topics have generated names.
             TopicNotFoundError: a source topic does not exist.
             AlreadyRunningError: another program runs under this application id.
         """

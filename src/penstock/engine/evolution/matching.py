@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.engine.description import Description, Kept
-from penstock.engine.evolution.traces import Trace, is_generated
+from penstock.engine.evolution.traces import Trace
 from penstock.errors import ConfigError
+from penstock.plan.names import is_generated
 
 
 @dataclass

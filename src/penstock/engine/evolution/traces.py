@@ -22,15 +22,6 @@ _NUMBER = re.compile(r"\d{10}")
 _WHATEVER = (nodes.Repartition, nodes.RestoreKey)
 
 
-def is_generated(name: str) -> bool:
-    """Whether a name has a number that Kafka Streams gave.
-
-    >>> is_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"), is_generated("counts-repartition")
-    (True, False)
-    """
-    return _NUMBER.search(name) is not None
-
-
 def without_number(name: str) -> str:
     """A name with its generated number left out."""
     return _NUMBER.sub("#", name)
