@@ -133,6 +133,9 @@ class ProcessorContext(Protocol):
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Cancellable:
         """Have a function called again and again.
 
+        What ``init`` schedules goes on after a restart where it was. What is scheduled later is gone then, as in Kafka
+        Streams: functions are not kept. So let ``init`` schedule, and keep in a store what is to be done at which time.
+
         Args:
             interval: milliseconds, a ``timedelta``, or text such as ``"10 seconds"``; at least a millisecond.
             type: by stream time, the first call is at the first record; by the wall clock, after one interval.

@@ -35,7 +35,7 @@ SHOW_A_CHANGE = {
     "nulls-stream-global-join": _COUNTS_AGAIN,
     "nulls-stream-global-left-join": _COUNTS_AGAIN,
     "processor-punctuation-scheduled-while-processing": "what is scheduled while records are processed is not there "
-    "after a restart, of the same program either",
+    "after a restart, of the same program either (decision 0030)",
 }
 """The cases whose outcome tells that a harmless change took place, and why."""
 

@@ -16,7 +16,9 @@ from penstock import (
     Suppressed,
     Topology,
 )
+from penstock.engine.evolution.matching import Wishes
 from penstock.errors import ConfigError, TopologyError
+from penstock.log.produce import produce
 from penstock.settings import Settings
 from penstock.testing import TopologyTestDriver
 from support.world import World
@@ -99,6 +101,33 @@ def test_a_program_that_is_refused_has_not_started(tmp_path: Path):
     with pytest.raises(TopologyError, match=r'store KSTREAM-AGGREGATE-STATE-STORE-0000000001, made at .*: store="..."'):
         world.start()
     assert not world.storage.list("starts")
+
+
+def counted(store: str | None, topic: str | None) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str).select_key(lambda key, value: value, key=str)
+    stream.group_by_key(topic).count(store).to_stream().to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_program_with_state_goes_on_under_the_names_that_are_asked_for(waits: bool, tmp_path: Path):
+    unnamed, small = counted(None, None), {"commit_max_bytes": 200, "chunk_records": 5, "chunk_bytes": 100}
+    world = World(tmp_path, unnamed, **small)
+    produce([("a", "xyz"[i % 3], i) for i in range(90)], "in", value=str, log=world.log, partitions=1)
+    application = world.start()
+    for _ in range(4 if waits else 100):
+        application.coordinator.step(application.coordinator.end_offsets())
+    assert bool(application.coordinator.manifest.waiting) is waits
+    application.close()
+    [store], [topic] = unnamed.facts.named(), unnamed.internal_topics
+    world = World(tmp_path, counted("counts", "by-value"), require_names=True, **small)
+    application = world.start(wishes=Wishes.of({store: "counts", topic: "by-value-repartition"}))
+    application.run_until()
+    application.close()
+    assert sorted(world.output()) == [(key, n) for key in "xyz" for n in range(1, 31)]
+    world.run("x")
+    assert world.output()[-1] == ("x", 31)
 
 
 @pytest.mark.parametrize(("text", "is_on"), [("true", True), ("False", False), ("1", True), ("0", False)])
