@@ -1,0 +1,108 @@
+"""``penstock reset``: an application that begins again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import log_option, open_file_log
+from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.terminal import count, print_table, say
+from penstock.durations import to_ms
+from penstock.engine.lock import ApplicationLock
+from penstock.engine.reset import Plan, Reset, Target, Wanted
+from penstock.query.application import checkpoint_of
+from penstock.settings import Settings
+from penstock.storage import open_storage
+from penstock.times import to_timestamp, wall_clock_ms
+
+
+@click.command(cls=Command, epilog=APPLICATION_HELP)
+@application_argument
+@click.option("--to-earliest", is_flag=True, help="Read sources from their first records; the default.")
+@click.option("--to-latest", is_flag=True, help="Read only what comes from now on.")
+@click.option("--to-datetime", metavar="TIME", help="From the first record of a time on, in ISO 8601 or ms.")
+@click.option("--by-duration", metavar="DURATION", help='From so long ago on, as in "2 days".')
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="From an offset on, in each partition.")
+@click.option("--shift-by", type=int, metavar="N", help="So many records further on, or back when it is negative.")
+@click.option("--topic", "topics", multiple=True, help="Only this source; can be given several times. [default: all]")
+@click.option("--keep-state", is_flag=True, help="Leave stores and stream times as they are.")
+@click.option("--keep-waiting", is_flag=True, help="Leave what waits in repartition topics.")
+@click.option("--empty-outputs", is_flag=True, help="Remove the records of the topics that it writes.")
+@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@log_option
+def reset(
+    application: str,
+    to_earliest: bool,
+    to_latest: bool,
+    to_datetime: str | None,
+    by_duration: str | None,
+    to_offset: int | None,
+    shift_by: int | None,
+    topics: tuple[str, ...],
+    keep_state: bool,
+    keep_waiting: bool,
+    empty_outputs: bool,
+    execute: bool,
+    log_dir: Path | str | None,
+) -> None:
+    """Have a stopped application begin again: from other offsets, with empty stores.
+
+    \b
+    Examples:
+      penstock reset app
+      penstock reset app --to-datetime 2026-11-01 --empty-outputs --execute
+      penstock reset app --topic flights --shift-by -100 --keep-state --execute
+    """
+    given = {
+        "earliest": 0 if to_earliest else None,
+        "latest": 0 if to_latest else None,
+        "time": _time(to_datetime, by_duration),
+        "offset": to_offset,
+        "shift": shift_by,
+    }
+    targets = [Target(to, value) for to, value in given.items() if value is not None]  # type: ignore[arg-type]
+    if len(targets) > 1:
+        raise click.UsageError("say one place to begin at, not several")
+    wanted = Wanted(targets[0] if targets else Target(), topics, keep_state, keep_waiting, empty_outputs)
+    checkpoint = checkpoint_of(application)
+    with ExitStack() as held:
+        for folder in _state_folders(application, checkpoint):
+            held.callback(ApplicationLock(folder, application).release)
+        planned = Reset(open_storage(checkpoint), open_file_log(log_dir), wanted)
+        _show(planned.plan)
+        if execute:
+            planned.execute()
+    if execute:
+        say(f"Done, as commit {planned.plan.commit:,}; the next start goes on from there.")
+    else:
+        say("Nothing was changed; --execute does it.")
+
+
+def _time(at: str | None, ago: str | None) -> int | None:
+    if at is not None and ago is not None:
+        raise click.UsageError("say one place to begin at, not several")
+    if at is not None:
+        return to_timestamp(int(at) if at.isdecimal() else at, "--to-datetime")
+    return None if ago is None else max(wall_clock_ms() - to_ms(ago, "--by-duration"), 0)
+
+
+def _state_folders(application: str, checkpoint: str) -> set[Path]:
+    """Where a program that runs on this machine holds its lock."""
+    tried = [Settings.load().state_dir or Path(".penstock") / application]
+    if "://" not in checkpoint:
+        tried.append(Path(checkpoint).parent)
+    return {folder.resolve() for folder in tried if (folder / "lock").exists()}
+
+
+def _show(plan: Plan) -> None:
+    click.echo(f"Reset of {plan.application_id}, as commit {plan.commit:,}:")
+    rows = ((move.topic, str(move.partition), f"{move.before:,}", f"{move.now:,}") for move in plan.moves)
+    print_table(("topic", "partition", "processed up to", "goes on at"), rows, right=("processed up to", "goes on at"))
+    click.echo(f"  stores emptied: {', '.join(plan.stores) or 'none'}")
+    waiting = (f"{topic} ({count(files, 'file')})" for topic, files in sorted(plan.waiting.items()))
+    click.echo(f"  records let go of that wait in repartition topics: {', '.join(waiting) or 'none'}")
+    click.echo(f"  outputs emptied: {', '.join(plan.outputs) or 'none'}")

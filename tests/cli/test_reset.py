@@ -1,0 +1,62 @@
+"""``penstock reset``: what it would do, and that it does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Penstock
+from penstock import StreamsBuilder, produce
+from penstock.engine.local import LocalApplication
+from penstock.engine.lock import ApplicationLock
+from penstock.log.file.log import FileLog
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+
+pytestmark = pytest.mark.kip("KS-13")
+
+
+@pytest.fixture(autouse=True)
+def app(folder: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("flights", key=str, value=str).group_by_key().count("counts").to_stream().to("totals")
+    log = FileLog(folder / ".penstock" / "log")
+    produce([("JFK", "UA", 0), ("LAX", "UA", 1)], "flights", str, str, log)
+    storage = LocalStorage(folder / ".penstock" / "app" / "checkpoint")
+    application = LocalApplication(builder.build(), "app", Settings(), log, storage)
+    application.run_until()
+    application.close()
+
+
+def test_it_tells_what_it_would_do_and_does_it_when_asked(penstock: Penstock):
+    told = penstock("reset", "app", "--empty-outputs")
+    assert told.out == [
+        "Reset of app, as commit 2:",
+        "topic    partition  processed up to  goes on at",
+        "flights  0                        2           0",
+        "  stores emptied: counts",
+        "  records let go of that wait in repartition topics: none",
+        "  outputs emptied: totals",
+    ]
+    assert told.err == ["Nothing was changed; --execute does it."]
+    assert len(penstock("topics", "cat", "totals").out) == 2
+    done = penstock("reset", "app", "--empty-outputs", "--execute")
+    assert done.out == told.out
+    assert done.err == ["Done, as commit 2; the next start goes on from there."]
+    assert penstock("topics", "cat", "totals").out == []
+    assert penstock("state", "scan", "app", "counts").out == []
+
+
+def test_it_refuses_while_the_program_runs(penstock: Penstock, folder: Path):
+    lock = ApplicationLock(folder / ".penstock" / "app", "app")
+    refused = penstock("reset", "app", "--execute")
+    lock.release()
+    assert refused.code != 0
+    assert "is running already on this machine" in " ".join(refused.err)
+
+
+def test_two_places_to_begin_at_are_refused(penstock: Penstock):
+    refused = penstock("reset", "app", "--to-latest", "--shift-by", "3")
+    assert refused.code == 2
+    assert "say one place to begin at, not several" in " ".join(refused.err)

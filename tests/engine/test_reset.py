@@ -1,0 +1,129 @@
+"""An application that is reset begins again, from where it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Topology
+from penstock.engine.reset import Move, Plan, Reset, Target, Wanted
+from penstock.errors import ConfigError, FencedError
+from penstock.log.base import TopicInfo
+from penstock.log.produce import produce
+from support.world import World
+
+pytestmark = pytest.mark.kip("KS-13")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Five records, in two commits, of which the databases on disk know."""
+    made = World(tmp_path)
+    made.log.create_topic(TopicInfo("in", 1, "str", "str"))
+    rows = [("a", "x", 10), ("b", "x", 20), ("a", "x", 30), ("c", "x", 40), ("a", "x", 50)]
+    for some in (rows[:3], rows[3:]):
+        produce(some, "in", value=str, log=made.log)
+        made.run()
+    return made
+
+
+def reset(world: World, target: Target = Target(), **wanted: Any) -> Plan:  # noqa: B008 - it is frozen
+    done = Reset(world.storage, world.log, Wanted(target, **wanted))
+    done.execute()
+    return done.plan
+
+
+BEFORE = [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 3)]
+
+
+@pytest.mark.parametrize(
+    ("target", "again"),
+    [
+        (Target("earliest"), [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 3)]),
+        (Target("latest"), []),
+        (Target("time", 25), [("a", 1), ("c", 1), ("a", 2)]),
+        (Target("time", 51), []),
+        (Target("offset", 3), [("c", 1), ("a", 1)]),
+        (Target("offset", 99), []),
+        (Target("shift", -1), [("a", 1)]),
+        (Target("shift", -99), [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 3)]),
+    ],
+)
+def test_state_is_empty_and_input_is_read_from_there(world: World, target: Target, again: list[tuple[str, int]]):
+    reset(world, target)
+    world.run()
+    assert world.output() == [*BEFORE, *again]
+    world.run("d", "a")
+    last = sum(key == "a" for key, _ in again) + 1
+    assert world.output() == [*BEFORE, *again, ("d", 1), ("a", last)]
+
+
+def test_databases_of_before_do_not_come_back_nor_do_other_machines_snapshots(world: World):
+    reset(world, Target("offset", 4))
+    world.run()
+    world.lose_local_state()
+    world.run("a")
+    assert world.output() == [*BEFORE, ("a", 1), ("a", 2)]
+
+
+def test_state_can_be_kept(world: World):
+    reset(world, Target("offset", 4), keep_state=True)
+    world.run()
+    assert world.output() == [*BEFORE, ("a", 4)]
+
+
+def test_outputs_can_be_emptied(world: World):
+    reset(world, empty_outputs=True)
+    world.run()
+    assert world.output() == BEFORE
+
+
+def test_a_plan_tells_all_and_changes_nothing(world: World):
+    commits = sorted(path.name for path in world.storage.root.rglob("*"))
+    newest = len(list(world.storage.root.glob("manifests/*"))) - 1
+    plan = Reset(world.storage, world.log, Wanted(Target("offset", 2), empty_outputs=True)).plan
+    assert plan == Plan("app", newest + 1, [Move("in", 0, 5, 2)], ["counts"], {}, ["out"])
+    assert sorted(path.name for path in world.storage.root.rglob("*")) == commits
+    assert world.output() == BEFORE
+
+
+def test_a_program_elsewhere_is_fenced(world: World):
+    running = world.start(machine="elsewhere")
+    reset(world)
+    world.produce("a")
+    with pytest.raises(FencedError, match="was taken over by penstock reset"):
+        running.run_until()
+
+
+def test_a_commit_made_meanwhile_refuses_the_reset(world: World):
+    planned = Reset(world.storage, world.log, Wanted())
+    world.run("z")
+    with pytest.raises(FencedError, match=r"has made commit .* meanwhile.*nothing was changed"):
+        planned.execute()
+    world.run()
+    assert world.output() == [*BEFORE, ("z", 1)]
+
+
+def test_a_topology_that_would_be_refused_starts_after_a_reset(world: World):
+    world.topology = summed()
+    with pytest.raises(ConfigError, match="no longer fits"):
+        world.start()
+    reset(world)
+    world.run()
+    assert world.output("other") == [("a", "x"), ("b", "x"), ("a", "xx"), ("c", "x"), ("a", "xxx")]
+
+
+def summed() -> Topology:
+    """Another store than the world's, behind a repartition topic."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("in", value=str).select_key(lambda key, value: key, key=str)
+    table = keyed.group_by_key().aggregate(str, lambda key, value, text: text + value, value=str, store="texts")
+    table.to_stream().to("other")
+    return builder.build()
+
+
+def test_a_topic_that_is_not_read_is_refused(world: World):
+    with pytest.raises(ConfigError, match="does not read topic 'out'; it reads in"):
+        reset(world, topics=("out",))
