@@ -127,3 +127,43 @@ def summed() -> Topology:
 def test_a_topic_that_is_not_read_is_refused(world: World):
     with pytest.raises(ConfigError, match="does not read topic 'out'; it reads in"):
         reset(world, topics=("out",))
+
+
+def test_what_a_crash_left_unpublished_is_put_out_first(world: World, monkeypatch: pytest.MonkeyPatch):
+    world.produce("e")
+    running = world.start()
+    monkeypatch.setattr(running.coordinator, "_publish", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        running.run_until()
+    for task in running.host.tasks():
+        task.state.abandon()
+    assert world.output() == BEFORE
+    reset(world, Target("latest"))
+    assert world.output() == [*BEFORE, ("e", 1)]
+    world.run("e")
+    assert world.output() == [*BEFORE, ("e", 1), ("e", 1)]
+
+
+def test_tasks_behind_repartition_topics_and_global_tables_begin_anew(tmp_path: Path):
+    world = World(tmp_path, joined())
+    world.log.create_topic(TopicInfo("in", 2, "str", "str"))
+    world.log.create_topic(TopicInfo("names", 1, "str", "str"))
+    produce([("x", "X", 0), ("y", "Y", 0)], "names", value=str, log=world.log)
+    produce([("a", "x", 0), ("b", "x", 1), ("c", "y", 2)], "in", value=str, log=world.log)
+    world.run()
+    once = sorted(world.output())
+    assert once == [("X", 1), ("X", 2), ("Y", 1)]
+    reset(world)
+    world.run()
+    assert sorted(world.output()) == sorted(once * 2)
+
+
+def joined() -> Topology:
+    """Records by the names of their values, which a global table has, counted."""
+    builder = StreamsBuilder()
+    names = builder.global_table("names", value=str)
+    named = builder.stream("in", value=str).join(
+        names, lambda value, name: name, key_selector=lambda key, value: value, value=str
+    )
+    named.group_by(lambda key, name: name, key=str).count("by-name").to_stream().to("out")
+    return builder.build()

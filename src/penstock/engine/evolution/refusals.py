@@ -30,7 +30,7 @@ def check(
             "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here, or "
             'say what became of it: rename={"old": "new"} has the rows go on under another name, drop=["store"] lets '
             "go of them (penstock run --rename old=new --drop store). To process the topics anew with this topology, "
-            "start it under another application id"
+            "have it begin again with penstock reset, or start it under another application id"
         )
 
 
