@@ -253,6 +253,31 @@ def test_no_damaged_table_gets_into_a_snapshot(
         assert place.outcome() == after_closed
 
 
+def test_damage_that_shows_while_a_database_is_closed_is_told_and_the_next_start_makes_it_anew(
+    closed: Path, after_closed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+):
+    from penstock.state import database
+
+    close = database.Family.close
+
+    def meets_damage(self: Any) -> None:
+        close(self)
+        raise RuntimeError("Corruption: block checksum mismatch in 000012.sst")
+
+    place = Place(shutil.copytree(closed, tmp_path / "app"))
+    monkeypatch.setattr(database.Family, "close", meets_damage)
+    place.run(9)
+    monkeypatch.undo()
+    assert "is damaged, and is made anew at the next start: Corruption" in caplog.text
+    caplog.clear()
+    place.start().close()
+    application = place.start()
+    application.settle()
+    application.close()
+    assert "it is a copy, and made anew from the checkpoint" in caplog.text
+    assert place.outcome() == after_closed
+
+
 def test_a_database_that_is_damaged_again_and_again_is_an_error_that_says_so(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -34,10 +34,10 @@ def test_a_driver_a_jvm_and_slots_that_sleep_longer_than_the_time_out_change_not
     program = harness.Program(folder, "--spark", PENSTOCK_SLOT_TIMEOUT="1500 ms", PENSTOCK_COMMIT_INTERVAL="200 ms")
     for commits, kind in ((1, "driver"), (3, "slot"), (5, "jvm"), (7, "slot")):
         program.wait_for_commits(commits)
-        if found := program.processes(kind):
-            os.kill(found[0], signal.SIGSTOP)
-            time.sleep(3)
-            with suppress(ProcessLookupError):
-                os.kill(found[0], signal.SIGCONT)
+        for pid in program.processes(kind)[:1]:
+            with suppress(ProcessLookupError):  # it may just have been replaced
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(3)
+                os.kill(pid, signal.SIGCONT)
     assert program.wait(), program.errors()
     assert harness.outcome(folder) == small_undisturbed

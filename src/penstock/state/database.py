@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from penstock.state.database_options import database_options
 from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
 from penstock.storage import FileRef, cannot_write
+
+_log = logging.getLogger(__name__)
 
 OFFSETS = "offsets"
 
@@ -155,16 +158,22 @@ class Database:
 
     def close(self) -> None:
         """Close it in good order, so that anything that becomes of its files later is noticed."""
-        self.abandon()
+        try:
+            self.abandon()
+        except Exception as error:  # what RocksDB does beside has met a damaged table
+            _log.warning("the state database %s is damaged, and is made anew at the next start: %s", self.path, error)
+            distrust(self.path, str(error))
+            return
         tables = [path.name for path in self.path.glob("*.sst")]
         self._inventory.record(tables, self._inventory.commit, is_closed=True, durably=True)
 
     def abandon(self) -> None:
         """Let go of it as it is."""
-        for family in self._families.values():
-            family.close()
-        self._families.clear()
-        self._db.close()
+        with ExitStack() as all_of_it:  # the rest, too, when one fails
+            all_of_it.callback(self._db.close)
+            for family in self._families.values():
+                all_of_it.callback(family.close)
+            self._families.clear()
 
     def distrust(self, reason: str) -> None:
         """Let go of it, and have it rebuilt when it is next opened."""

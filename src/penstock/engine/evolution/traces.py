@@ -135,4 +135,4 @@ def _plain(value: Any) -> str:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
