@@ -154,7 +154,8 @@ class Settings:
         commit_interval: how long, at least, from the beginning of a commit to that of the next, in milliseconds or as
             text such as ``"100 ms"``; 0 commits as fast as it goes, and a record that comes while nothing is under way
             is never waited with (in Kafka Streams: `commit.interval.ms`).
-        slot_timeout: how long a slot may say nothing while it works, or take to start, before Spark is to replace it.
+        slot_timeout: how long a slot may say nothing while it works before Spark is to replace it; to start it has that
+            time too, and a minute at least.
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
             (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.

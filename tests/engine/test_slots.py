@@ -181,12 +181,13 @@ def test_a_host_that_is_gone_is_one_clear_error(world: World, application: Appli
 
 def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("penstock.engine.coordinator._PAUSES", (0.0,))
+    monkeypatch.setattr("penstock.engine.slots.sessions._COME_SECONDS", 0.3)
     host = ForkedHost()
     application = Application(world, host, timeout=0.3)
     monkeypatch.setattr(host, "start", lambda *_: Nobody())
     application.slots.slots = 3
     put(world)
-    with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s .*each of them keeps one of Spark's 2"):
+    with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s: each of them keeps one of Spark's 2"):
         application.process()
     application.close()
 

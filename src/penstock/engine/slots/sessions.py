@@ -39,6 +39,8 @@ from penstock.faults import crash_point
 
 _LOOK_SECONDS = 0.05
 _END_SECONDS = 2.0
+_COME_SECONDS = 60.0
+"""How long slots may take to come, at least: on a busy machine Python itself takes seconds to start."""
 
 
 class Job(Protocol):
@@ -102,7 +104,7 @@ class SlotSessions:
 
     Args:
         restores: hears how restores go on.
-        timeout: how many seconds a slot may say nothing while it has an order, or take to come.
+        timeout: how many seconds a slot may say nothing while it has an order.
         asks: whether slots come with a connection for questions, too: those of programs that run at least once.
     """
 
@@ -223,7 +225,9 @@ class SlotSessions:
         if self._job is None:
             self._jobs += 1
             lost = self._tell_of_loss
-            self._job = self._host.start(self._run, self._jobs, self._door.address, self._timeout, lost)
+            self._job = self._host.start(
+                self._run, self._jobs, self._door.address, max(self._timeout, _COME_SECONDS), lost
+            )
 
     def _tell_of_loss(self) -> None:
         self.on_lost()
@@ -236,7 +240,8 @@ class SlotSessions:
             self.begin()
         except Exception as error:  # what py4j raises is of many kinds
             raise LinkLostError(f"the slots could not be started: {type(error).__name__}") from error
-        deadline = time.monotonic() + self._timeout
+        patience = max(self._timeout, _COME_SECONDS)
+        deadline = time.monotonic() + patience
         while not self._are_together():
             if readable([self._door], _LOOK_SECONDS):
                 self._welcome()
@@ -244,7 +249,7 @@ class SlotSessions:
                 raise LinkLostError("the job of the slots has ended")
             elif time.monotonic() > deadline:
                 raise LinkLostError(
-                    f"{len(self._links)} of {self.slots} slots came within {self._timeout:g} s (slot_timeout): each of "
+                    f"{len(self._links)} of {self.slots} slots came within {patience:g} s: each of "
                     f"them keeps one of Spark's {self._host.cores} cores, and other work may have the rest; end that, "
                     "or start with fewer slots"
                 )
