@@ -66,8 +66,8 @@ class Types(NamedTuple):
 class CutDriver:
     """Pipes records through the engine: the tasks, commits, chunks and state on disk that an application has.
 
-    It has the face of ``TopologyTestDriver``, so that a test can run with either. Records wait until a micro-batch is
-    cut behind one of them, or until ``commit`` or something that reads. With a seed, the micro-batches, the commits
+    It has the face of ``TopologyTestDriver``, so that a test can run with either. Records wait until a batch of them is
+    cut off behind one, or until ``commit`` or something that reads. With a seed, the batches, the commits
     and the chunks are cut at random, rows go to disk sooner or later, and now and then the engine is closed or crashes
     and starts again. What comes out must not depend on any of it, as long as caching is off.
 
