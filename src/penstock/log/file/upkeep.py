@@ -54,11 +54,12 @@ def is_due(state: TopicState) -> bool:
 
 
 def tidy(topic: OpenTopic, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Do all there is to do for a topic, step by step, or until ``is_over``."""
+    """Do all there is to do for a topic, step by step; once it ``is_over``, no step after the next that has work."""
     steps: tuple[Callable[[OpenTopic], Any], ...] = (apply_retention, merge_once, seal_once, fold_once)
     for step in steps:
-        while not is_over() and step(topic):
-            pass
+        while step(topic):
+            if is_over():
+                return
 
 
 def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None]) -> Entry | None:
@@ -226,7 +227,8 @@ def _old_files(folder: Path, is_meant: Callable[[str], bool], older_than_ms: int
 class Upkeep:
     """Tidies topics in a thread of its own, which is there as long as there are some to tidy.
 
-    A program that ends waits for the step that is under way.
+    A program that ends waits for the step that is under way, or for one: programs that each append a little and end
+    must not leave a topic of small files.
     """
 
     def __init__(self, open_topic: Callable[[str], OpenTopic]):
@@ -265,7 +267,7 @@ class Upkeep:
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting or _program_ends():
+                if not self._waiting:
                     self._thread = None
                     return
                 name = self._waiting.pop()
