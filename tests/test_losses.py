@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from penstock import losses
@@ -105,7 +107,7 @@ def test_each_total_has_a_rate_over_the_last_half_minute():
     rates = Rates(figures(40), lambda: now)
     for _ in range(12):  # 3 in each of 60 seconds, then nothing
         now += 5
-        rates.after(figures(40 + 3 * int(now - 1000)))
+        rates.after(partial(figures, 40 + 3 * int(now - 1000)))
     found = rates.readable(figures(220), "app")
     assert {(m.name, m.node, m.task, m.client): rate for m, rate in found.items()} == {
         (f"{name}-rate", "step", "0_0", "app"): 3.0 for name in names

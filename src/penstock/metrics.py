@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from penstock.arrays import IntArray
+from penstock.metric_names import GROUPS, OF_KAFKA, RECORDING_LEVELS, has_rate, is_recorded_at, level_of
+
 DROPPED = "dropped-records-total"
 LATE = "late-record-drop-total"
 EXPIRED = "expired-window-record-drop-total"
@@ -27,6 +30,12 @@ PROCESSED = "process-total"
 STATE_ROWS = "estimate-num-keys-current"
 STATE_BYTES = "state-bytes-current"
 """What a store has in memory and on disk, about."""
+E2E_LATENCY = "record-e2e-latency"
+"""Between a record's timestamp and the wall clock when it is read, or reaches a sink."""
+PUNCTUATED = "punctuate-total"
+COMMITS = "|||thread:commit-total"
+COMMIT_LATENCY = "|||thread:commit-latency"
+"""Between the end of its tasks and the end of the commit, in milliseconds; labels, as manifests have them."""
 
 REMOVED_UNREAD = "removed-unread"
 """The reason why records are skipped that retention removed before they were read; the node is their topic."""
@@ -45,6 +54,11 @@ class Metric(NamedTuple):
 
     >>> Metric("suppression-buffer-count-max", "final-store", task="0_1").tags
     {'task-id': '0_1', 'buffer-id': 'final-store'}
+    >>> kafkas = Metric("suppression-buffer-count-max", "final-store", "in-memory-suppression", "0_1", "app", "state")
+    >>> kafkas.group, kafkas.level
+    ('stream-state-metrics', 'DEBUG')
+    >>> kafkas.tags
+    {'thread-id': 'app-StreamThread-1', 'task-id': '0_1', 'in-memory-suppression-state-id': 'final-store'}
     """
 
     name: str
@@ -56,17 +70,33 @@ class Metric(NamedTuple):
     task: str = ""
     client: str = ""
     """The application."""
+    scope: str = ""
+    """Of what it is in Kafka Streams 4.3, see ``GROUPS``; nothing for figures of steps, and for those of the texts."""
+
+    @property
+    def level(self) -> str:
+        """The recording level at which there is such a figure: ``INFO``, ``DEBUG`` or ``TRACE``."""
+        return level_of(self.scope, self.name)
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """Whether Kafka Streams 4.3 has it as well, under this name, group and tags; else only the texts know it."""
+        return self.name in OF_KAFKA[self.scope or "node"]
 
     @property
     def group(self) -> str:
         """The group that Kafka Streams has it in."""
+        if self.scope:
+            return GROUPS[self.scope]
         if self._is_of_store:
             return f"stream-{self.reason}-state-metrics"
         return "stream-buffer-metrics" if self._is_of_buffer else "stream-processor-node-metrics"
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags that Kafka Streams gives it."""
+        """The tags that Kafka Streams gives it; the loop that makes the commits is the application's one thread."""
+        if self.scope or self.is_of_kafka:
+            return {name: tag for name, tag in self._tags_of_kafka().items() if tag}
         node = "buffer-id" if self._is_of_buffer else "processor-node-id"
         if self._is_of_store:
             node = f"{self.reason}-state-id"
@@ -74,6 +104,15 @@ class Metric(NamedTuple):
         if not self._is_of_store:
             every["reason"] = self.reason
         return {name: tag for name, tag in every.items() if tag}
+
+    def _tags_of_kafka(self) -> dict[str, str]:
+        if self.scope == "client":
+            return {"client-id": self.client}
+        thread = f"{self.client}-StreamThread-1" if self.client else ""
+        every = {"thread-id": thread, "task-id": self.task}
+        if self.scope == "state":
+            return every | {f"{self.reason}-state-id": self.node}
+        return every | {"processor-node-id": self.node, "topic": self.reason}
 
     @property
     def _is_of_store(self) -> bool:
@@ -105,24 +144,86 @@ def combined(name: str, before: int, now: int) -> int:
 
 def labelled(task: str, figures: Mapping[Metric, int]) -> dict[str, int]:
     """A task's figures as a manifest holds them."""
-    return {f"{task}|{metric.node}|{metric.reason}|{metric.name}": figure for metric, figure in figures.items()}
+    return {
+        f"{task}|{metric.node}|{metric.reason}|{metric.scope}{':' if metric.scope else ''}{metric.name}": figure
+        for metric, figure in figures.items()
+    }
 
 
-def readable(labelled: Mapping[str, int], client: str = "") -> dict[Metric, float]:
-    """The figures of a manifest, with averages.
+def recorded(name: str, figures: IntArray) -> dict[str, int]:
+    """What is kept of some recordings; nothing where there are none.
+
+    >>> import numpy as np
+    >>> recorded("record-lateness", np.array([4, 0]))
+    {'record-lateness-recordings': 2, 'record-lateness-sum': 4, 'record-lateness-min': 0, 'record-lateness-max': 4}
+    """
+    if not len(figures):
+        return {}
+    found = len(figures), int(figures.sum()), int(figures.min()), int(figures.max())
+    return dict(zip((f"{name}{end}" for end in (_RECORDINGS, _SUM, "-min", "-max")), found, strict=True))
+
+
+def readable(labelled: Mapping[str, int], client: str = "", level: str = "TRACE") -> dict[Metric, float]:
+    """The figures of a manifest up to a recording level, with averages.
 
     >>> readable({"0_0|source||record-lateness-sum": 9, "0_0|source||record-lateness-recordings": 2})
-    {Metric(name='record-lateness-avg', node='source', reason='', task='0_0', client=''): 4.5}
+    {Metric(name='record-lateness-avg', node='source', reason='', task='0_0', client='', scope=''): 4.5}
     """
     found: dict[Metric, float] = {}
     for label, figure in labelled.items():
-        task, node, reason, name = label.split("|")
+        task, node, reason, full = label.split("|")
+        scope, _, name = full.rpartition(":")
         if name.endswith(_SUM):
-            recordings = labelled[label.removesuffix(_SUM) + _RECORDINGS]
-            found[Metric(name.removesuffix(_SUM) + _AVERAGE, node, reason, task, client)] = figure / recordings
-        elif not name.endswith(_RECORDINGS):
-            found[Metric(name, node, reason, task, client)] = figure
+            name, value = name.removesuffix(_SUM) + _AVERAGE, figure / labelled[label.removesuffix(_SUM) + _RECORDINGS]
+        else:
+            name, value = name.removesuffix("-current") if scope else name, figure
+        metric = Metric(name, node, reason, task, client, scope)
+        if not name.endswith(_RECORDINGS) and is_recorded_at(level, metric.level) and _is_given(metric):
+            found[metric] = value
     return found
+
+
+def latencies_of(seconds: float) -> dict[str, int]:
+    """What the next manifest says of a commit, as one cannot tell of itself.
+
+    Args:
+        seconds: from when its tasks were done to when its results were there.
+    """
+    took = round(seconds * 1000)
+    return {f"{COMMIT_LATENCY}-sum": took, f"{COMMIT_LATENCY}-max": took, f"{COMMIT_LATENCY}-recordings": 1}
+
+
+def figures_of(metrics: Mapping[str, int], observed: Mapping[str, int], level: str) -> dict[str, int]:
+    """All figures of a manifest, those under Kafka Streams' names among them, and the recording level as one.
+
+    >>> figures_of({}, {}, "DEBUG")
+    {'|||client:recording-level': 1}
+    """
+    return under_kafkas_names({**metrics, **observed}) | {"|||client:recording-level": RECORDING_LEVELS.index(level)}
+
+
+def _is_given(metric: Metric) -> bool:
+    return not metric.scope or metric.is_of_kafka
+
+
+def under_kafkas_names(labelled: Mapping[str, int]) -> dict[str, int]:
+    """The figures of a manifest, with those of Kafka Streams 4.3 that follow from figures of the texts.
+
+    >>> under_kafkas_names({"0_1|tens|null-key|dropped-records-total": 2, "0_1|fives||dropped-records-total": 3})[
+    ...     "0_1|||task:dropped-records-total"
+    ... ]
+    5
+    """
+    more: dict[str, int] = {}
+    for label, figure in labelled.items():
+        task, node, _, name = label.split("|")
+        if name == DROPPED or name.startswith(LATENESS):
+            add_up(more, {f"{task}|||task:{name}": figure})
+        elif name.startswith("suppression-buffer-"):
+            more[f"{task}|{node}|in-memory-suppression|state:{name}"] = figure
+        elif name in (f"task:{PROCESSED}", f"task:{PUNCTUATED}"):
+            add_up(more, {f"|||thread:{name.removeprefix('task:')}": figure})
+    return {**labelled, **more}
 
 
 def total(figures: Mapping[Metric, float], name: str) -> float:
@@ -131,7 +232,7 @@ def total(figures: Mapping[Metric, float], name: str) -> float:
     >>> total({Metric("late-record-drop-total", "a"): 2, Metric("late-record-drop-total", "b"): 3}, LATE)
     5
     """
-    return sum(figure for metric, figure in figures.items() if metric.name == name)
+    return sum(figure for metric, figure in figures.items() if metric.name == name and not metric.scope)
 
 
 class Rates:
@@ -143,25 +244,25 @@ class Rates:
 
     >>> seconds = iter([0.0, 10.0, 20.0])
     >>> rates = Rates({}, lambda: next(seconds))
-    >>> rates.after({"0_0|tens||late-record-drop-total": 5})
+    >>> rates.after(lambda: {"0_0|tens||late-record-drop-total": 5})
     >>> rates.readable({"0_0|tens||late-record-drop-total": 6})
-    {Metric(name='late-record-drop-rate', node='tens', reason='', task='0_0', client=''): 0.3}
+    {Metric(name='late-record-drop-rate', node='tens', reason='', task='0_0', client='', scope=''): 0.3}
     """
 
     def __init__(self, labelled: Mapping[str, int], now: Callable[[], float] = time.monotonic):
         self._now = now
         self._looks = deque([(now(), _totals(labelled))])
 
-    def after(self, labelled: Mapping[str, int]) -> None:
-        """Look at the figures after a commit."""
+    def after(self, labelled: Callable[[], Mapping[str, int]]) -> None:
+        """Look at the figures after a commit, once a second at most."""
         now = self._now()
         if now - self._looks[-1][0] >= 1:
-            self._looks.append((now, _totals(labelled)))
+            self._looks.append((now, _totals(labelled())))
         while len(self._looks) > 1 and now - self._looks[1][0] >= RATE_SECONDS:
             self._looks.popleft()
 
-    def readable(self, labelled: Mapping[str, int], client: str = "") -> dict[Metric, float]:
-        """The rate of each total of a manifest."""
+    def readable(self, labelled: Mapping[str, int], client: str = "", level: str = "TRACE") -> dict[Metric, float]:
+        """The rate of each total of a manifest, up to a recording level."""
         now = self._now()
         looks = list(self._looks)
         past = [look for look in looks if now - look[0] >= RATE_SECONDS]
@@ -171,7 +272,8 @@ class Rates:
         return {
             metric._replace(name=metric.name.removesuffix(_TOTAL) + _RATE): rate
             for label, rate in grown.items()
-            for metric in readable({label: 0}, client)
+            for metric in readable({label: 0}, client, level)
+            if has_rate(metric.scope, metric.name)
         }
 
 

@@ -17,6 +17,7 @@ from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.handlers import KINDS, Handler, Handlers, handler_of
 from penstock.messages import nearest
+from penstock.metric_names import RECORDING_LEVELS
 from penstock.offset_reset import AutoOffsetReset
 from penstock.sizes import to_bytes
 
@@ -25,6 +26,7 @@ GUARANTEES = ("exactly_once", "at_least_once")
 _CHOICES = {
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
+    "metrics_recording_level": RECORDING_LEVELS,
 }
 
 _AT_LEAST_1 = (
@@ -97,6 +99,7 @@ class SettingsArguments(TypedDict, total=False):
     emit_interval_ms: int
     output_partitions: int
     require_names: bool
+    metrics_recording_level: str
     hot_max_bytes: int | str
     flush_rows: int
     flush_commits: int
@@ -161,6 +164,8 @@ class Settings:
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
         require_names: refuse a topology whose stores or repartition topics have generated names, with a list of them
             and what to write (in Kafka Streams: `ensure.explicit.internal.resource.naming`, KIP-1111).
+        metrics_recording_level: which figures are given: ``"INFO"``, ``"DEBUG"`` with more of steps and stores, or
+            ``"TRACE"`` with latencies up to stores as well. Only the last costs more than the first.
     """
 
     log_dir: Path = Path(".penstock/log")
@@ -191,6 +196,7 @@ class Settings:
     emit_interval_ms: int = 0
     output_partitions: int = 0
     require_names: bool = False
+    metrics_recording_level: str = "DEBUG"
     hot_max_bytes: int = StateSettings.hot_max_bytes
     flush_rows: int = StateSettings.flush_rows
     flush_commits: int = StateSettings.flush_commits

@@ -12,6 +12,8 @@ import pytest
 
 from penstock import StreamsBuilder, Topology, consume, produce
 from penstock.errors import AlreadyRunningError, ConfigError, ProcessingError
+from penstock.query.application import open_stores
+from penstock.watch.figures import Application
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,7 @@ def output(folder: Path) -> list[tuple[Any, Any]]:
     return sorted((record.key, record.value) for record in consume("out", log=folder / "log"))
 
 
+@pytest.mark.kip("KS-16")
 def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
     put(tmp_path, "a", "b", "a")
     assert start(tmp_path, spark).await_termination()
@@ -47,6 +50,14 @@ def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
     with streams.store("counts") as store:
         assert [(key, n) for key, n, _ in store.all()] == [("a", 2), ("b", 2)]
     assert (streams.last_progress.records, streams.last_progress.lag) == (1, 0)
+    rateless = [
+        {metric: figure for metric, figure in one.items() if not metric.name.endswith("-rate")}
+        for one in (streams.metrics(), Application(open_stores(tmp_path / "state")).metrics())
+    ]
+    assert rateless[0] == rateless[1]
+    assert (
+        sum(n for metric, n in rateless[0].items() if (metric.scope, metric.name) == ("thread", "process-total")) == 8
+    )
 
 
 @pytest.mark.kip("892-13")

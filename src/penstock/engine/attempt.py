@@ -27,7 +27,7 @@ from penstock.errors import (
     ProcessingError,
 )
 from penstock.log.base import Segment
-from penstock.metrics import add_up
+from penstock.metrics import COMMITS, add_up
 from penstock.plan.physical import SubTopology
 from penstock.times import wall_clock_ms
 
@@ -196,6 +196,7 @@ class Attempt:
             add_up(metrics, done.metrics)
             add_up(observed, done.observed)
         add_up(metrics, self._skipped)
+        add_up(observed, {COMMITS: 1, **self._coordinator.of_last_commit})
         figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
         return msgspec.structs.replace(
             before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, **figures

@@ -58,6 +58,7 @@ from penstock.errors import (
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.masking import masked
+from penstock.metrics import latencies_of
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -122,6 +123,8 @@ class Coordinator:
         self._settling = Settling(self)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
+        self.of_last_commit: dict[str, int] = {}
+        """Figures of the newest commit that only the next can tell."""
         """Which tasks wait for time to go on."""
         self.is_given_up = False
         """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
@@ -188,7 +191,8 @@ class Coordinator:
         """
         stores = formats_of(self.topology)
         picture = picture_of(self.topology, self.layout, masked(self.log.url))
-        start = start_of(self.application, self.application_id, self._program, self.description, stores, picture)
+        shown = stores, picture, self.settings.metrics_recording_level
+        start = start_of(self.application, self.application_id, self._program, self.description, *shown)
         while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
             pass  # whoever was there made another commit meanwhile
         crash_point("after-take-over")
@@ -340,7 +344,7 @@ class Coordinator:
             self._settling.settle()
             return None
         self.topics.check(self.manifest)  # what was read and written belongs to the topics that the manifest names
-        before = self.manifest
+        before, ran = self.manifest, time.monotonic()
         manifest = attempt.manifest()
         if self.settings.at_least_once:
             self._create(attempt.without_offsets(manifest))
@@ -350,6 +354,7 @@ class Coordinator:
         self._forget(before, attempt.exchange_files)
         self.idle.had_records(attempt.busy_tasks)
         crash_point("after-forget")
+        self.of_last_commit = latencies_of(time.monotonic() - ran)
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
     def give_up(self) -> None:

@@ -245,6 +245,11 @@ class Flow:
             for batch in batches:
                 if batch is not None:
                     self._context.commit.processed[step.part.name] += len(batch)
+                    if step.part.kind == "source":
+                        self._context.see_latency(step.part.name, batch.timestamp)
+                    elif self._context.is_traced:
+                        for store in step.part.stores:
+                            self._context.see_latency(store, batch.timestamp, "state")
                     if self.watching is not None:
                         self.watching(step.part.name, batch)
 

@@ -1,12 +1,18 @@
-"""What can be seen of a task at work that Kafka Streams does not count: records by step, and the size of its stores."""
+"""What can be seen of a task at work and depends on clocks, disks and commits: records by step, latencies, sizes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric
+from penstock.ops.core.notes import CommitNotes
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.join_window import JoinWindowStore
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.user import UserStore
+from penstock.state.kinds.window import WindowStore
+from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 _SECONDS = 1.0
@@ -20,9 +26,10 @@ class Observed:
         self._state = state
         self._measured = float("-inf")
 
-    def figures(self, processed: Mapping[str, int]) -> dict[Metric, int]:
-        """Those of a commit in which so many records reached steps."""
-        found = {Metric(PROCESSED, name): records for name, records in processed.items()}
+    def figures(self, notes: CommitNotes) -> dict[Metric, int]:
+        """Those of a commit."""
+        found = {Metric(PROCESSED, name): records for name, records in notes.processed.items()}
+        found |= {self._of_kind(metric): figure for metric, figure in notes.observed.items()}
         now = time.monotonic()
         if now - self._measured >= _SECONDS:
             self._measured = now
@@ -35,6 +42,24 @@ class Observed:
             if isinstance(store, UserStore):
                 continue  # to count may be long work there
             pieces, kind = store.pieces(), "in-memory" if store.in_memory else "rocksdb"
-            found[Metric(STATE_ROWS, store.name, kind)] = sum(piece.approximate_num_entries() for piece in pieces)
+            rows = sum(piece.approximate_num_entries() for piece in pieces)
+            found[Metric(STATE_ROWS, store.name, kind)] = rows
+            found[Metric(STATE_ROWS, store.name, kind_of(store), scope="state")] = rows
             found[Metric(STATE_BYTES, store.name, kind)] = sum(piece.approximate_bytes() for piece in pieces)
         return found
+
+    def _of_kind(self, metric: Metric) -> Metric:
+        """A figure of a store, with the store's kind in its tag."""
+        store = self._state.stores.get(metric.node) if metric.scope == "state" else None
+        return metric if store is None else metric._replace(reason=kind_of(store))
+
+
+def kind_of(store: StateStore) -> str:
+    """What Kafka Streams calls a store's kind in tags."""
+    if isinstance(store, TimeOrderedBuffer):
+        return "in-memory-suppression"
+    where = "in-memory" if store.in_memory else "rocksdb"
+    if isinstance(store, SessionStore):
+        return f"{where}-session"
+    is_windowed = isinstance(store, (WindowStore, SlidingStore, JoinWindowStore))
+    return f"{where}-window" if is_windowed else where

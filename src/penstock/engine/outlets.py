@@ -17,6 +17,7 @@ from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.flow import Outputs
 from penstock.engine.layout import TaskId
 from penstock.log.base import Log, Segment, SegmentWriter
+from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter
 from penstock.storage import Storage
 
@@ -41,9 +42,18 @@ class Outlets:
         places: where the topics are.
         attempt: part of the names of the files.
         clocks: how far the task had come in time at some positions, see ``Reader``.
+        context: where it is noted what was put out.
     """
 
-    def __init__(self, sinks: Mapping[str, str], places: Places, attempt: str, clocks: Callable[[IntArray], IntArray]):
+    def __init__(
+        self,
+        sinks: Mapping[str, str],
+        places: Places,
+        attempt: str,
+        clocks: Callable[[IntArray], IntArray],
+        context: Context,
+    ):
+        self._context = context
         self._sinks = sinks
         self._places = places
         self._clocks = clocks
@@ -76,6 +86,7 @@ class Outlets:
         for name, batches in outputs.items():
             for batch in batches:
                 for topic, part in self._by_topic(name, batch):
+                    self._note(name, topic, part)
                     by_topic.setdefault(topic, []).append(part)
         for topic, batches in by_topic.items():
             batch = _bytes_only(batches[0] if len(batches) == 1 else merge(batches))
@@ -85,6 +96,12 @@ class Outlets:
                 else:
                     columns = part.key.encoded(), part.value.encoded(), part.timestamp, part.headers
                     self._writer(topic).write(partition, *columns, placed=part.to_partition is None)
+
+    def _note(self, sink: str, topic: str, batch: Batch) -> None:
+        nbytes = batch.key.encoded().nbytes + batch.value.encoded().nbytes + batch.timestamp.nbytes
+        self._context.see("records-produced-total", len(batch), sink, topic, "topic")
+        self._context.see("bytes-produced-total", nbytes, sink, topic, "topic")
+        self._context.see_latency(sink, batch.timestamp)
 
     def _by_topic(self, sink: str, batch: Batch) -> Iterator[tuple[str, Batch]]:
         """The records of each topic that a sink's records go to."""

@@ -46,6 +46,7 @@ class Input:
     """In a topic of the log the offset up to which it is read; None where records are counted instead."""
     taken: int = 0
     """How many records were taken so far."""
+    taken_bytes: int = 0
     may_have_more: bool = True
     """Whether more may come behind those that wait."""
     until: int = LATEST
@@ -127,6 +128,7 @@ class Input:
                 self._waiting[0] = piece.slice(left, len(piece))
             left -= len(taken[-1])
             self._waiting_bytes -= taken[-1].nbytes
+            self.taken_bytes += taken[-1].nbytes
         if taken:
             self._behind = taken[-1].end
         self._waiting_records -= records - left

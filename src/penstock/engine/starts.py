@@ -51,6 +51,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
     picture: Picture | None = None
     """The topology, for those who look on; None in checkpoints of before."""
+    recording_level: str = "DEBUG"
+    """Which figures are given."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
@@ -64,6 +66,7 @@ def start_of(
     topology: Description,
     stores: dict[str, StoreFormat],
     picture: Picture | None = None,
+    recording_level: str = "DEBUG",
 ) -> Start:
     """This process's start, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
@@ -77,6 +80,7 @@ def start_of(
         topology=topology,
         stores=stores,
         picture=picture,
+        recording_level=recording_level,
     )
 
 

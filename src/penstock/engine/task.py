@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from penstock.engine.topics import ChosenTopics
 from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
-from penstock.metrics import labelled
+from penstock.metrics import PROCESSED, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import DeadLetter, Place, TaskFacts
@@ -85,6 +86,7 @@ class Task:
         )
         self.context = Context(facts)
         caching = settings.statestore_cache_max_bytes > 0
+        self.context.is_traced = settings.metrics_recording_level == "TRACE"
         self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
         self.between_chunks: Callable[[], None] = lambda: None
         """Called after every chunk, when nothing is in the middle of anything."""
@@ -113,7 +115,7 @@ class Task:
         self._reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
         self._reader.awaited = frozenset(work.awaited)
         self._reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
-        with Outlets(self._sinks, self._places, attempt, self._reader.clocks) as outlets:
+        with Outlets(self._sinks, self._places, attempt, self._reader.clocks, self.context) as outlets:
             records = self._read_all(outlets)
             left = self._left(exchanges)
             self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
@@ -123,6 +125,7 @@ class Task:
             with _without_garbage_collection():
                 outlets.write_all(self._flow.flush())
             outlets.dead_letters(self._take_dead_letters())
+        self._note_read()
         self.state.prepare()
         crash_point("before-delta")
         delta = self._write_delta(commit, attempt)
@@ -143,7 +146,7 @@ class Task:
             numbers=self.state.numbers(),
             snapshot=self.state.snapshot,
             metrics=labelled(str(self.id), self.context.commit.metrics),
-            observed=labelled(str(self.id), self._observed.figures(self.context.commit.processed)),
+            observed=labelled(str(self.id), self._observed.figures(self.context.commit)),
             records=records,
             read=sum(one.taken for one in self._reader.inputs if one.end is not None),
         )
@@ -154,13 +157,29 @@ class Task:
             chunk = self._reader.next_chunk()
             if chunk is None:
                 break
+            began = time.perf_counter_ns()
             with _without_garbage_collection():
                 outlets.write_all(self._flow.step(chunk.batches))
             outlets.dead_letters(self._take_dead_letters())
+            self._note_chunk(chunk.records, time.perf_counter_ns() - began)
             self.between_chunks()
             records += chunk.records
             nbytes += chunk.nbytes
         return records
+
+    def _note_chunk(self, records: int, nanoseconds: int) -> None:
+        see = self.context.see
+        see(PROCESSED, records, scope="task")
+        see("process-latency-sum", nanoseconds, scope="task")
+        see("process-latency-recordings", records, scope="task")
+        see("process-latency-max", nanoseconds // max(records, 1), scope="task")
+
+    def _note_read(self) -> None:
+        """What was read of each topic."""
+        for one in self._reader.inputs:
+            if one.taken:
+                self.context.see("records-consumed-total", one.taken, one.source, one.topic, "topic")
+                self.context.see("bytes-consumed-total", one.taken_bytes, one.source, one.topic, "topic")
 
     def _left(self, exchanges: dict[str, MergedExchange]) -> dict[str, list[ExchangeRef]]:
         """What is left of the repartition topics."""

@@ -15,7 +15,7 @@ from penstock.engine.starts import Start
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.losses import Loss, losses_of, together
-from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, readable
+from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, Rates, figures_of, readable
 from penstock.query.application import ApplicationStores
 from penstock.watch.held import held_by, stream_times
 from penstock.watch.history import History
@@ -49,6 +49,8 @@ class Application:
         self._looked = float("-inf")
         self._fresh = _FRESH_SECONDS
         self._figures: dict[str, Any] = {}
+        self._rates: Rates | None = None
+        self._metrics: tuple[int, float, dict[Metric, float]] | None = None
 
     # --- the picture ---------------------------------------------------------------------------------------------
 
@@ -84,9 +86,21 @@ class Application:
         return {self.start(newest).application_id: newest.commit}
 
     def metrics(self) -> dict[Metric, float]:
-        """All figures by their Kafka names, as of the newest commit."""
+        """All figures by their Kafka names, as of the newest commit; rates since somebody looked first, and over half a
+        minute at most."""
         newest = self._stores.commits.newest()
-        return readable({**newest.metrics, **newest.observed}, self.start(newest).application_id)
+        start = self.start(newest)
+        now = time.monotonic()
+        if self._metrics is not None and self._metrics[0] == newest.commit and now - self._metrics[1] < _FRESH_SECONDS:
+            return self._metrics[2]
+        figures = figures_of(newest.metrics, newest.observed, start.recording_level)
+        given = start.application_id, start.recording_level
+        with self._lock:
+            self._rates = self._rates or Rates(figures)
+            self._rates.after(lambda: figures)
+            found = readable(figures, *given) | self._rates.readable(figures, *given)
+        self._metrics = newest.commit, now, found
+        return found
 
     def topics(self) -> list[str]:
         """The topics that the application reads and writes, without its internal ones."""

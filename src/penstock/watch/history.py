@@ -70,7 +70,7 @@ class History:
         )
         processed: dict[str, int] = {}
         for label, figure in manifest.observed.items():
-            if label.endswith(PROCESSED):
+            if label.endswith(f"|{PROCESSED}"):
                 node = label.split("|", 2)[1]
                 processed[node] = processed.get(node, 0) + figure
         return Seen(manifest.commit, manifest.at / 1000, read, processed)

@@ -8,30 +8,18 @@ from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.open import open_log
-from penstock.metrics import (
-    BEYOND_HISTORY,
-    DEAD_LETTERS,
-    DROPPED,
-    DUPLICATES,
-    EXPIRED,
-    LATE,
-    PROCESSED,
-    SKIPPED,
-    STATE_BYTES,
-    STATE_ROWS,
-)
+from penstock.metric_names import names
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.watch.figures import Application
-
-COUNTERS = (DROPPED, LATE, EXPIRED, SKIPPED, DEAD_LETTERS, DUPLICATES, BEYOND_HISTORY, PROCESSED)
-GAUGES = (STATE_ROWS, STATE_BYTES, "suppression-buffer-count-current", "suppression-buffer-size-current")
 
 
 def observe(application: str | Path | ApplicationStores, log: Path | str | None = None, meter: Any = None) -> None:
     """Have OpenTelemetry collect the figures of an application, as of its newest commit, whenever it collects.
 
-    The names are Kafka Streams' with ``penstock.`` in front and dots for dashes; ``application``, ``task``, ``node``
-    and ``reason`` are attributes. Where the application runs does not matter: what it has committed is what is read.
+    The names are Kafka Streams' with ``penstock.`` in front, then ``thread.``, ``task.``, ``topic.`` or ``state.`` for
+    what is not of a step, and dots for dashes; ``application``, ``task``, ``node`` and ``reason`` are attributes, of
+    topics and stores ``topic``, ``store`` and ``type``. Where the application runs does not matter: what it has
+    committed is what is read.
 
     Args:
         application: its id, its checkpoint, or ``streams.stores()`` of a running one.
@@ -47,24 +35,26 @@ def observe(application: str | Path | ApplicationStores, log: Path | str | None 
         raise ConfigError("this needs OpenTelemetry: pip install 'penstock[opentelemetry]'") from None
     stores = application if isinstance(application, ApplicationStores) else open_stores(application)
     seen, meter = Application(stores, open_log(log)), meter or get_meter("penstock")
-    for name in COUNTERS:
-        meter.create_observable_counter(_named(name), callbacks=[_of_metric(seen, name, Observation)])
-    for name in GAUGES:
-        meter.create_observable_gauge(_named(name), callbacks=[_of_metric(seen, name, Observation)])
+    for scope, name in names():
+        create = meter.create_observable_counter if name.endswith("-total") else meter.create_observable_gauge
+        create(_named(name, scope), callbacks=[_of_metric(seen, scope, name, Observation)])
     meter.create_observable_gauge("penstock.commit", callbacks=[_commit(seen, Observation)])
     meter.create_observable_gauge("penstock.lag.records", callbacks=[_lag(seen, Observation)])
 
 
-def _named(metric: str) -> str:
-    return "penstock." + metric.removesuffix("-current").removesuffix("-total").replace("-", ".")
+def _named(metric: str, scope: str) -> str:
+    words = metric.removesuffix("-current").removesuffix("-total").replace("-", ".")
+    return ".".join(filter(None, ("penstock", scope, words)))
 
 
-def _of_metric(seen: Application, name: str, make: Any) -> Callable[[Any], Iterable[Any]]:
+def _of_metric(seen: Application, scope: str, name: str, make: Any) -> Callable[[Any], Iterable[Any]]:
+    node, reason = {"topic": ("node", "topic"), "state": ("store", "type")}.get(scope, ("node", "reason"))
+
     def observed(options: Any) -> Iterable[Any]:
         figures = _safely(seen.metrics, {})
         for metric, figure in figures.items():
-            if metric.name == name:
-                where = {"task": metric.task, "node": metric.node, "reason": metric.reason}
+            if (metric.scope, metric.name) == (scope, name):
+                where = {"task": metric.task, node: metric.node, reason: metric.reason}
                 yield make(figure, {"application": metric.client} | {key: text for key, text in where.items() if text})
 
     return observed

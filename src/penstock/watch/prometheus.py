@@ -10,7 +10,18 @@ from penstock.errors import ConfigError
 from penstock.metrics import Metric
 from penstock.watch.figures import Application
 
-_LABELS = ("application", "task", "node", "reason")
+_EVERY = ("application", "task", "node", "reason")
+_LABELS_OF = {
+    "": _EVERY,
+    "client": ("application",),
+    "thread": ("application",),
+    "task": ("application", "task"),
+    "topic": ("application", "task", "node", "topic"),
+    "state": ("application", "task", "store", "type"),
+}
+"""By the scope of a figure."""
+_IS = {label: label for label in _EVERY} | {"topic": "reason", "store": "node", "type": "reason"}
+"""Which of all labels one is."""
 _HELP = {
     "process-total": "Records that reached a step.",
     "dropped-records-total": "Records that a step left out by Kafka's rules.",
@@ -35,13 +46,15 @@ def exposition(application: Application) -> tuple[bytes, str]:
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def prometheus_name(metric: str) -> str:
-    """The name of a figure for Prometheus.
+def prometheus_name(metric: str, scope: str = "") -> str:
+    """The name of a figure for Prometheus; figures of other scopes than a step say theirs.
 
     >>> prometheus_name("late-record-drop-total"), prometheus_name("suppression-buffer-count-current")
     ('penstock_late_record_drop_total', 'penstock_suppression_buffer_count')
+    >>> prometheus_name("process-total", "task")
+    'penstock_task_process_total'
     """
-    return "penstock_" + metric.removesuffix("-current").replace("-", "_")
+    return "_".join(filter(None, ("penstock", scope, metric.removesuffix("-current").replace("-", "_"))))
 
 
 class _Collector:
@@ -53,14 +66,17 @@ class _Collector:
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        by_name: dict[str, list[tuple[Metric, float]]] = {}
+        by_name: dict[tuple[str, str], list[tuple[Metric, float]]] = {}
         for metric, figure in self._application.metrics().items():
-            by_name.setdefault(metric.name, []).append((metric, figure))
-        for name, found in sorted(by_name.items()):
+            by_name.setdefault((metric.scope, metric.name), []).append((metric, figure))
+        for (scope, name), found in sorted(by_name.items()):
             kind = CounterMetricFamily if name.endswith("-total") else GaugeMetricFamily
-            family = kind(prometheus_name(name), _HELP.get(name, f"Kafka Streams' {name}."), labels=_LABELS)
+            text = _HELP.get(name, f"Kafka Streams' {name}, of {scope or 'a step or a store'}.")
+            labels = _LABELS_OF[scope]
+            family = kind(prometheus_name(name, scope), text, labels=labels)
             for metric, figure in found:
-                family.add_metric([metric.client, metric.task, metric.node, metric.reason], figure)
+                of_metric = dict(zip(_EVERY, (metric.client, metric.task, metric.node, metric.reason), strict=True))
+                family.add_metric([of_metric[_IS[label]] for label in labels], figure)
             yield family
         yield from self._of_the_application(GaugeMetricFamily)
 

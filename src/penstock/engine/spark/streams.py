@@ -33,7 +33,7 @@ from penstock.engine.spark.shipping import dumps
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.log.base import Log
 from penstock.losses import LossCounter
-from penstock.metrics import Metric, Rates, readable
+from penstock.metrics import Metric, Rates, figures_of, readable
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
@@ -89,7 +89,7 @@ class Streams:
         try:
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
-            self._rates = Rates(self._coordinator.manifest.metrics)
+            self._rates = Rates(self._labelled())
             interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
             self._loop = CommitLoop(
                 self._coordinator,
@@ -173,7 +173,7 @@ class Streams:
     def _report(self, done: CommitDone, ends: Ends) -> None:
         self._total += done.records
         lag = self._coordinator.lag(ends)
-        self._rates.after(self._coordinator.manifest.metrics)
+        self._rates.after(self._labelled)
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
         progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds, losses)
         self.last_progress = progress
@@ -347,11 +347,17 @@ class Streams:
     def metrics(self) -> dict[Metric, float]:
         """All figures since the application's first start, as of the last commit.
 
-        Names, groups and tags are those of Kafka Streams. A ``-rate`` is what its ``-total`` grew by in a second, over
-        the last half minute of this run.
+        Names, groups, tags and recording levels are those of Kafka Streams 4.3, and those of the KIPs' texts for what
+        it does not have (docs/metrics.md). A ``-rate`` is what its ``-total`` grew by in a second, over the last half
+        minute of this run.
         """
-        figures = self._coordinator.manifest.metrics
-        return readable(figures, self.application_id) | self._rates.readable(figures, self.application_id)
+        figures, level = self._labelled(), self._coordinator.settings.metrics_recording_level
+        given = self.application_id, level
+        return readable(figures, *given) | self._rates.readable(figures, *given)
+
+    def _labelled(self) -> dict[str, int]:
+        manifest = self._coordinator.manifest
+        return figures_of(manifest.metrics, manifest.observed, self._coordinator.settings.metrics_recording_level)
 
     def store(self, name: str) -> Any:
         """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.

@@ -12,7 +12,7 @@ from penstock.batch import NO_RECORD, Batch, Order
 from penstock.errors import ProcessingError
 from penstock.handlers import PROCESSING, ErrorHandlerContext
 from penstock.messages import describe
-from penstock.metrics import DEAD_LETTERS, DROPPED, EXPIRED, LATE, SKIPPED, Metric, combined
+from penstock.metrics import DEAD_LETTERS, DROPPED, E2E_LATENCY, EXPIRED, LATE, SKIPPED, Metric, combined, recorded
 from penstock.ops.core import conversions
 from penstock.ops.core.failures import Failure
 from penstock.ops.core.notes import ChunkNotes, CommitNotes, DeadLetter, TaskFacts
@@ -33,6 +33,8 @@ class Context:
         self.facts = facts
         self.commit = commit or CommitNotes()
         self.chunk = chunk or ChunkNotes()
+        self.is_traced = False
+        """Whether figures of the recording level ``TRACE`` are wanted."""
 
     def uncounted(self) -> Context:
         """These surroundings for work that another task counts."""
@@ -76,11 +78,18 @@ class Context:
 
     def observe(self, name: str, node: str, figures: IntArray) -> None:
         """Record figures of which the least, the largest and the average are kept."""
-        if len(figures):
-            self.count(f"{name}-recordings", node, len(figures))
-            self.count(f"{name}-sum", node, int(figures.sum()))
-            self.count(f"{name}-min", node, int(figures.min()))
-            self.count(f"{name}-max", node, int(figures.max()))
+        for one, figure in recorded(name, figures).items():
+            self.count(one, node, figure)
+
+    def see(self, name: str, by: int = 1, node: str = "", topic: str = "", scope: str = "") -> None:
+        """Add to a figure that depends on the clock, or on where commits are."""
+        metric, seen = Metric(name, node, topic, scope=scope), self.commit.observed
+        seen[metric] = combined(name, seen[metric], by) if metric in seen else by
+
+    def see_latency(self, node: str, timestamps: IntArray, scope: str = "") -> None:
+        """How old records are by the wall clock, in milliseconds, when they come in or go out (KIP-613)."""
+        for one, figure in recorded(E2E_LATENCY, self.facts.wall_clock_ms() - timestamps).items():
+            self.see(one, figure, node, scope=scope)
 
     def drop(self, node: str, positions: IntArray, reason: str) -> None:
         """Count records that an operator leaves out by Kafka's rules."""

@@ -113,6 +113,8 @@ class CommitNotes:
     processed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How many records reached each step. How often an update of a table is sent on depends on caches and so on where
     commits are, which is why these are no ``metrics``."""
+    observed: dict[Metric, int] = field(default_factory=dict)
+    """Figures that depend on the clock, or on where commits are."""
     dropped_positions: list[IntArray] | None = None
     """For tests: the positions of dropped records, when it is a list."""
 
@@ -120,6 +122,7 @@ class CommitNotes:
         """Count anew."""
         self.metrics.clear()
         self.processed.clear()
+        self.observed.clear()
         self.failed.clear()
         self.overtaking.clear()
         self.subscribed_overtaking.clear()

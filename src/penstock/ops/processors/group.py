@@ -17,6 +17,7 @@ from penstock.batch import NO_RECORD, Batch, order_columns
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
+from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
 from penstock.ops.processors.arrivals import NO_ARRIVALS, Arrivals
 from penstock.ops.processors.context import TaskProcessorContext
@@ -113,6 +114,7 @@ class Member(Process):
 
     def call(self, punctuation: Punctuation, now: int) -> None:
         """Call a punctuation."""
+        self._context.see(PUNCTUATED, scope="task")
         try:
             punctuation.callback(now)
         except KeyboardInterrupt:

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
 from penstock.errors import ProcessingError
+from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.operator import Operator
@@ -212,6 +213,7 @@ class Process(Operator):
         """Call all punctuations whose time has come."""
         own, queue = self.own, self.own.queues[type_]
         while (punctuation := queue.take(now)) is not None:
+            self._context.see(PUNCTUATED, scope="task")
             at = punctuation.at
             with own.punctuating(now if type_ is STREAM_TIME else None):
                 try:

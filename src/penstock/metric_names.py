@@ -1,0 +1,153 @@
+"""The names of figures: those of Kafka Streams 4.3, with their groups and recording levels, and those that only the
+KIPs or Penstock know.
+
+Figures of 4.3 are given under the names, groups and tags that it registers itself. Those that only the texts know
+(KIP-328, KIP-914, KIP-655) stay under the groups and tags of the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+RECORDING_LEVELS = ("INFO", "DEBUG", "TRACE")
+"""As in Kafka Streams: each has those before it."""
+
+GROUPS = {
+    "client": "stream-metrics",
+    "thread": "stream-thread-metrics",
+    "task": "stream-task-metrics",
+    "node": "stream-processor-node-metrics",
+    "topic": "stream-topic-metrics",
+    "state": "stream-state-metrics",
+}
+"""By the scope of a figure."""
+
+OF_KAFKA: dict[str, dict[str, str]] = {
+    "client": {"recording-level": "INFO"},
+    "thread": {
+        "commit-total": "INFO",
+        "commit-rate": "INFO",
+        "commit-latency-avg": "INFO",
+        "commit-latency-max": "INFO",
+        "process-total": "INFO",
+        "process-rate": "INFO",
+        "punctuate-total": "INFO",
+        "punctuate-rate": "INFO",
+    },
+    "task": {
+        "dropped-records-total": "INFO",
+        "dropped-records-rate": "INFO",
+        "process-total": "DEBUG",
+        "process-rate": "DEBUG",
+        "process-latency-avg": "DEBUG",
+        "process-latency-max": "DEBUG",
+        "punctuate-total": "DEBUG",
+        "punctuate-rate": "DEBUG",
+        "record-lateness-avg": "DEBUG",
+        "record-lateness-max": "DEBUG",
+    },
+    "node": {
+        "process-total": "DEBUG",
+        "process-rate": "DEBUG",
+        "record-e2e-latency-avg": "INFO",
+        "record-e2e-latency-min": "INFO",
+        "record-e2e-latency-max": "INFO",
+        "suppression-emit-total": "DEBUG",
+        "suppression-emit-rate": "DEBUG",
+        "window-aggregate-final-emit-total": "DEBUG",
+        "window-aggregate-final-emit-rate": "DEBUG",
+    },
+    "topic": {
+        "bytes-consumed-total": "INFO",
+        "bytes-produced-total": "INFO",
+        "records-consumed-total": "INFO",
+        "records-produced-total": "INFO",
+    },
+    "state": {
+        "estimate-num-keys": "INFO",
+        "suppression-buffer-count-avg": "DEBUG",
+        "suppression-buffer-count-max": "DEBUG",
+        "suppression-buffer-size-avg": "DEBUG",
+        "suppression-buffer-size-max": "DEBUG",
+        "record-e2e-latency-avg": "TRACE",
+        "record-e2e-latency-min": "TRACE",
+        "record-e2e-latency-max": "TRACE",
+    },
+}
+"""What is given of Kafka Streams 4.3, by scope and name, with its recording level."""
+
+_COUNTED, _MEASURED, _NOW = ("-total", "-rate"), ("-avg", "-min", "-max"), ("-current",)
+
+OF_THE_TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dropped-records": ("INFO", _COUNTED),
+    "late-record-drop": ("INFO", _COUNTED),
+    "expired-window-record-drop": ("INFO", _COUNTED),
+    "skipped-records": ("INFO", _COUNTED),
+    "dead-letter-records": ("INFO", _COUNTED),
+    "duplicates-dropped": ("INFO", _COUNTED),
+    "beyond-history-lookups": ("INFO", _COUNTED),
+    "record-lateness": ("DEBUG", _MEASURED),
+    "suppression-buffer-count": ("DEBUG", _MEASURED + _NOW),
+    "suppression-buffer-size": ("DEBUG", _MEASURED + _NOW),
+    "intermediate-result-suppression-overtime": ("DEBUG", _MEASURED),
+    "estimate-num-keys": ("INFO", _NOW),
+    "state-bytes": ("INFO", _NOW),
+}
+"""What 4.3 does not have, or has in another group only, by step, store or buffer: without the endings of the names,
+with its recording level and the endings that there are."""
+
+NOT_GIVEN: dict[str, str] = {
+    "version, commit-id, application-id, process-id, topology-description, state": "are texts; `penstock status` and "
+    "`penstock topology` tell them",
+    "client-state, alive-stream-threads, failed-stream-threads, thread-state, thread-start-time": "belong to a "
+    "process, and figures to what is committed; `/health` tells whether it works",
+    "poll-*, *-ratio, blocked-time-ns-total, active-buffer-count, enforced-processing-*": "there is no poll loop: a "
+    "commit says what tasks are to read",
+    "task-created-*, task-closed-*, restore-*, update-*": "restore listeners tell of them",
+    "put-*, get-*, fetch-*, all-*, range-*, prefix-scan-*, delete-*, remove-*, flush-*, *-iterator*": "stores are read "
+    "and written a chunk at a time, so that there is no call for a record that could be timed",
+    "idempotent-update-skip-*, window-aggregate-final-emit-latency-*, hit-ratio, cache-size-bytes-total": "chunks have "
+    "no such moment",
+    "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "are RocksDB's own; "
+    "state-bytes has the size of a store in memory and on disk",
+}
+"""What 4.3 has beside these, and why it is not here."""
+
+_ENDINGS = ("-total", "-rate", "-avg", "-max", "-min", "-current")
+
+
+def stem(name: str) -> str:
+    """A figure's name without what says how it is measured.
+
+    >>> stem("record-lateness-max"), stem("recording-level")
+    ('record-lateness', 'recording-level')
+    """
+    return next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
+
+
+def level_of(scope: str, name: str) -> str:
+    """The recording level of a figure; one without a scope is of a node, or of the texts."""
+    kafkas = OF_KAFKA[scope or "node"].get(name)
+    return kafkas or OF_THE_TEXTS.get(stem(name), ("INFO",))[0]
+
+
+def is_recorded_at(level: str, of_figure: str) -> bool:
+    """Whether figures of a level are given where a setting says so much.
+
+    >>> is_recorded_at("DEBUG", "INFO"), is_recorded_at("INFO", "DEBUG")
+    (True, False)
+    """
+    return RECORDING_LEVELS.index(of_figure) <= RECORDING_LEVELS.index(level)
+
+
+def has_rate(scope: str, name: str) -> bool:
+    """Whether a total has a rate: in 4.3, or of the texts."""
+    return name.replace("-total", "-rate") in OF_KAFKA[scope] if scope else True
+
+
+def names() -> Iterator[tuple[str, str]]:
+    """All figures that there may be: scope, nothing for those of steps and of the texts, and name."""
+    for scope, kafkas in OF_KAFKA.items():
+        yield from ((scope if scope != "node" else "", name) for name in kafkas)
+    for one, (_, endings) in OF_THE_TEXTS.items():
+        yield from (("", f"{one}{ending}") for ending in endings)
