@@ -21,6 +21,7 @@ FOUNDATIONS = (
 LAYERS = {
     "serdes": "",
     "storage": "",
+    "object_storage": "storage",
     "log": "serdes storage",
     "plan": "serdes",
     "dsl": "plan serdes",
@@ -58,6 +59,7 @@ LAYERS = {
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 
 DOORS = {
+    ("storage.py", "object_storage"): "open_storage(), for URLs",
     ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
     ("engine/spark/streams.py", "query"): "Streams.store(), for users",
     ("engine/spark/streams.py", "watch"): "how Streams shows itself in notebooks",

@@ -37,6 +37,11 @@ COMMITS = "|||thread:commit-total"
 COMMIT_LATENCY = "|||thread:commit-latency"
 """Between the end of its tasks and the end of the commit, in milliseconds; labels, as manifests have them."""
 
+STORE_REQUESTS = "object-store-requests-total"
+STORE_READ = "object-store-read-bytes-total"
+STORE_WRITTEN = "object-store-written-bytes-total"
+"""Requests to the object store that the checkpoint is in, each that was made again too, and the bytes of files."""
+
 REMOVED_UNREAD = "removed-unread"
 """The reason why records are skipped that retention removed before they were read; the node is their topic."""
 

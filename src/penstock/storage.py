@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import check_disk
 from penstock.masking import masked
 from penstock.untrusted import inner_path
@@ -87,6 +86,13 @@ class Storage(ABC):
     @abstractmethod
     def sweep(self) -> None:
         """Remove what processes that were killed left of files that they had not finished."""
+
+    def check(self) -> None:  # noqa: B027 - a folder can
+        """Raise ``ConfigError`` when the place cannot do what commits rely on."""
+
+    def take_counts(self) -> dict[str, int]:
+        """How many requests and bytes there were since this was last asked, by the names of ``penstock.metrics``."""
+        return {}
 
     @property
     @abstractmethod
@@ -163,86 +169,10 @@ class LocalStorage(Storage):
                     path.unlink()
 
     def _path(self, name: str) -> Path:
-        return self.root / _inside(name)
+        return self.root / inside(name)
 
 
-class ObjectStorage(Storage):
-    """Files in an object store, through ``obstore``; creating at most once is the store's conditional put."""
-
-    def __init__(self, url: str):
-        shown = url.partition("://")[0] + "://..."  # the rest may hold keys
-        try:
-            import obstore
-            from obstore.store import from_url
-        except ImportError:
-            raise ConfigError(
-                f"the checkpoint storage {shown} needs obstore: pip install 'penstock[obstore]'"
-            ) from None
-        self._url = url
-        self._obstore = obstore
-        try:
-            self._store = from_url(url)
-        except obstore.exceptions.BaseError:  # its message shows the whole URL
-            raise ConfigError(
-                f"the checkpoint storage {shown} is no URL that obstore can open; write it like "
-                "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"
-            ) from None
-
-    @property
-    def url(self) -> str:
-        return self._url
-
-    def create(self, name: str, data: bytes) -> bool:
-        try:
-            with self._told(name, "write"):
-                self._obstore.put(self._store, _inside(name), data, mode="create")
-        except FileExistsError:
-            return False
-        return True
-
-    @contextmanager
-    def write(self, name: str) -> Iterator[Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "file"
-            with writing(path), pa.OSFile(str(path), "wb") as file:
-                yield file
-            with self._told(name, "write"):
-                self._obstore.put(self._store, _inside(name), path)
-
-    def read(self, name: str) -> Any:
-        with self._told(name, "read"):
-            return pa.py_buffer(bytes(self._obstore.get(self._store, _inside(name)).bytes()))
-
-    def list(self, prefix: str) -> list[str]:
-        with self._told(prefix, "list"):
-            pages = self._obstore.list(self._store, _inside(prefix) if prefix else None)
-            return sorted(item["path"] for page in pages for item in page)
-
-    def delete(self, name: str) -> None:
-        with suppress(FileNotFoundError), self._told(name, "remove"):
-            self._obstore.delete(self._store, _inside(name))
-
-    def sweep(self) -> None:
-        """Nothing of an unfinished file is to be seen in an object store."""
-
-    @contextmanager
-    def _told(self, name: str, action: str) -> Iterator[None]:
-        """What the store says, as an error that has no keys in it: not even in what it was raised from."""
-        known = self._obstore.exceptions
-        try:
-            yield
-        except (FileNotFoundError, known.NotFoundError):
-            raise FileNotFoundError(name) from None
-        except (FileExistsError, known.AlreadyExistsError):
-            raise FileExistsError(name) from None
-        except known.BaseError as error:
-            raise StoreError(
-                f"cannot {action} {self.shown}/{name}: {masked(str(error))}; everything committed before is safe. "
-                "Start again when the store can be reached"
-            ) from None
-
-
-def _inside(name: str) -> str:
+def inside(name: str) -> str:
     """The name of a file or folder in a storage; raises ``CorruptDataError`` for one that leads out of it."""
     try:
         return inner_path(name)
@@ -265,7 +195,11 @@ _NUMBER = re.compile(r"(\d{16})[.-]", re.ASCII)
 
 def open_storage(url: str) -> Storage:
     """The storage at a URL of an object store, or in a folder."""
-    return ObjectStorage(url) if "://" in url else LocalStorage(Path(url))
+    if "://" not in url:
+        return LocalStorage(Path(url))
+    from penstock.object_storage import ObjectStorage
+
+    return ObjectStorage(url)
 
 
 # --- small files that say themselves whether they are whole --------------------------------------------------------

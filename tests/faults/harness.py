@@ -35,7 +35,8 @@ def copy_of(base: Path, folder: Path) -> Path:
 
 def outcome(folder: Path, topology: Topology | None = None) -> dict[str, Any]:
     """Everything that a program put out, record for record, and what its stores hold."""
-    return outcomes.outcome(folder, topology or program.two_stages(), program.APPLICATION, program.settings(folder))
+    known = program.APPLICATION, program.settings(folder), program.checkpoint(folder)
+    return outcomes.outcome(folder, topology or program.two_stages(), *known)
 
 
 class Program(processes.Program):

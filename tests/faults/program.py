@@ -4,7 +4,8 @@ python program.py FOLDER --fill N   make the input topic
 python program.py FOLDER --local    process it without Spark
 python program.py FOLDER --spark    process it on Spark
 
-The variable STATE names another folder for local state than ``state``, as another machine has one.
+The variable STATE names another folder for local state than ``state``, as another machine has one, and CHECKPOINT the
+URL of another place for commits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage import Storage, open_storage
 
 APPLICATION = "crash"
 INPUT = "clicks"
@@ -80,9 +81,14 @@ def local_state(folder: Path) -> Path:
     return folder / os.environ.get("STATE", "state")
 
 
+def checkpoint(folder: Path) -> Storage:
+    """Where commits lie."""
+    return open_storage(os.environ.get("CHECKPOINT", str(folder / "state" / "checkpoint")))
+
+
 def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> None:
     """All commits in this process."""
-    storage = LocalStorage(folder / "state" / "checkpoint")
+    storage = checkpoint(folder)
     log = FileLog(folder / "log")
     known = settings(folder, **more)
     app = LocalApplication(topology or two_stages(), APPLICATION, known, log, storage, local_state(folder) / "tasks")
@@ -98,7 +104,7 @@ def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) ->
         application_id=APPLICATION,
         log=folder / "log",
         state_dir=local_state(folder),
-        checkpoint=str(folder / "state" / "checkpoint"),
+        checkpoint=checkpoint(folder).url,
         trigger="available-now",
         slots=2,
         on_progress=lambda progress: print("commit", progress.commit, flush=True),

@@ -6,6 +6,7 @@ import errno
 import os
 import time
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, CorruptDataError, StoreError
+from penstock.object_storage import ObjectStorage
 from penstock.storage import (
     TEMPORARY,
     FileRef,
     LocalStorage,
-    ObjectStorage,
     Storage,
     checksum,
     create_file,
@@ -29,11 +30,22 @@ from penstock.storage import (
     unseal,
     writing,
 )
+from support.s3 import S3Server
 
 
-@pytest.fixture(params=["folder", "file://", "memory:///"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "file://", "memory:///", "s3://"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """An empty storage."""
+    if request.param == "s3://":
+        server = request.getfixturevalue("s3")
+        server.be_found(monkeypatch)
+        return open_storage(server.bucket())
     urls = {"folder": str(tmp_path / "s"), "file://": f"file://{tmp_path}"}
     return open_storage(urls.get(request.param, request.param))
 

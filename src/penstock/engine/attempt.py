@@ -27,7 +27,7 @@ from penstock.errors import (
     ProcessingError,
 )
 from penstock.log.base import Segment
-from penstock.metrics import COMMITS, add_up
+from penstock.metrics import COMMITS, Metric, add_up, labelled
 from penstock.plan.physical import SubTopology
 from penstock.times import wall_clock_ms
 
@@ -197,6 +197,8 @@ class Attempt:
             add_up(observed, done.observed)
         add_up(metrics, self._skipped)
         add_up(observed, {COMMITS: 1, **self._coordinator.of_last_commit})
+        requests = self._coordinator.storage.take_counts()
+        add_up(observed, labelled("", {Metric(name): figure for name, figure in requests.items()}))
         figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
         return msgspec.structs.replace(
             before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, **figures

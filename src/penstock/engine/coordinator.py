@@ -188,7 +188,9 @@ class Coordinator:
         Raises:
             CorruptDataError: manifests are missing.
             OffsetOutOfRangeError: a source topic was removed and made anew.
+            ConfigError: the checkpoint's storage cannot create a file at most once.
         """
+        self.storage.check()
         stores = formats_of(self.topology)
         picture = picture_of(self.topology, self.layout, masked(self.log.url))
         shown = stores, picture, self.settings.metrics_recording_level

@@ -21,7 +21,7 @@ from penstock.engine.topics import ChosenTopics
 from penstock.engine.work import TaskDone, TaskWork
 from penstock.faults import crash_point
 from penstock.log.base import Log, Records
-from penstock.metrics import PROCESSED, labelled
+from penstock.metrics import PROCESSED, Metric, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import DeadLetter, Place, TaskFacts
@@ -146,10 +146,15 @@ class Task:
             numbers=self.state.numbers(),
             snapshot=self.state.snapshot,
             metrics=labelled(str(self.id), self.context.commit.metrics),
-            observed=labelled(str(self.id), self._observed.figures(self.context.commit)),
+            observed=labelled(str(self.id), self._figures()),
             records=records,
             read=sum(one.taken for one in self._reader.inputs if one.end is not None),
         )
+
+    def _figures(self) -> dict[Metric, int]:
+        """What can be seen of this commit, and of what this process did with the checkpoint's storage until now."""
+        requests = {Metric(name): figure for name, figure in self._storage.take_counts().items()}
+        return {**self._observed.figures(self.context.commit), **requests}
 
     def _read_all(self, outlets: Outlets) -> int:
         records = nbytes = 0

@@ -10,7 +10,7 @@ from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage import LocalStorage, Storage
 
 Outcome = dict[str, Any]
 """By the name of a partition of an output topic its records in order, by that of a store its rows; how far the input
@@ -25,10 +25,16 @@ def checkpoint(folder: Path) -> LocalStorage:
     return LocalStorage(folder / "state" / "checkpoint")
 
 
-def outcome(folder: Path, topology: Topology, application_id: str, settings: Settings) -> Outcome:
-    """Everything that a program put out, record for record, and what its stores hold."""
+def outcome(
+    folder: Path, topology: Topology, application_id: str, settings: Settings, storage: Storage | None = None
+) -> Outcome:
+    """Everything that a program put out, record for record, and what its stores hold.
+
+    Args:
+        storage: where its commits lie, if not in the folder.
+    """
     log = FileLog(folder / "log")
-    coordinator = Coordinator(topology, application_id, settings, log, checkpoint(folder))
+    coordinator = Coordinator(topology, application_id, settings, log, storage or checkpoint(folder))
     found: Outcome = {}
     for topic in [*topology.sink_topics, *settings.dead_letters]:
         for partition, end in enumerate(log.end_offsets(topic)):

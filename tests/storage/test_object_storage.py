@@ -1,0 +1,137 @@
+"""A checkpoint on an S3 server that is slow, fails, or cannot do what commits rely on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.engine.local import LocalApplication
+from penstock.errors import ConfigError, StoreError
+from penstock.object_storage import ObjectStorage
+from support.s3 import KEYS, S3Server
+from support.world import World
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(shared: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """A server that works, and whose keys are in the environment."""
+    shared.be_found(monkeypatch)
+    shared.tell(failing=0, late=0, is_conditional=True)
+    return shared
+
+
+def started(world: World, url: str, **limits: Any) -> LocalApplication:
+    return world.start(storage=ObjectStorage(url, **limits))
+
+
+def test_a_store_without_conditional_puts_is_refused_and_nothing_is_left_there(s3: S3Server, tmp_path: Path):
+    s3.tell(is_conditional=False)
+    world, url = World(tmp_path), s3.bucket()
+    world.produce("a")
+    with pytest.raises(ConfigError, match=r"knows no conditional puts \(If-None-Match: \*\).*Nothing was started"):
+        started(world, url)
+    assert world.output() == []
+    assert not [name for name in ObjectStorage(url).list("") if name.startswith(("probe", "manifests"))]
+
+
+def test_a_bucket_that_is_not_there_is_named_as_such(s3: S3Server, tmp_path: Path):
+    with pytest.raises(StoreError, match=r"cannot write s3://no-such-bucket/app/.*: its bucket or container is not th"):
+        ObjectStorage("s3://no-such-bucket/app").check()
+
+
+def test_a_store_that_asks_to_slow_down_gets_everything_in_the_end(
+    s3: S3Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    world, url = World(tmp_path), s3.bucket()
+    world.produce("a", "b", "a")
+    application = started(world, url)
+    s3.tell(failing=4)
+    with caplog.at_level(logging.WARNING):
+        application.run_until()
+    application.close()
+    assert world.output() == [("a", 1), ("b", 1), ("a", 2)]
+    assert sum("503 Service Unavailable: ; it is tried again" in message for message in caplog.messages) == 4
+
+
+def test_a_file_whose_creation_is_not_confirmed_in_time_is_known_as_ones_own(s3: S3Server):
+    url = s3.bucket()
+    hasty = ObjectStorage(url, seconds=0.5)
+    s3.tell(late=1, seconds=2.0)
+    assert hasty.create("manifests/1.json", b"ours")
+    s3.tell(late=0)
+    assert not ObjectStorage(url).create("manifests/1.json", b"theirs")
+    assert bytes(ObjectStorage(url).read("manifests/1.json")) == b"ours"
+
+
+def test_a_file_that_a_rival_created_while_an_answer_was_lost_is_not_ones_own(s3: S3Server):
+    url = s3.bucket()
+    assert ObjectStorage(url).create("manifests/1.json", b"theirs")
+    s3.tell(failing=1)
+    assert not ObjectStorage(url).create("manifests/1.json", b"ours")
+
+
+def test_a_store_that_does_not_answer_is_given_up_after_a_while_without_telling_keys(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    with S3Server() as server:
+        server.be_found(monkeypatch)
+        storage = ObjectStorage(server.bucket(), patience=0.5)
+    with pytest.raises(
+        StoreError, match=r"cannot write s3://bucket-.*/app/a: .*everything committed before is safe"
+    ) as e:
+        storage.create("a", b"")
+    assert not any(key in text for key in KEYS.values() if key != "us-east-1" for text in (str(e.value), caplog.text))
+
+
+def test_a_file_is_put_in_one_request_so_a_killed_process_leaves_no_unfinished_upload(s3: S3Server):
+    storage = ObjectStorage(url := s3.bucket())
+    with storage.write("snapshots/0_0/large") as file:
+        file.write(bytes(12 << 20))
+    assert s3.parts(url, "snapshots/0_0/large") == 1
+
+
+def test_requests_and_bytes_are_counted_and_a_file_just_written_is_not_read_again(s3: S3Server):
+    storage = ObjectStorage(s3.bucket())
+    with storage.write("a") as file:
+        file.write(b"12345")
+    assert storage.ref("a").size == 5
+    assert storage.take_counts() == {"object-store-requests-total": 1, "object-store-written-bytes-total": 5}
+    storage.read("a")
+    storage.list("")
+    assert storage.take_counts() == {"object-store-requests-total": 2, "object-store-read-bytes-total": 5}
+    assert storage.take_counts() == {}
+
+
+def test_what_an_application_asked_of_the_store_is_in_its_figures(s3: S3Server, tmp_path: Path):
+    world = World(tmp_path)
+    world.produce("a")
+    application = started(world, s3.bucket())
+    application.run_until()
+    application.close()
+    manifest = application.coordinator.manifest
+    assert manifest.observed["0_0|||object-store-requests-total"] > 5
+    assert manifest.observed["0_0|||object-store-written-bytes-total"] > 0
+    assert not any("object-store" in name for name in manifest.metrics)
+
+
+def test_keys_of_a_profile_are_read_where_the_stores_tools_keep_them(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    url = s3.bucket()
+    lines = ["[work]", f"aws_access_key_id={KEYS['AWS_ACCESS_KEY_ID']}", f"aws_secret_access_key={'x' * 8}"]
+    (tmp_path / "credentials").write_text("\n".join(lines))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    assert ObjectStorage(url).create("a", b"1")
