@@ -180,19 +180,19 @@ class ObjectStorage(Storage):
         """What a request gives, made again while the store has no answer; its errors have no keys in them, not even
         in what they were raised from."""
         deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE
-        while True:
-            self._count(STORE_REQUESTS, 1)
-            failure = self._failure(name, action, request)
-            if not isinstance(failure, _Failure):
-                return failure
-            if not failure.is_passing or time.monotonic() + pause > deadline:
-                self._give_up(name, action, failure)
-            _log.warning("cannot %s %s/%s yet: %s; it is tried again", action, self.shown, name, failure.said)
+        answer = self._answer(name, action, request)
+        while isinstance(answer, _Failure):
+            if not answer.is_passing or time.monotonic() + pause > deadline:
+                self._give_up(name, action, answer)
+            _log.warning("cannot %s %s/%s yet: %s; it is tried again", action, self.shown, name, answer.said)
             time.sleep(random.uniform(pause / 2, pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
+            answer = self._answer(name, action, request)
+        return answer
 
-    def _failure(self, name: str, action: str, request: Callable[[], T]) -> T | _Failure:
+    def _answer(self, name: str, action: str, request: Callable[[], T]) -> T | _Failure:
         """What a request gives, or why it gives nothing."""
+        self._count(STORE_REQUESTS, 1)
         known = self._obstore.exceptions
         try:
             return request()
