@@ -133,7 +133,7 @@ def test_paths_become_absolute_and_urls_stay(tmp_path: Path, monkeypatch: pytest
         ("state_dir", ["a"], "state_dir (keyword) must be a path, got ['a']"),
         ("checkpoint", 5, "checkpoint (keyword) must be text, got 5"),
         ("checkpoint", "", "checkpoint (keyword) must not be empty"),
-        ("log_dri", "x", "unknown setting 'log_dri' (keyword); the settings are log_dir, log, state_dir, checkpoint, "),
+        ("log_dri", "x", "unknown setting 'log_dri' (keyword); the settings are log_dir, log, schema_registry, "),
         ("origins", {}, "unknown setting 'origins' (keyword); the settings are log_dir, "),
     ],
 )

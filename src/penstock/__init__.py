@@ -45,6 +45,7 @@ from penstock.errors import (
     OffsetOutOfRangeError,
     PenstockError,
     ProcessingError,
+    RegistryError,
     SerdeError,
     SparkLostError,
     StoreError,
@@ -90,6 +91,7 @@ from penstock.query.typed import (
 )
 from penstock.reading import open_store
 from penstock.record import ConsumerRecord, Record, SessionKey, ValueAndTimestamp, Windowed
+from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 from penstock.state.buffered import BufferedTransaction
 from penstock.state.interface import (
@@ -128,6 +130,7 @@ __all__ = [
     "AbstractTransactionalStore",
     "AlreadyRunningError",
     "AutoOffsetReset",
+    "Avro",
     "BranchedKStream",
     "BufferConfig",
     "BufferFullError",
@@ -149,6 +152,7 @@ __all__ = [
     "IsolationLevel",
     "JoinWindows",
     "Joined",
+    "JsonSchema",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -173,11 +177,14 @@ __all__ = [
     "ProcessorContext",
     "ProcessorSupplier",
     "Progress",
+    "Protobuf",
     "PunctuationType",
     "RangeQuery",
     "Record",
     "RecordContext",
     "RecordMetadata",
+    "RegistryError",
+    "SchemaRegistry",
     "SerdeError",
     "SessionKey",
     "SessionStore",

@@ -5,6 +5,7 @@ PenstockError
 ├── NoSuchElementError     a test reads a record that is not there
 ├── TopologyError          the topology cannot be built (Kafka's name ``TopologyException`` is an alias)
 ├── SerdeError             a value does not fit its serde
+├── RegistryError          a schema registry is out of reach, or refuses; what is committed is safe
 ├── ProcessingError        a record failed: it did not decode, or a user's function raised
 │   └── BufferFullError    a suppression holds more than it may
 ├── LogError               a topic cannot be created, read or written
@@ -46,6 +47,10 @@ class SerdeError(PenstockError):
 
     got: type | None = None
     """The type of the value, where that is what is wrong with it."""
+
+
+class RegistryError(PenstockError):
+    """A schema registry is out of reach, or does not let this user in: no fault of a record, so none is left out."""
 
 
 class ProcessingError(PenstockError):

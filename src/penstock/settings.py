@@ -50,6 +50,9 @@ _KINDS = {
 }
 """What values of a type are called in messages."""
 
+_CONNECTIONS = ("kafka_", "schema_registry_")
+"""How variables go on that are options of connections."""
+
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -73,6 +76,7 @@ class SettingsArguments(TypedDict, total=False):
     """The settings as keywords of ``topology.start`` and the test driver; see :class:`Settings` for what they are."""
 
     log_dir: Path | str
+    schema_registry: str | None
     state_dir: Path | str | None
     checkpoint: str | None
     statestore_cache_max_bytes: int | str
@@ -117,6 +121,8 @@ class Settings:
         log_dir: the folder of the file log's topics.
         log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
             ``?name=value&...``, or another folder.
+        schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
+            none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
         checkpoint: where commits lie: a folder, or the URL of an object store.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
@@ -170,6 +176,7 @@ class Settings:
 
     log_dir: Path = Path(".penstock/log")
     log: str | None = field(default=None, repr=False)  # a URL may hold keys
+    schema_registry: str | None = field(default=None, repr=False)
     state_dir: Path | None = None
     checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys
     statestore_cache_max_bytes: int = 10 * MIB
@@ -321,7 +328,9 @@ class Settings:
                 elif origin != "environment":
                     known = f"{', '.join(types)}{nearest(name, types)}"
                     raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {known}")
-                elif nearest(name, types):  # what is like no setting may be another program's
+                elif not name.startswith(_CONNECTIONS) and nearest(
+                    name, types
+                ):  # what is like no setting may be another program's
                     guess = nearest(prefix + name.upper(), [prefix + known.upper() for known in types])
                     raise ConfigError(
                         f"unknown setting {prefix}{name.upper()} (environment){guess}; unset the variable if it "

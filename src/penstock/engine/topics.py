@@ -21,6 +21,7 @@ from penstock.log.base import Log, TopicInfo
 from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
+from penstock.plan.serdes import prepare_serdes
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, fits, is_known
 from penstock.settings import Settings
@@ -37,12 +38,15 @@ def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None
 
     Raises:
         TopicNotFoundError: a source topic does not exist; nothing was made.
-        ConfigError: a topic holds other types than its source reads or its sink writes; nothing was made.
+        ConfigError: a topic holds other types than its source reads or its sink writes, or a type cannot be used;
+            nothing was made.
+        RegistryError: a schema registry that a type needs is out of reach; nothing was made.
     """
     for topic in topology.source_topics:
         if topic not in topology.sink_topics:
             log.topic(topic)
     _check_types(topology, log)
+    prepare_serdes(topology)
     for sub in topology.sub_topologies:
         for part in sub.parts:
             node = part.node

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import parse_qsl
 
+from penstock.connections import is_elsewhere, option_text, options_found
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.masking import MASK, SECRET_NAME
@@ -41,7 +40,7 @@ class Kafka:
         if not isinstance(servers, str):
             raise ConfigError(f"Kafka(servers): write them like 'host:9092,other:9092'; got {servers!r}")
         hosts, _, rest = servers.removeprefix(SCHEME).partition("?")
-        given = {name: _text(value) for name, value in (dict(parse_qsl(rest)) | dict(options or {})).items()}
+        given = {name: option_text(value) for name, value in (dict(parse_qsl(rest)) | dict(options or {})).items()}
         self.servers = hosts.rstrip("/")
         self.timeout = to_ms(timeout, "Kafka(timeout)") / 1000
         self._options = given
@@ -65,38 +64,12 @@ class Kafka:
         Raises:
             ConfigError: a variable or a file that a value is to come from is not there.
         """
-        environment = os.environ if environment is None else environment
-        found = {
-            name.removeprefix(_VARIABLE).lower().replace("_", "."): value
-            for name, value in environment.items()
-            if name.startswith(_VARIABLE)
-        }
-        found |= self._options
-        return {name: _looked_up(name, value, environment) for name, value in found.items()}
+        return options_found(self._options, _VARIABLE, "Kafka", environment)
 
     def __repr__(self) -> str:
         shown = {name: MASK if _is_secret(name, value) else value for name, value in self._options.items()}
         return f"Kafka({self.servers!r}{f', {shown}' if shown else ''})"
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _is_secret(name: str, value: str) -> bool:
-    return not value.startswith(("env:", "file:")) and SECRET_NAME.search(name) is not None
-
-
-def _looked_up(name: str, value: str, environment: Mapping[str, str]) -> str:
-    kind, _, where = value.partition(":")
-    if kind == "env":
-        if where not in environment:
-            raise ConfigError(f"the Kafka option {name} is to come from the variable {where}, which is not set")
-        return environment[where]
-    if kind == "file":
-        try:
-            return Path(where).read_text().strip()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise ConfigError(f"the Kafka option {name} is to come from the file {where}: {reason}") from None
-    return value
+    return not is_elsewhere(value) and SECRET_NAME.search(name) is not None

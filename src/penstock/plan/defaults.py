@@ -14,6 +14,7 @@ from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.serdes import JSON, STR, Serde, TimeWindowedSerde, WindowedSerde, from_name, of
 from penstock.serdes.nullable import NullableSerde
 from penstock.serdes.pair import PairSerde
+from penstock.serdes.registry import RegistrySerde, SchemaRegistry
 from penstock.settings import Settings
 from penstock.timestamps import READY, is_extractor
 
@@ -39,9 +40,10 @@ class Defaults(Rewriting):
             id(DEFAULT_VALUE): _serde("default_value_serde", settings.default_value_serde),
         }
         self._extractor = _extractor(settings.default_timestamp_extractor)
+        self._registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
 
     def __bool__(self) -> bool:
-        return any(self._serdes.values()) or self._extractor is not None
+        return any(self._serdes.values()) or self._extractor is not None or self._registry is not None
 
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
         if self._extractor is None or not isinstance(step, StreamSource | TableSource) or step.timestamp is not None:
@@ -50,7 +52,9 @@ class Defaults(Rewriting):
 
     def serde(self, one: Serde) -> Serde:
         if id(one) in self._serdes:
-            return self._serdes[id(one)] or one
+            return self._in_registry(self._serdes[id(one)] or one)
+        if isinstance(one, RegistrySerde):
+            return self._in_registry(one)
         if isinstance(one, PairSerde):
             first, second = self.serde(one.first), self.serde(one.second)
             return one if (first, second) == (one.first, one.second) else PairSerde(first, second)
@@ -58,6 +62,9 @@ class Defaults(Rewriting):
         if inner is one or inner == getattr(one, "inner", None):
             return one
         return TimeWindowedSerde(inner, one.size) if isinstance(one, TimeWindowedSerde) else type(one)(inner)  # type: ignore[call-arg]
+
+    def _in_registry(self, one: Serde) -> Serde:
+        return one.within(self._registry) if self._registry and isinstance(one, RegistrySerde) else one
 
 
 def _serde(setting: str, name: str | None) -> Serde | None:

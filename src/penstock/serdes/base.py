@@ -46,6 +46,17 @@ class Serde(ABC):
         """Whether decoded values cannot be changed in place, so that one that comes back is the one that went in."""
         return self.plain is not None
 
+    def prepare(self, writes: bool) -> None:  # noqa: B027 - most need nothing
+        """Find out whether it can be used, before a program starts; for those that need something from outside.
+
+        Args:
+            writes: whether values are written with it, not only read.
+
+        Raises:
+            ConfigError: it cannot.
+            RegistryError: a schema registry is out of reach.
+        """
+
     @abstractmethod
     def encode(self, value: Any) -> bytes:
         """The bytes of one value; raises ``SerdeError`` when it does not fit."""

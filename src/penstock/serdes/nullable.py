@@ -25,6 +25,9 @@ class NullableSerde(Serde):
         self.inner = inner
         self.name = f"nullable[{inner.name}]"
 
+    def prepare(self, writes: bool) -> None:
+        self.inner.prepare(writes)
+
     def encode(self, value: Any) -> bytes:
         return _VALUE + self.inner.encode(value)
 

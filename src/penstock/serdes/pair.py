@@ -30,6 +30,10 @@ class PairSerde(Serde):
         self.second = second
         self.name = f"pair[{first.name}, {second.name}]"
 
+    def prepare(self, writes: bool) -> None:
+        self.first.prepare(writes)
+        self.second.prepare(writes)
+
     def encode(self, value: Any) -> bytes:
         if type(value) is not tuple or len(value) != 2:
             raise self.refuse(value)

@@ -35,6 +35,9 @@ class WindowedSerde(Serde):
             SerdeError: a key is too short.
         """
 
+    def prepare(self, writes: bool) -> None:
+        self.inner.prepare(writes)
+
     def routing(self, data: Binary) -> Binary:
         return without_last(data, self._suffix)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, Order
-from penstock.errors import ProcessingError
+from penstock.errors import ProcessingError, RegistryError
 from penstock.handlers import PROCESSING, ErrorHandlerContext
 from penstock.messages import describe
 from penstock.metrics import DEAD_LETTERS, DROPPED, E2E_LATENCY, EXPIRED, LATE, SKIPPED, Metric, combined, recorded
@@ -134,7 +134,10 @@ class Context:
 
         Raises:
             ProcessingError: records that fail are to stop the program.
+            RegistryError: no record failed, a schema registry did.
         """
+        if isinstance(error, RegistryError):
+            raise error
         failure = Failure(node, self.facts.origin(position), error, function, way_out)
         answer = self._answer(failure, kind)
         if answer == "fail":
@@ -179,5 +182,5 @@ class _OfOldValues(Context):
         way_out: str = "",
         kind: str = PROCESSING,
     ) -> None:
-        if self.facts.handlers.always_fail(kind):
+        if self.facts.handlers.always_fail(kind) or isinstance(error, RegistryError):
             super().failed(node, position, error, function, way_out, kind)

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.arrays import is_too_large
 from penstock.batch import Batch
 from penstock.columns import Column
+from penstock.errors import RegistryError
 from penstock.handlers import DESERIALIZATION, PROCESSING
 from penstock.ops.core.failures import way_out_of_reading, way_out_of_writing
 
@@ -56,7 +57,7 @@ def _failures(column: Column, convert: Callable[[], Any], errors_of: Callable[[C
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
-        if is_too_large(problem):
+        if is_too_large(problem) or isinstance(problem, RegistryError):
             raise
         # if no row fails it is the column as a whole that does, which no serde of ours does
         return errors_of(column) or [(row, problem) for row in range(len(column))]
@@ -81,7 +82,7 @@ def _errors(values: list[Any], convert: Callable[[Any], Any]) -> Errors:
         try:
             if value is not None:
                 convert(value)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RegistryError):
             raise
         except BaseException as error:
             errors.append((row, error))

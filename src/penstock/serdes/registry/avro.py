@@ -1,0 +1,115 @@
+"""Avro, with its schemas in a registry."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from io import BytesIO
+from typing import Any
+
+import msgspec
+
+from penstock.errors import PenstockError, SerdeError
+from penstock.messages import describe
+from penstock.serdes.registry.client import needed
+from penstock.serdes.registry.place import SchemaRegistry
+from penstock.serdes.registry.serde import HEAD_SIZE, Read, Write, head_of
+from penstock.serdes.registry.text import TextSchemaSerde
+
+_PLAIN = (dict, Any)
+_BUILTIN = (bytes, datetime.datetime, datetime.date, datetime.time, decimal.Decimal, uuid.UUID)
+"""What Avro's logical types are in Python."""
+
+
+class Avro(TextSchemaSerde):
+    """Avro records with their schemas in a schema registry, as Confluent's serdes write them.
+
+    Records are read into the schema given here, else into the subject's latest one, whichever schema they were written
+    with (Avro's schema resolution): fields that were added have their defaults. The latest is the one of
+    the program's start; ``schema`` or ``version`` names another.
+
+    Needs ``pip install 'penstock[avro]'``.
+
+    Args:
+        subject: under which the schemas are registered, usually ``"<topic>-value"``.
+        registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
+        schema: what is written, and what is read into: text, a ``Path`` of a file, or a dict.
+        version: the version of the subject to take instead.
+        type: what values are: dicts, or a dataclass or ``msgspec.Struct`` with the fields of the schema.
+        register: whether the schema is registered if it is not yet; else an unknown one is an error.
+
+    Raises:
+        ConfigError: an argument is wrong, or a library is missing.
+
+    >>> Avro("orders-value", registry="http://localhost:8081")
+    <serde avro[orders-value]>
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        registry: SchemaRegistry | str | None = None,
+        schema: object = None,
+        version: int | None = None,
+        type: Any = dict,
+        register: bool = True,
+    ):
+        needed("Avro", "avro", "fastavro")
+        super().__init__("Avro", "AVRO", subject, registry, register, schema, version)
+        self.type = type
+
+    def reader(self, number: int) -> Read:
+        from fastavro import schemaless_reader
+
+        schema = self.written(number)
+        written = self.understood(schema.schema_str, schema.references, SerdeError)
+        own, kind = self.own().meaning, self.type
+        if kind in _PLAIN:
+            return lambda data: schemaless_reader(BytesIO(data[HEAD_SIZE:]), written, own)
+        return lambda data: msgspec.convert(
+            schemaless_reader(BytesIO(data[HEAD_SIZE:]), written, own), kind, builtin_types=_BUILTIN
+        )
+
+    def writer(self) -> Write:
+        from fastavro import schemaless_writer
+
+        head, schema, is_plain = head_of(self.own_id()), self.own().meaning, self.type in _PLAIN
+
+        def write(value: Any) -> bytes:
+            stream = BytesIO()
+            stream.write(head)
+            plain = value if is_plain else msgspec.to_builtins(value, builtin_types=_BUILTIN)
+            schemaless_writer(stream, schema, plain, strict_allow_default=True)
+            return stream.getvalue()
+
+        return write
+
+    def understood(self, text: str, references: Any, kind: type[PenstockError]) -> Any:
+        from fastavro import parse_schema
+
+        named: dict[str, Any] = {}
+        self._add(references, named)
+        try:
+            return parse_schema(_loaded(text), named_schemas=named)
+        except Exception as error:  # what is no schema fails in many ways
+            raise kind(f"{self.name}: it is no Avro schema: {describe(error)}") from None
+
+    def _add(self, references: Any, named: dict[str, Any]) -> None:
+        """Have the schemas known that one refers to."""
+        from fastavro import parse_schema
+
+        for one in references or ():
+            schema = self.client.version(one.subject, one.version).schema
+            self._add(schema.references, named)
+            parse_schema(_loaded(schema.schema_str), named_schemas=named)
+
+
+def _loaded(text: str) -> Any:
+    """A schema's text; a type's name may stand alone."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        if text.strip().isidentifier():
+            return text.strip()
+        raise

@@ -1,0 +1,104 @@
+"""JSON that fits a JSON Schema in a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.errors import PenstockError, SerdeError
+from penstock.messages import describe
+from penstock.serdes.json import JsonSerde
+from penstock.serdes.registry.client import needed
+from penstock.serdes.registry.place import SchemaRegistry
+from penstock.serdes.registry.serde import HEAD_SIZE, Read, Write, head_of
+from penstock.serdes.registry.text import TextSchemaSerde
+
+
+class JsonSchema(TextSchemaSerde):
+    """JSON whose schemas lie in a schema registry, as Confluent's serdes write it.
+
+    Values are checked against the schema given here, else against the subject's latest one, both when they are written
+    and when they are read; that takes most of the time, and ``validate=False`` leaves it out.
+
+    Needs ``pip install 'penstock[jsonschema]'``.
+
+    Args:
+        subject: under which the schemas are registered, usually ``"<topic>-value"``.
+        registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
+        schema: what values are to be: text, a ``Path`` of a file, or a dict.
+        version: the version of the subject to take instead.
+        type: what values are read into: ``dict``, a dataclass, or whatever :class:`JsonSerde` reads; fields that were
+            added have the defaults of the class.
+        register: whether the schema is registered if it is not yet; else an unknown one is an error.
+        validate: whether values are checked.
+
+    Raises:
+        ConfigError: an argument is wrong, or a library is missing.
+
+    >>> JsonSchema("orders-value", registry="http://localhost:8081")
+    <serde jsonschema[orders-value]>
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        registry: SchemaRegistry | str | None = None,
+        schema: object = None,
+        version: int | None = None,
+        type: Any = Any,
+        register: bool = True,
+        validate: bool = True,
+    ):
+        needed("JsonSchema", "jsonschema", "jsonschema")
+        super().__init__("JsonSchema", "JSON", subject, registry, register, schema, version)
+        self.json = JsonSerde(type)
+        self._validate = validate
+
+    def reader(self, number: int) -> Read:
+        self.written(number)
+        decode, check, plain = self.json.decode, self.own().meaning, msgspec.json.decode
+        if not self._validate:
+            return lambda data: decode(data[HEAD_SIZE:])
+
+        def read(data: bytes) -> Any:
+            text = data[HEAD_SIZE:]
+            check(plain(text))
+            return decode(text)
+
+        return read
+
+    def writer(self) -> Write:
+        head, check, encode, plain = head_of(self.own_id()), self.own().meaning, self.json.encode, msgspec.to_builtins
+        if not self._validate:
+            return lambda value: head + encode(value)
+
+        def write(value: Any) -> bytes:
+            check(plain(value))
+            return head + encode(value)
+
+        return write
+
+    def understood(self, text: str, references: Any, kind: type[PenstockError]) -> Callable[[Any], None]:
+        """What raises for a value that does not fit a schema."""
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+        from referencing.jsonschema import DRAFT7
+
+        try:
+            schema = msgspec.json.decode(text)
+            validator = validator_for(schema)
+            validator.check_schema(schema)
+        except (msgspec.DecodeError, SchemaError) as error:
+            raise kind(f"{self.name}: it is no JSON Schema: {describe(error)}") from None
+        others = [(one.name, self.client.version(one.subject, one.version).schema) for one in references or ()]
+        resources = [(name, DRAFT7.create_resource(msgspec.json.decode(one.schema_str))) for name, one in others]
+        errors_of = validator(schema, registry=Registry().with_resources(resources)).iter_errors
+
+        def check(value: Any) -> None:
+            for error in errors_of(value):
+                raise SerdeError(f"{error.json_path}: {error.message}")
+
+        return check

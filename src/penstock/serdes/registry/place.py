@@ -1,0 +1,69 @@
+"""Which schema registry is meant, and how to connect: confluent-kafka's own options, with secrets from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.connections import is_elsewhere, option_text, options_found
+from penstock.errors import ConfigError
+
+_VARIABLE = "PENSTOCK_SCHEMA_REGISTRY_"
+_SCHEMES = ("http://", "https://", "mock://")
+_SECRETS = ("basic.auth.user.info", "ssl.key.password", "bearer.auth.token", "bearer.auth.client.secret")
+
+
+class SchemaRegistry:
+    """A schema registry: ``Avro("orders-value", registry=SchemaRegistry("https://registry:8081", {...}))``.
+
+    A value ``env:NAME`` is the variable of that name, ``file:PATH`` what stands in a file; both are looked up where the
+    connection is made, so that secrets do not travel, and secrets are taken in no other way. Each variable
+    ``PENSTOCK_SCHEMA_REGISTRY_...`` is an option as well: ``PENSTOCK_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO`` is
+    ``basic.auth.user.info``.
+
+    Args:
+        url: ``http://host:8081``, ``https://...``, several with commas between them; ``mock://name`` is a registry in
+            memory, for tests.
+        options: those of confluent-kafka's ``SchemaRegistryClient``, such as ``{"basic.auth.user.info": "env:REGISTRY",
+            "ssl.ca.location": "ca.pem"}``.
+
+    Raises:
+        ConfigError: the URL is none, or a secret is written down.
+
+    >>> SchemaRegistry("https://registry:8081", {"basic.auth.user.info": "env:REGISTRY"})
+    SchemaRegistry('https://registry:8081', {'basic.auth.user.info': 'env:REGISTRY'})
+    """
+
+    def __init__(self, url: str, options: Mapping[str, object] | None = None):
+        if not isinstance(url, str) or not all(one.strip().startswith(_SCHEMES) for one in url.split(",")):
+            shown = "" if not isinstance(url, str) or "@" in url else f"; got {url!r}"
+            raise ConfigError(f"SchemaRegistry(url): write it like 'http://host:8081'{shown}")
+        if "@" in url or "?" in url:
+            raise ConfigError(
+                "SchemaRegistry(url): user and password do not belong into the URL, which is shown and written down; "
+                "give the option basic.auth.user.info as 'env:NAME' or 'file:PATH', where user:password stands"
+            )
+        self.url = url
+        self._options = {name: option_text(value) for name, value in (options or {}).items()}
+        for name, value in self._options.items():
+            if name in _SECRETS and not is_elsewhere(value):
+                raise ConfigError(
+                    f"the schema registry option {name} is a secret, which would be written down with the program: "
+                    "give it as 'env:NAME' or 'file:PATH'"
+                )
+
+    def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """All options with their values, the secret ones too: for the client and nobody else.
+
+        Raises:
+            ConfigError: a variable or a file that a value is to come from is not there.
+        """
+        return options_found(self._options, _VARIABLE, "schema registry", environment)
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({self.url!r}{f', {self._options}' if self._options else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SchemaRegistry) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
