@@ -2,7 +2,8 @@
 
     python -m bench.job W1 events-1000000 --work FOLDER [--cache] [--live] [--set NAME=VALUE]...
 
-It goes on from the state that it finds.
+With ``--servers HOST:PORT --sink TOPIC`` it reads and writes topics of a Kafka cluster. It goes on from the
+state that it finds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import click
 
 from bench.workloads import TOPOLOGIES
 from penstock.engine.spark.arguments import AVAILABLE_NOW
+from penstock.log.cluster import Kafka
 from penstock.log.file.log import FileLog
 
 CACHE_BYTES = 10 << 20
@@ -26,15 +28,24 @@ CACHE_BYTES = 10 << 20
 @click.option("--work", type=click.Path(path_type=Path), required=True, help="The folder of topics and state.")
 @click.option("--live", is_flag=True, help="Commit as records come, until killed.")
 @click.option("--cache", is_flag=True, help="Put out the last update per key and commit, instead of every update.")
+@click.option("--servers", help="A Kafka cluster whose topics are meant, instead of those in the folder.")
+@click.option("--sink", default="out", help="The topic that is written.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def main(
-    topology: str, sources: tuple[str, ...], work: Path, live: bool, cache: bool, settings: tuple[str, ...]
+    topology: str,
+    sources: tuple[str, ...],
+    work: Path,
+    live: bool,
+    cache: bool,
+    servers: str | None,
+    sink: str,
+    settings: tuple[str, ...],
 ) -> None:
-    """Run TOPOLOGY from SOURCES to the topic ``out``."""
+    """Run TOPOLOGY from SOURCES to a topic."""
     given: dict[str, Any] = dict(setting.split("=", 1) for setting in settings)
-    streams = TOPOLOGIES[topology](*sources, "out").start(
-        application_id="bench",
-        log=FileLog(work / "log"),
+    streams = TOPOLOGIES[topology](*sources, sink).start(
+        application_id="bench" if sink == "out" else f"bench-{sink}",
+        log=Kafka(servers) if servers else FileLog(work / "log"),
         state_dir=work / "state",
         trigger=None if live else AVAILABLE_NOW,
         statestore_cache_max_bytes=CACHE_BYTES if cache else 0,

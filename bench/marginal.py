@@ -22,7 +22,7 @@ from bench.workloads import Inputs, Workload
 
 
 @dataclass
-class _Measured:
+class Measured:
     """One engine with one workload: its inputs, and the runs over them, round by round.
 
     Attributes:
@@ -38,7 +38,7 @@ class _Measured:
     runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, plan: Plan, engine: Engine, workload: Workload, name: str = "") -> _Measured:
+    def of(cls, plan: Plan, engine: Engine, workload: Workload, name: str = "") -> Measured:
         few, many = ({name: plan.size(count) for name, count in given.items()} for given in workload.sizes)
         scale = 1 if workload.grows or workload.alone else engine.scale
         more = [{name: count * scale for name, count in inputs.items()} for inputs in (few, many)]
@@ -62,33 +62,49 @@ class _Measured:
         more = (sum(self.many.values()) - sum(self.few.values())) / 1e6
         return (median(many) - median(few)) / more, [(b - a) / more for a, b in zip(few, many, strict=True)]
 
+    def rate(self, section: Section) -> float:
+        """Records a second behind the start and the first records; a row for the report."""
+        seconds, every = self.per_million(lambda run: run.cost.seconds)
+        if seconds <= 0:
+            section.rows.append(Row(f"{self.name}, records a second", "lost in the noise: too few records or runs"))
+            return 0.0
+        section.rows.append(
+            Row(
+                f"{self.name}, records a second",
+                f"{1e6 / seconds:,.0f}",
+                spread(sorted(1e6 / one for one in every if one > 0), 0) if len(every) > 1 else "",
+            )
+        )
+        return 1e6 / seconds
+
 
 def measure(plan: Plan, workload: Workload) -> Section:
     """The marginal cost of a workload with all engines."""
     peers = [] if workload.alone else [peer for peer in plan.peers if peer.runs(workload)]
     engines = [plan.penstock, *peers]
-    measured = [_Measured.of(plan, engine, workload) for engine in engines]
+    measured = [Measured.of(plan, engine, workload) for engine in engines]
     if (other := workload.beside) is not None:
-        measured.append(_Measured.of(plan, plan.penstock, other, other.title))
+        measured.append(Measured.of(plan, plan.penstock, other, other.title))
     for _ in range(plan.runs):
         for one in measured:
             one.take_turn(plan)
     section = Section(workload.title, _about(measured))
-    costs = {one.name: _cost(section, one) for one in measured}
+    costs = {one.name: cost_rows(section, one) for one in measured}
     own = costs.pop(plan.penstock.name)
     if other is not None:
         section.rows.append(
-            _ratio(f"{workload.name} / {other.name}", own, costs.pop(other.title), at_most, workload.at_most)
+            ratio(f"{workload.name} / {other.name}", own, costs.pop(other.title), at_most, workload.at_most)
         )
     for engine in engines[1:]:
         promised = engine.at_least(workload)
-        section.rows.append(_ratio(f"{engine.name} / Penstock", costs[engine.name], own, at_least, promised))
+        section.rows.append(ratio(f"{engine.name} / Penstock", costs[engine.name], own, at_least, promised))
     for one in measured[: len(engines)]:
         section.rows += one.total_rows()
     return section
 
 
-def _ratio(what: str, one: float, other: float, row: Callable[[str, float, float], Row], limit: float) -> Row:
+def ratio(what: str, one: float, other: float, row: Callable[[str, float, float], Row], limit: float) -> Row:
+    """A row that compares two figures."""
     if min(one, other) <= 0:
         return Row(what, "lost in the noise: too few records or runs")
     return row(what, one / other, limit)
@@ -107,7 +123,7 @@ def _run(plan: Plan, engine: Engine, workload: Workload, inputs: Inputs) -> Run:
     return run
 
 
-def _cost(section: Section, measured: _Measured) -> float:
+def cost_rows(section: Section, measured: Measured) -> float:
     """What a million records cost an engine, its broker apart; rows for the report."""
     cost, every = measured.per_million(lambda run: run.cost.cpu)
     section.rows.append(Row(measured.name, f"{cost:.2f} CPU s", spread(every)))
@@ -117,7 +133,7 @@ def _cost(section: Section, measured: _Measured) -> float:
     return cost
 
 
-def _about(measured: list[_Measured]) -> str:
+def _about(measured: list[Measured]) -> str:
     """Who ran over how many records: those that cost more over fewer, so that it does not take hours."""
     sizes: dict[str, list[str]] = defaultdict(list)
     for one in measured:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from penstock.errors import (
 )
 from penstock.log.base import Log, Records, TopicInfo
 from penstock.log.open import open_log
+from penstock.log.watch import TopicWatch
 from support.kafka import Cluster
 from support.logs import append, write
 
@@ -98,6 +101,62 @@ def test_a_reader_that_is_kept_open_sees_what_came_since(cluster: Cluster):
         assert rows(log, topic, 0, 2 * number, end) == [(2 * number, b"k", b"%d" % number, 7, [])]
 
 
+def ends_a_wait(watch: TopicWatch, meanwhile: Callable[[], object]) -> bool:
+    """Whether a wait that would last for long ends for what somebody does meanwhile."""
+    began = monotonic()
+    other = threading.Thread(target=meanwhile)
+    other.start()
+    watch.wait(20.0)
+    other.join()
+    return monotonic() - began < 20.0
+
+
+def test_records_end_a_wait_and_so_do_new_partitions_and_who_wakes_it(cluster: Cluster):
+    topic = cluster.topic("t", partitions=2)
+    watch = cluster.opened().watch([topic])
+    assert ends_a_wait(watch, lambda: append(cluster.log, topic, (b"a", b"1", 10)))  # without having seen anything
+    for number in range(3):
+        watch.has_seen({topic: cluster.log.end_offsets(topic)})
+        assert ends_a_wait(watch, lambda: append(cluster.log, topic, (b"a", b"1", 10), partition=1)), number
+    assert ends_a_wait(watch, lambda: None)  # what came before, as nobody has seen the last ones
+    watch.has_seen({topic: cluster.log.end_offsets(topic)})
+    assert ends_a_wait(watch, lambda: cluster.add_partition(topic))
+    watch.has_seen({topic: cluster.log.end_offsets(topic)})
+    assert ends_a_wait(watch, watch.wake)
+    watch.close()
+
+
+def test_a_wait_for_a_topic_that_is_removed_ends_with_an_error(cluster: Cluster):
+    topic = cluster.topic("t")
+    watch = cluster.opened().watch([topic])
+    watch.has_seen({topic: [0]})
+    cluster.log.delete_topic(topic)
+    with pytest.raises(TopicNotFoundError):
+        [watch.wait(20.0) for _ in range(1_000)]  # some end for nothing
+
+
+def test_what_is_read_between_appends_is_each_record_once(cluster: Cluster):
+    """A reader rests at the end of what it was asked for, and goes on from there, whatever was on its way."""
+    topic, log = cluster.topic("t"), cluster.opened()
+    producer, count = cluster.producer(), 3_000
+
+    def put() -> None:
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, b"k", 0, timestamp=1)
+            if number % 50 == 0:
+                producer.flush(30)
+        producer.flush(30)
+
+    other = threading.Thread(target=put)
+    other.start()
+    found: list[bytes] = []
+    while len(found) < count:
+        end = log.end_offsets(topic)[0]
+        found += [row[2] for row in rows(log, topic, 0, len(found), end)]
+    other.join()
+    assert found == [b"%d" % number for number in range(count)]
+
+
 def test_a_numbered_append_happens_once_whoever_repeats_it(cluster: Cluster):
     topic = cluster.topic("t")
     for number, expected in [(3, True), (3, False), (2, False), (4, True)]:
@@ -105,6 +164,7 @@ def test_a_numbered_append_happens_once_whoever_repeats_it(cluster: Cluster):
         segments = write(log, topic, (0, [(b"k", b"%d" % number, number)]))
         assert log.append(topic, segments, cluster.name, number) is expected
 
+    cluster.wait_for_records(topic, 2)  # those of another program show a moment after they were committed
     assert [row[1:4] for row in rows(cluster.log, topic)] == [(b"k", b"3", 3), (b"k", b"4", 4)]
     assert cluster.log.last_sequence(topic, cluster.name) == 4
 

@@ -159,6 +159,8 @@ class CommitLoop:
                 self._look_for_topics()
                 self._check()
                 ends = self._ends_now()
+                if self._ends is None:
+                    self._watch.has_seen(ends)
                 done = self._coordinator.step(ends)
                 if done is None and self._ends is None:
                     done = self._coordinator.advance_time()

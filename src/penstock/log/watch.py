@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class TopicWatch(ABC):
     @abstractmethod
     def wake(self) -> None:
         """End the wait that is under way, or the next one; from any thread."""
+
+    def has_seen(self, ends: Mapping[str, Sequence[int]]) -> None:  # noqa: B027 - files tell of what appears
+        """Whoever waits knows what the topics have up to these ends, and is to be told of what comes behind them."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
         """Let go of what it waits on; ``wake`` may still be called."""
@@ -45,6 +48,9 @@ class LookingWatch(TopicWatch):
             if self._woken.wait(min(left, self._look_seconds)):
                 break
         self._woken.clear()
+
+    def has_seen(self, ends: Mapping[str, Sequence[int]]) -> None:
+        self._known = [list(ends.get(topic, known)) for topic, known in zip(self._topics, self._known, strict=True)]
 
     def has_more(self) -> bool:
         """Look: whether the topics have other ends than at the last look."""

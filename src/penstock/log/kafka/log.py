@@ -34,14 +34,13 @@ from penstock.log.kafka.outbox import FOLDER, OutboxWriter, read_segment, topic_
 from penstock.log.kafka.sink import Notes, Piece, Publisher
 from penstock.log.kafka.source import Sources
 from penstock.log.kafka.topics import KafkaTopics, Limits
-from penstock.log.watch import LookingWatch, TopicWatch
+from penstock.log.kafka.watch import KafkaWatch
+from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name
 
 _USUAL_LIMIT = Limits().bytes
 _BATCH_FRAME = 500
-_LOOK_SECONDS = 0.05
-"""Between two looks for new records, which are a request each."""
 _VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
 _PUBLISHED = f"{FOLDER}/published"
 """In the outbox once something was published: from then on Kafka must know of it."""
@@ -74,6 +73,7 @@ class KafkaLog(Log):
         """Topics with records of this process that may not show yet."""
         self._limits: dict[str, Limits] = {}
         self._open: _Commit | None = None
+        self._has_published = False
         self._is_known = False
         """Whether the commit at which this program began is known to be published; it may be somebody else's."""
 
@@ -122,7 +122,7 @@ class KafkaLog(Log):
         return {name: None if one is None else one.id for name, one in self._topics.found(names).items()}
 
     def start_offsets(self, topic: str) -> list[int]:
-        return self._topics.offsets(topic, self._topics.describe([topic])[topic].partitions, OffsetSpec.earliest())
+        return self._topics.offsets(topic, self._topics.partitions(topic), OffsetSpec.earliest())
 
     def end_offsets(self, topic: str) -> list[int]:
         count = self._topics.describe([topic])[topic].partitions
@@ -161,7 +161,7 @@ class KafkaLog(Log):
             raise
 
     def watch(self, topics: Sequence[str]) -> TopicWatch:
-        return LookingWatch(self, topics, _LOOK_SECONDS)
+        return KafkaWatch(self, self._clients, self._group or "penstock", topics)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class KafkaLog(Log):
         return self._own_outbox
 
     def writer(self, topic: str, name: str) -> OutboxWriter:
-        found = self._topics.describe([topic])[topic]
+        found = self._topics.recently(topic)  # what is written for one that is gone is refused when it is appended
         self._topics.check_writable(topic, found)
         return OutboxWriter(self._outbox, topic, found.id, name, lambda: self._limits_of(topic))
 
@@ -262,8 +262,9 @@ class KafkaLog(Log):
         limit = min((self._limits_of(topic).bytes for topic in sinks), default=_USUAL_LIMIT)
         publisher.publish(number, _pieces(self._outbox, sinks), offsets, limit - _BATCH_FRAME)
         self._fresh.update(topic for topic, segments in sinks.items() if segments)
-        if publisher.who:
+        if publisher.who and not self._has_published:
             self._outbox.create(_PUBLISHED, b"")
+            self._has_published = True
         for name in files:
             self._outbox.delete(name)
 

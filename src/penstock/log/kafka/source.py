@@ -97,6 +97,8 @@ class PartitionSource:
         self._ahead: list[Message] = []
         """What has come, but has not been asked for yet."""
         self._kept: deque[Records] = deque()
+        self._kept_records = self._kept_bytes = 0
+        self._rests = False
 
     def read(self, start: int, end: int) -> Iterator[Records]:
         """The records with ``start <= offset < end``.
@@ -122,14 +124,26 @@ class PartitionSource:
                 records = _records(messages)
                 self._keep(records)
                 yield records
+        if not self._ahead:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Fetch nothing until more is asked for: at the end of a partition each new record would be a request."""
+        if not self._rests:
+            self._consumer.unassign()
+            self._rests = True
 
     def _begin(self, start: int) -> None:
         """A new consumer at an offset: one that was moved might still hand out what it had fetched elsewhere."""
         self.close()
         self._consumer = self._clients.make(Consumer, {**_OPTIONS, "group.id": self._group}, _AHEAD)
+        self._assign(start)
+
+    def _assign(self, start: int) -> None:
         with self._clients.told(self._what):
             self._consumer.assign([TopicPartition(self._topic, self._partition, start)])
         self._next = self._seen = start
+        self._rests = False
 
     def _more(self, end: int) -> list[Message]:
         """The next records before an offset; none when there are none, and it is known by now."""
@@ -143,6 +157,8 @@ class PartitionSource:
     def _fetch(self, end: int) -> None:
         """Wait until records come, or it is known that none does."""
         until = time.monotonic() + self._clients.cluster.timeout
+        if self._rests:
+            self._assign(self._next)
         while not self._ahead and self._seen < end:
             found = self._consumer.consume(_AT_ONCE, 0) or [self._consumer.poll(_WAIT_SECONDS)]
             for message in found:
@@ -153,6 +169,8 @@ class PartitionSource:
 
     def _take(self, message: Message) -> None:
         error = message.error()
+        if error is None and message.offset() < self._seen:
+            return  # it was on its way when the consumer rested
         if error is None:
             self._ahead.append(message)
             self._seen = message.offset() + 1
@@ -164,12 +182,15 @@ class PartitionSource:
 
     def _keep(self, records: Records) -> None:
         self._kept.append(records)
+        self._kept_records += len(records)
+        self._kept_bytes += records.nbytes
         while len(self._kept) > 1 and self._is_more_than_needed():
-            self._kept.popleft()
+            oldest = self._kept.popleft()
+            self._kept_records -= len(oldest)
+            self._kept_bytes -= oldest.nbytes
 
     def _is_more_than_needed(self) -> bool:
-        rest = list(self._kept)[1:]
-        return sum(map(len, rest)) >= _KEPT_RECORDS or sum(one.nbytes for one in self._kept) > _KEPT_BYTES
+        return self._kept_records - len(self._kept[0]) >= _KEPT_RECORDS or self._kept_bytes > _KEPT_BYTES
 
     def close(self) -> None:
         """Let go of the consumer and what it has fetched."""
@@ -178,6 +199,8 @@ class PartitionSource:
         self._consumer = None
         self._ahead, self._next, self._seen = [], -1, -1
         self._kept.clear()
+        self._kept_records = self._kept_bytes = 0
+        self._rests = False
 
 
 def _offsets(records: Records) -> Any:

@@ -28,6 +28,9 @@ _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes
 
 FOREVER = 2**63 - 1
 _HEARD_SECONDS = 0.02
+_A_MOMENT = 0.02
+"""For so many seconds what a topic was is what it is: a commit looks at its topics at each of its steps."""
+_RECENT = 1.0
 
 
 class Described(NamedTuple):
@@ -53,6 +56,10 @@ class KafkaTopics:
 
     def __init__(self, clients: Clients):
         self._clients = clients
+        self._known: dict[str, tuple[float, Described | None]] = {}
+        """What topics were when they were last looked up, and when that was."""
+        self._together: set[str] = set()
+        """Those that were last asked for at once: who asks for one of them is soon to ask for the others."""
 
     def names(self) -> list[str]:
         """The names of all topics but the cluster's own, sorted."""
@@ -62,6 +69,7 @@ class KafkaTopics:
 
     def create(self, info: TopicInfo) -> None:
         """Make a topic; the cluster chooses how many copies there are."""
+        self._known.clear()
         config = {name: str(getattr(info, field)) for field, name in _SETTINGS.items() if getattr(info, field) >= 0}
         config |= {"retention.ms": str(NO_LIMIT)} if info.retention_ms == NO_LIMIT else {}
         config["message.timestamp.after.max.ms"] = str(FOREVER)  # results may have any time, such as a window's end
@@ -76,6 +84,7 @@ class KafkaTopics:
 
     def delete(self, name: str) -> None:
         """Remove a topic."""
+        self._known.clear()
         self.describe([name])
         self._clients.ask(
             lambda admin, wait: admin.delete_topics([name], request_timeout=wait), f"cannot remove topic {name!r}"
@@ -85,7 +94,7 @@ class KafkaTopics:
     def _wait_until(self, name: str, is_there: bool) -> None:
         """Brokers hear of a topic that was made or removed a moment after the controller has said so."""
         until = time.monotonic() + self._clients.cluster.timeout
-        while (self.found([name])[name] is not None) != is_there and time.monotonic() < until:
+        while (self._ask([name])[name] is not None) != is_there and time.monotonic() < until:
             time.sleep(_HEARD_SECONDS)
 
     def describe(self, names: Iterable[str]) -> dict[str, Described]:
@@ -96,9 +105,32 @@ class KafkaTopics:
                 raise self.not_found(name)
         return {name: one for name, one in found.items() if one is not None}
 
+    def recently(self, name: str) -> Described:
+        """What a topic was a second ago at most, or is; raises ``TopicNotFoundError`` when it does not exist."""
+        found = self._within([name], _RECENT)[name]
+        if found is None:
+            raise self.not_found(name)
+        return found
+
+    def partitions(self, name: str) -> int:
+        """How many partitions a topic had when it was last looked up."""
+        known = self._known.get(name)
+        return self.describe([name])[name].partitions if known is None or known[1] is None else known[1].partitions
+
     def found(self, names: Iterable[str]) -> dict[str, Described | None]:
         """What topics are, in one request; None for those that do not exist."""
-        wanted = list(names)
+        return self._within(list(names), _A_MOMENT)
+
+    def _within(self, names: list[str], seconds: float) -> dict[str, Described | None]:
+        """What topics were so many seconds ago at most."""
+        since = time.monotonic() - seconds
+        if len(names) > 1:
+            self._together = set(names)
+        if any(name not in self._known or self._known[name][0] < since for name in names):
+            self._ask(list(dict.fromkeys([*names, *(self._together if self._together & {*names} else ())])))
+        return {name: self._known[name][1] for name in names}
+
+    def _ask(self, wanted: list[str]) -> dict[str, Described | None]:
         if not wanted:
             return {}
 
@@ -107,8 +139,11 @@ class KafkaTopics:
             asked = admin.describe_topics(collection, include_authorized_operations=True, request_timeout=wait)
             return {name: _OrMissing(asked[name]) for name in wanted}
 
+        began = time.monotonic()
         answers = self._clients.ask(asking, f"cannot look topics up ({', '.join(wanted)})")
-        return {name: self._described(found) for name, found in zip(wanted, answers, strict=True)}
+        found = {name: self._described(one) for name, one in zip(wanted, answers, strict=True)}
+        self._known |= {name: (began, one) for name, one in found.items()}
+        return found
 
     def _described(self, found: Any) -> Described | None:
         if found is None:
