@@ -31,10 +31,10 @@ _CHOICES = {
 
 _AT_LEAST_1 = (
     "commit_max_bytes", "chunk_records", "chunk_bytes", "hot_max_bytes", "flush_rows", "flush_commits",
-    "block_cache_bytes", "slot_timeout",
+    "flush_interval", "snapshot_bytes", "snapshot_interval", "block_cache_bytes", "slot_timeout",
 )  # fmt: skip
 
-_DURATIONS = ("commit_interval", "slot_timeout", "max_task_idle")
+_DURATIONS = ("commit_interval", "slot_timeout", "max_task_idle", "flush_interval", "snapshot_interval")
 
 _AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_partitions")
 
@@ -60,15 +60,21 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 class StateSettings:
     """How much memory and how many files a task's state may take.
 
-    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest lies on disk. Rows go to disk when that bound or
-    ``flush_rows`` is reached, at the latest every ``flush_commits`` commits: a restart reads at most that many
-    delta files. Every ``snapshot_commits`` commits (at a flush) a snapshot is published and older delta files go.
+    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest lies on disk. Committed rows go to disk when that
+    bound or ``flush_rows`` is reached, or the first of them is ``flush_interval`` milliseconds old, at the latest after
+    ``flush_commits`` commits: a restart reads at most that many delta files.
+
+    At a flush a snapshot is published, and older delta files go, when delta files have ``snapshot_bytes`` since the
+    last one, or the first of them is ``snapshot_interval`` milliseconds old, or after ``snapshot_commits`` commits.
     """
 
     hot_max_bytes: int = 128 * MIB
     flush_rows: int = 200_000
-    flush_commits: int = 50
-    snapshot_commits: int = 200
+    flush_interval: int = 30_000
+    flush_commits: int = 500
+    snapshot_bytes: int = 1024 * MIB
+    snapshot_interval: int = 300_000
+    snapshot_commits: int = 5_000
     block_cache_bytes: int = 8 * MIB
 
 
@@ -106,7 +112,10 @@ class SettingsArguments(TypedDict, total=False):
     metrics_recording_level: str
     hot_max_bytes: int | str
     flush_rows: int
+    flush_interval: int | str
     flush_commits: int
+    snapshot_bytes: int | str
+    snapshot_interval: int | str
     snapshot_commits: int
     block_cache_bytes: int | str
 
@@ -172,6 +181,15 @@ class Settings:
             and what to write (in Kafka Streams: `ensure.explicit.internal.resource.naming`, KIP-1111).
         metrics_recording_level: which figures are given: ``"INFO"``, ``"DEBUG"`` with more of steps and stores, or
             ``"TRACE"`` with latencies up to stores as well. Only the last costs more than the first.
+        hot_max_bytes: how many bytes of rows a task keeps in memory; the rest is in its database.
+        flush_rows: committed rows go to the database when there are more of them,
+        flush_interval: when the first of them is that old: a duration,
+        flush_commits: and at the latest after so many commits, which is what a restart reads at most.
+        snapshot_bytes: a task's database is published in the checkpoint, for machines that have no copy of it, when
+            delta files have that many bytes since the last time,
+        snapshot_interval: when the first of them is that old: a duration,
+        snapshot_commits: and at the latest after so many commits, and those up to the next flush.
+        block_cache_bytes: how many bytes of its database a task keeps in memory.
     """
 
     log_dir: Path = Path(".penstock/log")
@@ -206,7 +224,10 @@ class Settings:
     metrics_recording_level: str = "DEBUG"
     hot_max_bytes: int = StateSettings.hot_max_bytes
     flush_rows: int = StateSettings.flush_rows
+    flush_interval: int = StateSettings.flush_interval
     flush_commits: int = StateSettings.flush_commits
+    snapshot_bytes: int = StateSettings.snapshot_bytes
+    snapshot_interval: int = StateSettings.snapshot_interval
     snapshot_commits: int = StateSettings.snapshot_commits
     block_cache_bytes: int = StateSettings.block_cache_bytes
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
-from penstock.engine import coordinator
+from penstock.engine import forgetting
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS
@@ -187,7 +187,7 @@ def test_a_program_that_slept_for_many_commits_is_fenced_though_their_manifests_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_point: Any
 ):
     """It puts nothing out that a topic could refuse: only the number of its next commit tells."""
-    monkeypatch.setattr(coordinator, "_KEEP_MANIFESTS", 2)
+    monkeypatch.setattr(forgetting, "KEEP_MANIFESTS", 2)
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().count("counts")
     world = World(tmp_path, builder.build(), chunk_records=3, statestore_uncommitted_max_records=6)

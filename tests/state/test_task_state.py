@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from penstock import TopicPartition
 from penstock.errors import CorruptDataError, StoreError
 from penstock.settings import StateSettings
 from penstock.state.database import Database
+from penstock.state.disk_schedule import DiskSchedule
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -259,7 +261,9 @@ def test_rows_of_all_stores_their_stream_times_and_the_commit_are_one_write(chec
     checkpoint.settings = FLUSH_ONLY
     three_commits(checkpoint).abandon()
     database = Database(checkpoint.folder)
-    assert database.meta() == {
+    meta = database.meta()
+    assert meta.pop("unpublished_bytes") == sum(step.delta.size for step in checkpoint.commits[:3])
+    assert meta == {
         "application": "application",
         "commit": 2,
         "numbers": {"windowed": {"stream_time": 500}, "hours": {"observed_stream_time": 60_000}},
@@ -284,6 +288,47 @@ def test_rows_go_to_disk_when_there_are_too_many_commits_rows_or_bytes(checkpoin
         state.abandon()
         commit, rows = on_disk(again.folder)
         assert (commit, len(rows["counts"])) == (2, 30)
+
+
+def test_a_snapshot_is_due_when_delta_files_have_grown_over_several_runs(checkpoint):
+    checkpoint.settings = StateSettings(flush_commits=1, snapshot_bytes=10_000)
+    taken = []
+    for number in range(6):
+        state = checkpoint.open([KeyValueStore("counts")])
+        for i in range(10):
+            count(state, b"%d-%d" % (number, i), random.Random(i).randbytes(300), 1)
+        checkpoint.commit(state)
+        state.close()
+        taken.append(state.snapshot)
+    assert taken == [-1, -1, 2, 2, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "until_flush", "until_snapshot"),
+    [
+        (StateSettings(), 30, 300),
+        (StateSettings(flush_interval=5_000, snapshot_interval=60_000), 5, 60),
+        (StateSettings(flush_interval=2_000, snapshot_interval=1_000), 2, 1),
+    ],
+)
+def test_what_is_in_delta_files_only_is_written_down_when_it_is_old(settings, until_flush, until_snapshot):
+    now = 0.0
+    schedule = DiskSchedule(settings, lambda: now)
+    now = 1_000.0  # while nothing is committed nothing gets old
+    assert (schedule.is_flush_due(), schedule.is_snapshot_due(0)) == (False, False)
+    schedule.committed(1)
+    now += until_flush - 0.5
+    schedule.committed(1)
+    assert not schedule.is_flush_due()
+    now = 1_000.0 + until_flush
+    assert schedule.is_flush_due()
+    schedule.flushed()
+    assert not schedule.is_flush_due()
+    assert schedule.is_snapshot_due(0) == (until_snapshot <= until_flush)
+    now = 1_000.0 + max(until_flush, until_snapshot)
+    assert schedule.is_snapshot_due(0)
+    schedule.published()
+    assert not schedule.is_snapshot_due(0)
 
 
 def test_memory_stays_at_its_bound_however_large_the_state_grows(checkpoint):

@@ -52,7 +52,7 @@ class Checkpoint:
     def commit(self, state: TaskState) -> None:
         """The whole commit: manifest, then the task's own database."""
         self.make_manifest(state)
-        state.commit(self.newest)
+        state.commit(self.newest, self.commits[-1].delta)
 
     def _forget(self, snapshot: int) -> None:
         """Once a manifest names a snapshot, the delta files before the one before it go."""

@@ -29,6 +29,7 @@ from penstock.engine.description import description_of
 from penstock.engine.evolution import carrying
 from penstock.engine.evolution.evolution import Evolution
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
+from penstock.engine.forgetting import Forgetting, waiting_files
 from penstock.engine.formats import formats_of
 from penstock.engine.identity import (
     application_of,
@@ -67,7 +68,6 @@ from penstock.storage import Storage, number_in
 
 _log = logging.getLogger(__name__)
 
-_KEEP_MANIFESTS = 100
 _PAUSES = (0.0, 0.5, 2.0, 5.0)
 """How long to wait before an attempt is repeated, in seconds: a process that died may take a while to be replaced."""
 
@@ -121,6 +121,7 @@ class Coordinator:
         self._check_outputs(newest)
         self.manifest = begun
         self._settling = Settling(self)
+        self._forgetting = Forgetting(self)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
         self.of_last_commit: dict[str, int] = {}
@@ -251,7 +252,7 @@ class Coordinator:
 
         deltas = {name for name in self.storage.list("deltas") if number_in(name) == own}
         exchange = {name for name in self.storage.list("exchange") if is_left(name)}
-        for name in (deltas | exchange) - _waiting_files(self.manifest):
+        for name in (deltas | exchange) - waiting_files(self.manifest):
             self.storage.delete(name)
         carrying.sweep(self.storage, self.manifest)
         self.storage.sweep()
@@ -353,7 +354,7 @@ class Coordinator:
             crash_point("before-offsets")
             manifest = msgspec.structs.replace(manifest, commit=manifest.commit + 1, sinks={})
         self._create(manifest)
-        self._forget(before, attempt.exchange_files)
+        self._forgetting.after(before, self.manifest, attempt.exchange_files)
         self.idle.had_records(attempt.busy_tasks)
         crash_point("after-forget")
         self.of_last_commit = latencies_of(time.monotonic() - ran)
@@ -440,29 +441,3 @@ class Coordinator:
                     "another program has taken over, and this one stops"
                 )
             crash_point("during-publish")
-
-    def _forget(self, before: Manifest, exchange_files: set[str]) -> None:
-        """Remove files that no restart can need any more."""
-        for name in (exchange_files | _waiting_files(before)) - _waiting_files(self.manifest):
-            self.storage.delete(name)
-        for task, entry in self.manifest.tasks.items():
-            old = before.tasks.get(task)
-            if old is not None and entry.kept_since > old.kept_since:
-                for name in self.storage.list(f"deltas/{task}"):
-                    number = number_in(name)
-                    if number is not None and number <= entry.kept_since:
-                        self.storage.delete(name)
-        if self.manifest.commit // _KEEP_MANIFESTS > before.commit // _KEEP_MANIFESTS:
-            self._forget_manifests()
-
-    def _forget_manifests(self) -> None:
-        needed = self.starts.reserved()
-        for task, entry in self.manifest.tasks.items():
-            needed.update(link.changed for link in self.manifests.chain(task, entry, entry.kept_since))
-        for number in self.manifests.numbers():
-            if number < self.manifest.commit - _KEEP_MANIFESTS and number not in needed:
-                self.manifests.delete(number)
-
-
-def _waiting_files(manifest: Manifest) -> set[str]:
-    return {ref.file.name for topics in manifest.waiting.values() for refs in topics.values() for ref in refs}

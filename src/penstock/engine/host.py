@@ -159,7 +159,7 @@ class TaskHost:
         if task.pending is not None:
             crash_point("before-local-commit")
             if task.pending == (entry.changed, entry.attempt):
-                task.state.commit(entry.changed)
+                task.state.commit(entry.changed, entry.delta)
             else:
                 task.rollback()
             task.pending = None

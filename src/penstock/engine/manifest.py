@@ -126,6 +126,10 @@ class Manifests:
         """What the manifest of a commit is called in messages."""
         return f"{self.storage.shown}/{_name(commit)}"
 
+    def name(self, commit: int) -> str:
+        """The name of the file in the storage."""
+        return _name(commit)
+
     def create(self, manifest: Manifest) -> bool:
         """Commit; False when another program has made this commit already."""
         return self.storage.create(_name(manifest.commit), seal(manifest))

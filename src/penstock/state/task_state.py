@@ -15,6 +15,7 @@ from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
 from penstock.state.delta import read_delta
+from penstock.state.disk_schedule import DiskSchedule
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
@@ -31,6 +32,9 @@ Numbers = dict[str, dict[str, int]]
 """What belongs to a commit besides rows: stream times, by the names of stores and operators."""
 
 STREAM_TIME = "stream_time"
+
+_UNPUBLISHED = "unpublished_bytes"
+"""In a database's meta data: the bytes of delta files since the snapshot before."""
 
 TASK_TIME = "(task)"
 """Under which name the stream time of a whole task is kept, where somebody asks for it."""
@@ -75,7 +79,7 @@ class TaskState:
         self._database: Database | None = None
         self._restoring = Restoring(task, (), -1, None)
         self._flushed = -1
-        self._unflushed_commits = 0
+        self._schedule = DiskSchedule(settings)
 
     def clock(self, name: str) -> StreamTime:
         """The stream time that an operator of this name keeps."""
@@ -127,6 +131,7 @@ class TaskState:
             raise StoreError(f"the state of task {self.task} was carried over to a folder; start it with one")
         at = max(meta.get("commit", -1), -1 if self._base is None else self._base.commit)
         self.at = self._flushed = context.at = at
+        self._schedule.begin(meta.get(_UNPUBLISHED, 0))
         self._restoring.start(self.at)
         context.state_dir = self._folder_of_stores()
         for store in self.stores.values():
@@ -240,7 +245,7 @@ class TaskState:
         if step.commit > self.at:  # or a user's store was behind the others
             self._restore_numbers(step.numbers)
             self.at = step.commit
-            self._unflushed_commits += 1
+            self._schedule.committed(0 if step.delta is None else step.delta.size)
 
     # --- transactions --------------------------------------------------------------------------------------------
 
@@ -261,14 +266,14 @@ class TaskState:
         for store in self.stores.values():
             store.prepare()
 
-    def commit(self, commit: int) -> None:
-        """Keep what the transaction wrote; it is part of this commit now."""
+    def commit(self, commit: int, delta: FileRef | None = None) -> None:
+        """Keep what the transaction wrote; it is part of this commit now, and in this delta file."""
         for store in self.stores.values():
             store.commit(self._offsets(store, commit))
         for clock in self.clocks.values():
             clock.commit()
         self.at = commit
-        self._unflushed_commits += 1
+        self._schedule.committed(0 if delta is None else delta.size)
         if self._database is not None:
             if self._is_flush_due():
                 self.flush()
@@ -305,7 +310,7 @@ class TaskState:
 
     def _is_flush_due(self) -> bool:
         limits = self._settings
-        if self._unflushed_commits >= limits.flush_commits or self.nbytes > limits.hot_max_bytes:
+        if self._schedule.is_flush_due() or self.nbytes > limits.hot_max_bytes:
             return True
         if any(store.is_crowded() for store in self.stores.values()):
             return True
@@ -313,29 +318,42 @@ class TaskState:
             sum(piece.dirty_count() for store in self.stores.values() for piece in store.pieces()) > limits.flush_rows
         )
 
-    def flush(self) -> None:
-        """Write committed rows to the database, publish a snapshot when one is due, and make room in memory."""
+    def flush(self, publishes: bool = True) -> None:
+        """Write committed rows to the database, publish a snapshot when one is due, and make room in memory.
+
+        Args:
+            publishes: whether there may be a snapshot.
+        """
         assert self._database is not None
+        publishes = publishes and self._storage is not None and self._schedule.is_snapshot_due(self.at - self.snapshot)
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
         meta = {"application": self._context.application, "commit": self.at, "numbers": self.numbers()}
+        meta[_UNPUBLISHED] = 0 if publishes else self._schedule.unpublished_bytes
         crash_point("before-flush")
         self._database.write(dirty, meta)
         crash_point("after-flush")
         for store in self.stores.values():
             store.flushed(self._database)
         self._flushed = self.at
-        self._unflushed_commits = 0
-        if self._storage is not None and self.at - self.snapshot >= self._settings.snapshot_commits:
-            write_snapshot(self._database, self._storage, self.task, self.at, self.snapshot)
-            self.snapshot = self.at
-            crash_point("after-snapshot")
+        self._schedule.flushed()
+        if publishes:
+            self._publish()
         room = self._settings.hot_max_bytes // 2
         for everything in (False, True):
             is_full = self.nbytes > room
             for store in self.stores.values():
                 if is_full or store.is_crowded():
                     store.evict(everything or store.recent_nbytes > room)  # what does not fit is not copied first
+
+    def _publish(self) -> None:
+        """Make a snapshot of the database as it was just flushed."""
+        assert self._database is not None
+        assert self._storage is not None
+        write_snapshot(self._database, self._storage, self.task, self.at, self.snapshot)
+        self.snapshot = self.at
+        self._schedule.published()
+        crash_point("after-snapshot")
 
     def close(self) -> None:
         """Roll back, flush what is committed, and let go of the database."""

@@ -109,11 +109,10 @@ def rows_of(
         folder: where to put its database; one that is not there.
     """
     entry = manifest.tasks[task]
-    settings = StateSettings(snapshot_commits=2**62)
-    state = TaskState(task, stores, settings, folder, storage)
+    state = TaskState(task, stores, StateSettings(), folder, storage)
     since = partial(Manifests(storage).since, task, entry)
     state.open(manifest.application, entry.changed, entry.snapshot, since, base=entry.base)
-    state.flush()
+    state.flush(publishes=False)
     state.abandon()
     names = {store.name for store in stores}
     database = Database(folder)
