@@ -31,6 +31,7 @@ from bench import (
     restart,
     restore,
     starts,
+    tasks,
     transactions,
     versions,
 )
@@ -56,6 +57,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("GET", reads.measure),
     ("IDLE", idle.measure),
     ("COMMIT", commits.measure),
+    ("TASKS", tasks.measure),
     ("MEMORY", memory.measure),
     ("HELD", held.measure),
     ("LARGE", large.measure),

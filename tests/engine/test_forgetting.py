@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import forgetting
+from penstock.engine.needed import NeededManifests
 from penstock.log.base import TopicInfo
 from support.world import World
 
@@ -62,3 +63,30 @@ def test_a_task_without_work_for_long_is_restored_from_its_old_commits(world: Wo
     world.run("a", "d")
     assert world.counts() == [("a", 5), ("d", 42)]
     assert sorted(world.output()) == [*(("a", n) for n in range(1, 6)), *(("d", n) for n in range(1, 43))]
+
+
+def test_what_is_needed_is_known_without_reading_manifests_again(world: World, monkeypatch: pytest.MonkeyPatch):
+    world.run("d")
+    for _ in range(3):
+        world.run("a", crash=True)
+    application = world.start()
+    manifests = application.coordinator.manifests
+    needed, asked, reads = NeededManifests(manifests), [], []
+    read = manifests.read
+    monkeypatch.setattr(manifests, "read", lambda commit: asked.append(commit) or read(commit))
+    for keys in (["a"], ["d"], ["a", "d"], ["a"], ["a"], ["d"], ["a"]):
+        world.produce(*keys)
+        before = application.coordinator.manifest
+        application.run_until()
+        now = application.coordinator.manifest
+        for task, entry in now.tasks.items():
+            if entry is not before.tasks[task]:
+                needed.note(task, entry)
+        asked.clear()
+        found = needed.of(now)
+        reads.append(len(asked))
+        chains = (manifests.chain(task, entry, entry.kept_since) for task, entry in now.tasks.items())
+        assert found == {entry.changed for chain in chains for entry in chain}
+    application.close()
+    assert reads[0] > 0
+    assert set(reads[1:]) == {0}

@@ -16,10 +16,10 @@ have done.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.engine.exchange import ExchangeRef
-from penstock.engine.layout import Layout, TaskId
+from penstock.engine.layout import Layout, TaskId, TaskPlaces
 from penstock.engine.manifest import TaskEntry
 from penstock.engine.reader import LATEST
 from penstock.engine.work import TaskDone
@@ -57,7 +57,7 @@ class Alignment:
         self._subs = [sub for stage in layout.stages for sub in stage]
         self._writers = {sub.id: _writers(sub, layout, ends) for sub in self._subs}
         self._before = {sub.id: _all_before(sub, self._subs) for sub in self._subs}
-        self._unread = {sub.id: [t for t in layout.task_ids(sub) if self._has_unread(sub, t, {})] for sub in self._subs}
+        self._unread = {sub.id: self._unread_of(sub) for sub in self._subs}
         buffer_bytes = settings.input_buffer_max_bytes
         self._held = {task for sub in self._subs for task in self._held_by(sub, waiting, buffer_bytes)}
         self._until = self._common_times(log, settings.commit_max_bytes)
@@ -71,7 +71,7 @@ class Alignment:
         """Up to which time the tasks of a sub-topology read in this commit."""
         return self._until.get(sub.id, LATEST)
 
-    def bounds(self, sub: SubTopology, task: TaskId, done: Mapping[str, TaskDone]) -> dict[str, tuple[int, str]]:
+    def bounds(self, sub: SubTopology, task: TaskPlaces, done: Mapping[str, TaskDone]) -> dict[str, tuple[int, str]]:
         """For a task that is about to run: what may still be sent to it, see ``TaskWork``.
 
         Args:
@@ -82,24 +82,24 @@ class Alignment:
             lowest = min(filter(None, (self._lowest_of(writer, done) for writer in writers)), default=None)
             if lowest is not None:
                 found[topic] = lowest[0], str(lowest[1])
-        if task in self._held:
-            clock = self._entry(task).clock
-            found |= {topic: (clock, "") for topic in self._layout.inputs(sub, task) if topic in self._ends}
+        if task.id in self._held:
+            clock = self._entry(task.id).clock
+            found |= {topic: (clock, "") for topic in task.inputs if topic in self._ends}
         return found
 
     def _common_times(self, log: Log, nbytes: int) -> dict[int, int]:
         """For each sub-topology whose records meet others the time to which all of these can be read in a commit."""
         times: dict[int, int] = {}
         for subs in _meeting(self._subs):
-            unread = [(sub, task) for sub in subs for task in self._unread[sub.id] if task not in self._held]
-            reached = [self._reach(log, sub, task, nbytes) for sub, task in unread if len(unread) > 1]
+            unread = [task for sub in subs for id_, task in self._unread[sub.id].items() if id_ not in self._held]
+            reached = [self._reach(log, task, nbytes) for task in unread if len(unread) > 1]
             times |= dict.fromkeys((sub.id for sub in subs), min(reached, default=LATEST))
         return times
 
-    def _reach(self, log: Log, sub: SubTopology, task: TaskId, nbytes: int) -> int:
+    def _reach(self, log: Log, task: TaskPlaces, nbytes: int) -> int:
         """To which time a task can read in a commit."""
-        offsets, partition = self._entry(task).offsets, task.partition
-        topics = [topic for topic in self._layout.inputs(sub, task) if topic in self._ends]
+        offsets, partition = self._entry(task.id).offsets, task.id.partition
+        topics = [topic for topic in task.inputs if topic in self._ends]
         times = (log.reach(t, partition, offsets.get(t, 0), self._ends[t][partition], nbytes) for t in topics)
         return min((time for time in times if time is not None), default=LATEST)
 
@@ -108,38 +108,53 @@ class Alignment:
         if sub.id not in self._lowest:
             above = (self._lowest_of(one, done) for writers in self._writers[sub.id].values() for one in writers)
             before = min((lowest[0] for lowest in above if lowest is not None), default=None)
-            open_ = (self._open(sub, task, before, done) for task in self._layout.task_ids(sub))
+            open_ = (self._open(task, before, done) for task in self._open_tasks(sub, before, done))
             self._lowest[sub.id] = min(filter(None, open_), default=None)
         return self._lowest[sub.id]
 
-    def _open(
-        self, sub: SubTopology, task: TaskId, before: int | None, done: Mapping[str, TaskDone]
-    ) -> tuple[int, TaskId] | None:
+    def _open_tasks(self, sub: SubTopology, before: int | None, done: Mapping[str, TaskDone]) -> Iterator[TaskPlaces]:
+        """The tasks that may still send; of those that may for the same reason, and at the same clock, the first."""
+        unread, tasks = self._unread[sub.id], self._layout.tasks_of(sub)
+        yield from unread.values()
+        yield from (tasks[id_.partition] for id_ in map(TaskId.parse, done) if id_.sub == sub.id)
+        if before is not None:
+            yield from itertools.islice((t for t in tasks if t.id not in unread and t.name not in done), 1)
+
+    def _open(self, task: TaskPlaces, before: int | None, done: Mapping[str, TaskDone]) -> tuple[int, TaskId] | None:
         """The lowest clock that one task may still send.
 
         Args:
             before: the lowest that may still be sent to it.
         """
-        own = done.get(str(task))
+        own = done.get(task.name)
         if own is not None:
-            may_go_on = own.left or before is not None or self._has_unread(sub, task, own.offsets)
-            return (own.clock, task) if may_go_on else None
-        unread = [self._entry(task).clock] if task in self._unread[sub.id] else []
+            offsets = own.offsets or self._entry(task.id).offsets
+            may_go_on = own.left or before is not None or self._has_unread(task, offsets)
+            return (own.clock, task.id) if may_go_on else None
+        unread = [self._entry(task.id).clock] if task.id in self._unread[task.id.sub] else []
         lowest = min(unread if before is None else [*unread, before], default=None)
-        return None if lowest is None else (lowest, task)
+        return None if lowest is None else (lowest, task.id)
 
-    def _has_unread(self, sub: SubTopology, task: TaskId, offsets: Mapping[str, int]) -> bool:
-        """Whether there is more to read for a task in the log, from where it is or from some offsets."""
-        at = offsets or self._entry(task).offsets
-        topics = (topic for topic in self._layout.inputs(sub, task) if topic in self._ends)
-        return any(self._ends[topic][task.partition] > at.get(topic, 0) for topic in topics)
+    def _unread_of(self, sub: SubTopology) -> dict[TaskId, TaskPlaces]:
+        """The tasks of a sub-topology for which there is more to read in the log."""
+        entries = self._entries
+        tasks = self._layout.tasks_of(sub)
+        return {t.id: t for t in tasks if self._has_unread(t, entries[t.name].offsets if t.name in entries else {})}
+
+    def _has_unread(self, task: TaskPlaces, at: Mapping[str, int]) -> bool:
+        """Whether there is more to read for a task in the log, from some offsets."""
+        ends, partition = self._ends, task.id.partition
+        for topic in task.inputs:  # noqa: SIM110 - thousands of times a commit
+            if topic in ends and ends[topic][partition] > at.get(topic, 0):
+                return True
+        return False
 
     def _held_by(self, sub: SubTopology, waiting: Waiting, buffer_bytes: int) -> Iterable[TaskId]:
         """The tasks that do not read on because too much waits for a sub-topology: all that are not behind that.
 
         The one that is furthest behind always reads on.
         """
-        tasks = (waiting.get(str(task), {}) for task in self._layout.task_ids(sub))
+        tasks = (topics for name, topics in waiting.items() if TaskId.parse(name).sub == sub.id)
         refs = [ref for topics in tasks for some in topics.values() for ref in some]
         if sum(ref.left_bytes for ref in refs) <= buffer_bytes:
             return []

@@ -8,6 +8,7 @@ even if it slept since it took over and somebody else has the application now.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from penstock import errors
 from penstock.engine.alignment import Alignment, Waiting
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.idle import Advances
-from penstock.engine.layout import TaskId
+from penstock.engine.layout import TaskId, TaskPlaces
 from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.reader import LATEST
 from penstock.engine.topics import skipped_records
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 Ends = dict[str, list[int]]
 """For each topic the offsets, by partition, up to which to read."""
+
+
+_NEW = TaskEntry()
 
 
 class StageRunner(Protocol):
@@ -64,6 +68,8 @@ class Attempt:
             task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
         }
         self._readers = {t: sub.id for sub in coordinator.topology.sub_topologies for t in sub.source_topics}
+        self._behind: set[str] = set()
+        """The tasks for which there is something to read in the log."""
         self._entries = self._where_tasks_are()
         settings, log = coordinator.settings, coordinator.log
         self._alignment = Alignment(coordinator.layout, self._entries, ends, self._waiting, log, settings)
@@ -93,56 +99,67 @@ class Attempt:
         starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
         entries = dict(self._before.tasks)
         for sub in (sub for stage in layout.stages for sub in stage):
-            for task in layout.task_ids(sub):
-                entry = entries.get(str(task), TaskEntry())
-                offsets = dict(entry.offsets)
-                for place, topic, p in layout.places(sub, task):
+            for task in layout.tasks_of(sub):
+                entry = entries.setdefault(task.name, _NEW)
+                moved = {}
+                for place, topic, p in task.places:
                     if topic in self._ends:
-                        at, ends = entry.offsets.get(place, 0), (starts[topic][p], self._ends[topic][p])
-                        if (found := topics.next_offset(at, topic, p, *ends)) > at:
-                            offsets[place] = found
-                entries[str(task)] = msgspec.structs.replace(entry, offsets=offsets)
+                        at, start, end = entry.offsets.get(place, 0), starts[topic][p], self._ends[topic][p]
+                        if not start <= at <= end:
+                            moved[place] = at = topics.next_offset(at, topic, p, start, end)
+                        if at < end:
+                            self._behind.add(task.name)
+                if moved:
+                    entries[task.name] = msgspec.structs.replace(entry, offsets={**entry.offsets, **moved})
         return entries
 
     def _works(self, sub: SubTopology) -> list[TaskWork]:
         works = []
-        for task in self._coordinator.layout.task_ids(sub):
-            entry = self._entries[str(task)]
-            awaited = self._awaited(sub, task)
+        for task in self._at_hand(sub):
+            entry = self._entries[task.name]
+            awaited = self._awaited(task)
             if awaited is None:
                 continue
-            reads_on = self._alignment.reads_on(task)
+            reads_on = self._alignment.reads_on(task.id)
             ends = {
                 place: self._ends[topic][partition]
-                for place, topic, partition in self._coordinator.layout.places(sub, task)
+                for place, topic, partition in task.places
                 if topic in self._ends and (reads_on or place != topic)
             }
             ends = {place: end for place, end in ends.items() if end > entry.offsets.get(place, 0)}
             bounds = self._alignment.bounds(sub, task, self._done)
-            exchange = self._exchange(task, bounds)
-            advances = self._advances.get(str(task), {})
+            exchange = self._exchange(task.name, bounds)
+            advances = self._advances.get(task.name, {})
             if ends or exchange or advances:
                 until = self._alignment.until(sub)
-                works.append(TaskWork(str(task), entry, ends, exchange, bounds, until, awaited, advances))
+                works.append(TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances))
         return works
 
-    def _awaited(self, sub: SubTopology, task: TaskId) -> list[str] | None:
-        """The topics that a task reads no further than to their ends; None if it waits for records of one."""
-        if str(task) in self._advances:  # time goes on for those that have read all there is
-            return []
-        entry, inputs = self._entries[str(task)], self._coordinator.layout.inputs(sub, task)
-        at = {topic: entry.offsets.get(topic, 0) for topic in inputs if topic in self._ends}
-        unread = {topic: max(self._ends[topic][task.partition] - offset, 0) for topic, offset in at.items()}
-        return self._coordinator.idling.awaited(task, unread)
+    def _at_hand(self, sub: SubTopology) -> Iterable[TaskPlaces]:
+        """The tasks of a sub-topology that may have something to do: of thousands mostly a few."""
+        tasks = self._coordinator.layout.tasks_of(sub)
+        if self._coordinator.idling.seconds > 0:  # it is to hear of those that have nothing, too
+            return tasks
+        some = self._behind | self._waiting.keys() | self._advances.keys()
+        return [task for task in tasks if task.name in some]
 
-    def _exchange(self, task: TaskId, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
+    def _awaited(self, task: TaskPlaces) -> list[str] | None:
+        """The topics that a task reads no further than to their ends; None if it waits for records of one."""
+        if task.name in self._advances:  # time goes on for those that have read all there is
+            return []
+        offsets = self._entries[task.name].offsets
+        at = {topic: offsets.get(topic, 0) for topic in task.inputs if topic in self._ends}
+        unread = {topic: max(self._ends[topic][task.id.partition] - offset, 0) for topic, offset in at.items()}
+        return self._coordinator.idling.awaited(task.id, unread)
+
+    def _exchange(self, task: str, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
         """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
         of it has to wait on."""
-        waiting = self._waiting.get(str(task), {})
+        waiting = self._waiting.get(task, {})
         until = min((clock for clock, _ in bounds.values()), default=LATEST)
         if all(ref.clock > until for refs in waiting.values() for ref in refs):
             return {}
-        return self._waiting.pop(str(task))
+        return self._waiting.pop(task)
 
     def _run_stage(self, works: list[TaskWork], label: str) -> None:
         coordinator = self._coordinator

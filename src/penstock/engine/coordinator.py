@@ -42,8 +42,9 @@ from penstock.engine.identity import (
 )
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.idling import TaskIdling
-from penstock.engine.layout import Layout, TaskId, global_place, layout_of
+from penstock.engine.layout import Layout, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.needed import NeededManifests
 from penstock.engine.picture import picture_of
 from penstock.engine.program import ProgramFile
 from penstock.engine.settling import Settling
@@ -121,6 +122,7 @@ class Coordinator:
         self._check_outputs(newest)
         self.manifest = begun
         self._settling = Settling(self)
+        self._needed = NeededManifests(self.manifests)
         self._forgetting = Forgetting(self)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
@@ -289,9 +291,10 @@ class Coordinator:
         manifest = manifest or self.manifest
         found: Ends = {topic: [0] * self.layout.partitions[topic] for topic in self.topology.source_topics}
         for name, entry in manifest.tasks.items():
+            partition = int(name.partition("_")[2])
             for topic, offset in entry.offsets.items():
                 if topic in found:
-                    found[topic][TaskId.parse(name).partition] = offset
+                    found[topic][partition] = offset
         for sub in self.topology.sub_topologies:
             for topic in sub.global_topics:
                 found[topic] = [self._offset_everywhere(manifest, sub, topic, p) for p in self.layout.all_of(topic)]
@@ -305,11 +308,11 @@ class Coordinator:
     def waits(self, ends: Ends) -> float | None:
         """How many seconds until a task goes on that waits for records of a topic that has none; None if none does."""
         found = []
-        for sub in (sub for stage in self.layout.stages for sub in stage):
-            for task in self.layout.task_ids(sub):
-                offsets = self.manifest.tasks.get(str(task), TaskEntry()).offsets
-                topics = [topic for topic in self.layout.inputs(sub, task) if topic in ends]
-                found.append((task, {t: max(ends[t][task.partition] - offsets.get(t, 0), 0) for t in topics}))
+        for sub in (sub for stage in self.layout.stages for sub in stage if self.idling.seconds > 0):
+            for task in self.layout.tasks_of(sub):
+                offsets, p = self.manifest.tasks.get(task.name, TaskEntry()).offsets, task.id.partition
+                topics = [topic for topic in task.inputs if topic in ends]
+                found.append((task.id, {t: max(ends[t][p] - offsets.get(t, 0), 0) for t in topics}))
         return self.idling.waits(found)
 
     def lag(self, ends: Ends) -> int:
@@ -382,13 +385,13 @@ class Coordinator:
         found: dict[str, Numbers] = {}
         behind: set[str] = set()
         for sub in (sub for stage in self.layout.stages for sub in stage):
-            for task in self.layout.task_ids(sub):
-                entry = self.manifest.tasks.get(str(task), TaskEntry())
-                inputs = [topic for topic in self.layout.inputs(sub, task) if topic in ends]
-                if any(ends[topic][task.partition] > entry.offsets.get(topic, 0) for topic in inputs):
+            for task in self.layout.tasks_of(sub):
+                entry = self.manifest.tasks.get(task.name, TaskEntry())
+                inputs = [topic for topic in task.inputs if topic in ends]
+                if any(ends[topic][task.id.partition] > entry.offsets.get(topic, 0) for topic in inputs):
                     behind.update(sub.sink_topics)
                 elif not behind.intersection(sub.source_topics):
-                    found[str(task)] = entry.numbers
+                    found[task.name] = entry.numbers
         return found
 
     def _create(self, manifest: Manifest) -> None:

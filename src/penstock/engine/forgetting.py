@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.manifest import Manifest
+from penstock.engine.needed import NeededManifests
 from penstock.storage import number_in
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ class Forgetting:
         """Files that are to go."""
         self._numbers: list[int] | None = None
         """The manifests that there are, ascending; None until somebody has looked."""
-        self._chains: dict[str, tuple[tuple[int, int], frozenset[int]]] = {}
-        """By tasks that have had nothing to do for long: what their chains depend on, and the commits in them."""
+        self._needed = NeededManifests(coordinator.manifests)
 
     def after(self, before: Manifest, manifest: Manifest, exchange_files: set[str]) -> None:
         """Remove what went out of use with a commit, given the one before and the files that went through it."""
@@ -40,6 +40,9 @@ class Forgetting:
             self._storage.delete(name)
         for task, entry in manifest.tasks.items():
             old = before.tasks.get(task)
+            if old is entry:
+                continue
+            self._needed.note(task, entry)
             if old is not None and entry.kept_since > old.kept_since:
                 self._let_deltas_go(task, entry.kept_since)
         if self._numbers is not None:
@@ -59,25 +62,10 @@ class Forgetting:
         if self._numbers is None:
             self._numbers = self._manifests.numbers()
         recent = manifest.commit - KEEP_MANIFESTS
-        chained = {task: entry for task, entry in manifest.tasks.items() if entry.previous > entry.kept_since}
-        busy = [entry.kept_since for entry in chained.values() if entry.changed >= recent]
-        floor = min([recent, *busy])  # of tasks at work more than their own are kept, and none has to be read
-        needed = {entry.changed for entry in manifest.tasks.values()} | self._starts.reserved()
-        for task, entry in chained.items():
-            if entry.changed < recent:
-                needed |= self._chain(task, entry)
-        gone = [one for one in self._numbers if one < floor and one not in needed]
+        needed = self._starts.reserved() | self._needed.of(manifest)
+        gone = [one for one in self._numbers if one < recent and one not in needed]
         self._numbers = sorted(set(self._numbers).difference(gone))
         self._old.extend(self._manifests.name(one) for one in gone)
-
-    def _chain(self, task: str, entry: TaskEntry) -> frozenset[int]:
-        """The commits that a task without work is restored from."""
-        depends_on = entry.changed, entry.kept_since
-        known = self._chains.get(task)
-        if known is None or known[0] != depends_on:
-            commits = frozenset(link.changed for link in self._manifests.chain(task, entry, entry.kept_since))
-            known = self._chains[task] = depends_on, commits
-        return known[1]
 
 
 def waiting_files(manifest: Manifest) -> set[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from penstock.log.base import Log
 from penstock.plan import nodes
@@ -32,6 +33,17 @@ def global_place(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
+class TaskPlaces(NamedTuple):
+    """What one task reads, as there are thousands of tasks and each is looked at in every commit."""
+
+    id: TaskId
+    name: str
+    inputs: tuple[str, ...]
+    """The topics of which it reads its partition."""
+    places: tuple[tuple[str, str, int], ...]
+    """What it reads of the log: under which name its offset is kept, which topic, which partition."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """What is where.
@@ -47,6 +59,17 @@ class Layout:
     tasks: dict[int, int]
     stages: tuple[tuple[SubTopology, ...], ...]
     application_id: str = ""
+    _known: dict[int, tuple[TaskPlaces, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": {}}  # it is made anew faster than it travels
+
+    def tasks_of(self, sub: SubTopology) -> tuple[TaskPlaces, ...]:
+        """The tasks of a sub-topology, with what each reads."""
+        found = self._known.get(sub.id)
+        if found is None:
+            found = self._known[sub.id] = tuple(self._places_of(sub, task) for task in self.task_ids(sub))
+        return found
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
@@ -55,14 +78,11 @@ class Layout:
         """All partitions of a topic."""
         return range(self.partitions[topic])
 
-    def inputs(self, sub: SubTopology, task: TaskId) -> list[str]:
-        """The topics of which a task reads its partition."""
-        return [topic for topic in sub.source_topics if task.partition < self.partitions[topic]]
-
-    def places(self, sub: SubTopology, task: TaskId) -> list[tuple[str, str, int]]:
-        """What a task reads of the log: under which name its offset is kept, which topic, which partition."""
-        own = [(topic, topic, task.partition) for topic in self.inputs(sub, task)]
-        return own + [(global_place(topic, p), topic, p) for topic in sub.global_topics for p in self.all_of(topic)]
+    def _places_of(self, sub: SubTopology, task: TaskId) -> TaskPlaces:
+        inputs = tuple(topic for topic in sub.source_topics if task.partition < self.partitions[topic])
+        own = tuple((topic, topic, task.partition) for topic in inputs)
+        every = tuple((global_place(topic, p), topic, p) for topic in sub.global_topics for p in self.all_of(topic))
+        return TaskPlaces(task, str(task), inputs, own + every)
 
 
 def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:

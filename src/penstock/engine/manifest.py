@@ -144,13 +144,17 @@ class Manifests:
             yield entry
             if entry.previous <= after:
                 return
-            before = self.read(entry.previous).tasks.get(task, TaskEntry())
-            if before.changed != entry.previous:
-                raise CorruptDataError(
-                    f"the manifest {self.place(entry.previous)} has nothing of task {task}, and later ones say that "
-                    "the task took part in it; restore it from a backup"
-                )
-            entry = before
+            entry = self.link(self.read(entry.previous), task)
+
+    def link(self, manifest: Manifest, task: str) -> TaskEntry:
+        """The entry of a task in the manifest of a commit in which it took part, as later ones say."""
+        entry = manifest.tasks.get(task, TaskEntry())
+        if entry.changed != manifest.commit:
+            raise CorruptDataError(
+                f"the manifest {self.place(manifest.commit)} has nothing of task {task}, and later ones say that "
+                "the task took part in it; restore it from a backup"
+            )
+        return entry
 
     def since(self, task: str, newest: TaskEntry, after: int) -> list[Committed]:
         """What the commits after one mean for a task, in order."""

@@ -275,10 +275,10 @@ class Topics:
     def _places(self) -> Iterator[tuple[str, str, str, int]]:
         """For each task what it reads: under which name its offset is kept, which topic, which partition."""
         for sub in self._topology.sub_topologies:
-            for task in self._layout.task_ids(sub) if not sub.is_global else ():
-                for place, topic, partition in self._layout.places(sub, task):
+            for task in self._layout.tasks_of(sub) if not sub.is_global else ():
+                for place, topic, partition in task.places:
                     if topic in self._sources:
-                        yield str(task), place, topic, partition
+                        yield task.name, place, topic, partition
 
     # --- where reading begins ----------------------------------------------------------------------------------------
 
