@@ -20,7 +20,8 @@ FOUNDATIONS = (
 
 LAYERS = {
     "serdes": "",
-    "storage": "",
+    "syncing": "",
+    "storage": "syncing",
     "object_storage": "storage",
     "log": "serdes storage",
     "plan": "serdes",
@@ -39,7 +40,7 @@ LAYERS = {
     "ops/joins": "ops/core ops/tables plan serdes state state/columns state/kinds",
     "ops/foreign_key": "ops/core ops/joins ops/tables plan serdes state state/columns state/kinds",
     "ops/processors": "ops/core ops/tables plan serdes state",
-    "engine": "engine/lowering log losses ops plan progress serdes state storage",
+    "engine": "engine/lowering log losses ops plan progress serdes state storage syncing",
     "engine/lowering": "ops plan serdes state state/records",
     "engine/slots": "engine engine/lowering log plan state storage",
     "engine/spark": "engine engine/lowering engine/slots log losses plan progress serdes state storage",

@@ -23,6 +23,7 @@ import xxhash
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import check_disk
 from penstock.masking import masked
+from penstock.syncing import is_durable_later, sync_path
 from penstock.untrusted import inner_path
 
 
@@ -272,7 +273,8 @@ def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
 
 @contextmanager
 def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
-    """A new file to write into, synced to disk when the context ends well and removed when it does not.
+    """A new file to write into, synced to disk when the context ends well (or when ``SyncTogether`` does so), and
+    removed when it does not.
 
     Its folder is made when it is not there, and the folders above it too unless ``parents`` says otherwise.
     """
@@ -282,8 +284,9 @@ def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
             _remove(path)  # if it is a link, what it leads to is not written
             with pa.OSFile(str(path), "wb") as file:
                 yield file
-            sync_file(path)
-            sync_folder(path.parent)
+            if not is_durable_later(path):
+                sync_file(path)
+                sync_folder(path.parent)
     except BaseException:
         _remove(path)
         raise
@@ -317,11 +320,7 @@ def map_file(path: Path) -> Any:
 
 def sync_file(path: Path) -> None:
     """Make a file's bytes durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(path)
 
 
 def sync_folder(path: Path) -> None:

@@ -30,7 +30,8 @@ from penstock.settings import Settings
 from penstock.state.inventory import DamagedStateError
 from penstock.state.restoring import Tell
 from penstock.state.store import StateStore
-from penstock.storage import Storage
+from penstock.storage import Storage, cannot_write
+from penstock.syncing import SyncTogether
 
 _SMALLER = 16
 """Into how many parts chunks and commits are cut when the results of one do not fit into an Arrow array."""
@@ -78,6 +79,7 @@ class TaskHost:
         self._with_own_stores = {s.id for s in topology.sub_topologies if has_own_stores(s, topology.facts)}
         self._failed: dict[str, BaseException] = {}
         """By tasks that did not open, why; told when they are to work."""
+        self._together = SyncTogether()
         self.on_restore: Tell | None = None
         """Hears how restores go on, from several threads."""
         self.desk = Desk(self._store)
@@ -108,6 +110,17 @@ class TaskHost:
             except BaseException:  # a fault of this library; repeating the work would only repeat it
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
+        return self._durable(done)
+
+    def _durable(self, done: list[TaskDone]) -> list[TaskDone]:
+        """The answers of tasks once all that they have written is durable."""
+        try:
+            self._together.sync()
+        except OSError as error:
+            says = cannot_write(error.filename or self._storage.shown, error)
+            for one in done:
+                self._drop(one.task)
+            return [one if one.error else TaskDone(one.task, error=str(says), error_type="StoreError") for one in done]
         return done
 
     def _run(self, work: TaskWork, stage: StageWork) -> TaskDone:
@@ -138,6 +151,7 @@ class TaskHost:
             for task in self._tasks.values():
                 task.close()
             self._tasks.clear()
+        self._together.close()
 
     def settle(self, works: list[TaskWork], application: str) -> None:
         """Bring tasks to where they are committed, without more work for them."""
@@ -199,6 +213,7 @@ class TaskHost:
         surroundings = self._topology, self._layout, self._settings, self._log, self._storage
         task = Task(id_, *surroundings, folder, self._reader, self._shares.get(name, 1))
         task.between_chunks = self.desk.answer
+        task.gathering = self._together.gathering
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task

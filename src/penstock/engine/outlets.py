@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -59,6 +59,8 @@ class Outlets:
         self._clocks = clocks
         self._name = f"{attempt}-{places.task}"
         self._stack = ExitStack()
+        self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
+        """In which files are finished; who sets it makes them durable."""
         self._segments: dict[str, SegmentWriter] = {}
         self._exchanges: dict[str, ExchangeWriter] = {}
         self.sinks: dict[str, list[Segment]] = {}
@@ -70,7 +72,8 @@ class Outlets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        with self.gathering():
+            self._stack.__exit__(kind, error, trace)
         if kind is None:
             self.sinks = {topic: writer.segments() for topic, writer in self._segments.items()}
             self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}

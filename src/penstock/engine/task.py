@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from penstock.arrays import IntArray
@@ -90,6 +90,8 @@ class Task:
         self._flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0)
         self.between_chunks: Callable[[], None] = lambda: None
         """Called after every chunk, when nothing is in the middle of anything."""
+        self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
+        """In which files are finished; who sets it makes them durable."""
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
@@ -116,6 +118,7 @@ class Task:
         self._reader.awaited = frozenset(work.awaited)
         self._reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
         with Outlets(self._sinks, self._places, attempt, self._reader.clocks, self.context) as outlets:
+            outlets.gathering = self.gathering
             records = self._read_all(outlets)
             left = self._left(exchanges)
             self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
@@ -281,7 +284,7 @@ class Task:
         if not changes:
             return None
         name = f"deltas/{self.id}/{commit:016d}-{attempt}.arrow"
-        with self._storage.write(name) as file:
+        with self.gathering(), self._storage.write(name) as file:
             write_delta(file, changes)
         return self._storage.ref(name)
 

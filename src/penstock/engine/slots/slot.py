@@ -7,7 +7,8 @@ it ends that task; where the same process becomes the slot again, it finds the d
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,17 +115,18 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
     if known.settings.at_least_once:
         asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
         threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
-    order = link.order()
-    while isinstance(order, Work):
-        with _Beating(link):
-            done = _obey(order.stage, link, place, known)
-        crash_point("before-answer")
-        link.send(done)
-        crash_point("after-answer")
+    with _Beating(link) as beating:
         order = link.order()
-    with _Beating(link):
-        _let_go()
-    link.send(Done())
+        while isinstance(order, Work):
+            with beating.at_work():
+                done = _obey(order.stage, link, place, known)
+            crash_point("before-answer")
+            link.send(done)
+            crash_point("after-answer")
+            order = link.order()
+        with beating.at_work():
+            _let_go()
+        link.send(Done())
 
 
 def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
@@ -156,23 +158,35 @@ def _let_go() -> None:
 
 
 class _Beating:
-    """Has the driver hear that this process is there, while it works; a process that is stopped says nothing."""
+    """Has the driver hear, while there is an order, that this process is there; one that is stopped says nothing.
+
+    One thread lasts as long as the connection: commits come too fast to start one for each.
+    """
 
     def __init__(self, link: Link):
         self._link = link
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
+        self._works = False
 
-    def __enter__(self) -> None:
-        self._thread = threading.Thread(target=self._beat, name="penstock-slot-alive", daemon=True)
-        self._thread.start()
+    def __enter__(self) -> _Beating:
+        threading.Thread(target=self._beat, name="penstock-slot-alive", daemon=True).start()
+        return self
 
     def __exit__(self, *error: object) -> None:
-        self._over.set()
+        self._is_over.set()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """While an order is carried out."""
+        self._works = True
+        try:
+            yield
+        finally:
+            self._works = False
 
     def _beat(self) -> None:
-        while not self._over.wait(_BEAT_SECONDS):
-            if not _tell(self._link, Alive()):
+        while not self._is_over.wait(_BEAT_SECONDS):
+            if self._works and not _tell(self._link, Alive()):
                 return
 
 
