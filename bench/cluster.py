@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,16 @@ class Cluster:
         producer.flush()
 
     def read(self, topic: str, partition: int) -> tuple[Any, Any]:
-        """Keys and values of a partition, as a reader of committed records sees them."""
+        """Keys and values of a partition."""
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for message in self.messages(topic, partition):
+            keys.append(message.key())
+            values.append(message.value())
+        return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+
+    def messages(self, topic: str, partition: int) -> Iterator[Any]:
+        """The messages of a partition, as a reader of committed records sees them."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -131,19 +141,16 @@ class Cluster:
             }
         )
         consumer.assign([TopicPartition(topic, partition, 0)])
-        keys: list[bytes] = []
-        values: list[bytes] = []
         deadline = time.monotonic() + TIMEOUT
         try:
             while time.monotonic() < deadline:
                 for message in consumer.consume(20_000, 1.0):
                     error = message.error()
                     if error and error.code() == KafkaError._PARTITION_EOF:
-                        return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+                        return
                     if error:
                         raise RunError(f"reading {topic} failed: {error}")
-                    keys.append(message.key())
-                    values.append(message.value())
+                    yield message
         finally:
             consumer.close()
         raise RunError(f"reading {topic} took more than {TIMEOUT} s")

@@ -13,7 +13,7 @@ from bench import data
 from bench.cluster import Cluster
 from bench.digest import digest
 from bench.engines import Run
-from bench.measure import RunError, run
+from bench.measure import Cost, RunError, run
 from bench.workloads import Inputs, Workload
 
 PEER = "peers/kstreams/run"
@@ -64,6 +64,13 @@ class KafkaStreams:
         return workload.at_least
 
     def run(self, workload: Workload, inputs: Inputs) -> Run:
+        with self.written(workload, inputs) as (sink, cost, broker_cpu):
+            output = (self.cluster.read(sink, partition) for partition in range(data.PARTITIONS))
+            return Run(cost, digest(workload.result, output), broker_cpu)
+
+    @contextmanager
+    def written(self, workload: Workload, inputs: Inputs) -> Iterator[tuple[str, Cost, float]]:
+        """The output topic of a run, which goes when the context ends; what it cost, and what its broker took."""
         cluster = self.cluster
         sources, sink = cluster.sources(inputs), cluster.sink()
         folder = cluster.work / f"run-{sink}"
@@ -77,8 +84,7 @@ class KafkaStreams:
             broker_cpu = cluster.cpu - before
             if not cost.said.get("ok"):
                 raise RunError(f"Kafka Streams did not finish {workload.title}: {cost.said}")
-            output = (cluster.read(sink, partition) for partition in range(data.PARTITIONS))
-            return Run(cost, digest(workload.result, output), broker_cpu)
+            yield sink, cost, broker_cpu
         finally:
             cluster.remove(sink)
             shutil.rmtree(folder, ignore_errors=True)

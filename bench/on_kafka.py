@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench import data
@@ -12,7 +14,7 @@ from bench.digest import Digest, digest
 from bench.engines import Run
 from bench.kafka import KafkaStreams
 from bench.marginal import Measured, cost_rows, ratio
-from bench.measure import RunError, run
+from bench.measure import Cost, RunError, run
 from bench.plan import Plan
 from bench.report import Section, at_least
 from bench.workloads import WORKLOADS, Inputs, Workload
@@ -49,15 +51,20 @@ class PenstockOnKafka:
         return 0.0
 
     def run(self, workload: Workload, inputs: Inputs) -> Run:
+        with self.written(workload, inputs) as (sink, cost, broker_cpu):
+            output = (self.cluster.read(sink, partition) for partition in range(data.PARTITIONS))
+            return Run(cost, digest(workload.result, output), broker_cpu)
+
+    @contextmanager
+    def written(self, workload: Workload, inputs: Inputs) -> Iterator[tuple[str, Cost, float]]:
+        """The output topic of a run, which goes when the context ends; what it cost, and what its broker took."""
         cluster = self.cluster
         sources, sink = cluster.sources(inputs), cluster.sink()
         folder = cluster.work / f"penstock-{sink}"
         try:
             before = cluster.cpu
             cost = run(self.job(workload.name, sources, sink, folder))
-            broker_cpu = cluster.cpu - before
-            output = (cluster.read(sink, partition) for partition in range(data.PARTITIONS))
-            return Run(cost, digest(workload.result, output), broker_cpu)
+            yield sink, cost, cluster.cpu - before
         finally:
             cluster.remove(sink)
             shutil.rmtree(folder, ignore_errors=True)

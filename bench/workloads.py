@@ -34,6 +34,11 @@ class Event(msgspec.Struct, frozen=True):
     amount: int
 
 
+class Slim(msgspec.Struct, frozen=True):
+    id: str
+    amount: int
+
+
 class Account(msgspec.Struct, frozen=True):
     region: str
     amount: int
@@ -91,7 +96,8 @@ def w0(source: str, sink: str) -> Topology:
     """Parse, filter, project, write."""
     builder = StreamsBuilder()
     events = builder.stream(source, key=str, value=Event)
-    events.filter(lambda key, event: event.amount > 20).to(sink)
+    large = events.filter(lambda key, event: event.amount > 20)
+    large.map_values(lambda event: Slim(event.id, event.amount), value=Slim).to(sink)
     return builder.build()
 
 

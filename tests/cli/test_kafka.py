@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder
+from penstock import StreamsBuilder, produce
+from penstock.cli.ui import _log_of
 from penstock.engine.local import LocalApplication
+from penstock.query.application import open_stores
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from penstock.testing.broker import free_ports
 from support.kafka import Cluster
 
 
@@ -64,3 +68,76 @@ def test_the_lag_is_what_kafka_has_and_the_application_has_not_committed(
     told = penstock("lag", str(checkpoint), "--json")
     assert told.out == [f'{{"topic":"{topic}","partition":0,"at":3,"end":5,"lag":2}}']
     assert penstock("lag", str(checkpoint)).out[-1] == "2 records to go as of commit 1."
+
+
+WINDOWED = """
+from penstock import StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+counts = builder.stream("{topic}", value=str).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace("10 ms"))
+counts.count("counts").to_stream().map(lambda key, count: (key.key, count), key=str, value=int).to("{topic}-out")
+"""
+
+
+@pytest.fixture
+def windowed(cluster: Cluster, tmp_path: Path) -> Path:
+    """A program over a topic with four records."""
+    topic = cluster.topic("in", partitions=2)
+    produce([("a", "x", 1), ("b", "y", 2), ("a", "z", 3), ("a", "late", 1)], topic, value=str, log=cluster.log)
+    cluster.wait_for_records(topic, 4)
+    program = tmp_path / "program.py"
+    program.write_text(WINDOWED.format(topic=topic))
+    return program
+
+
+def test_doctor_looks_at_the_cluster_instead_of_a_folder(cluster: Cluster, penstock: Any):
+    url = f"kafka://{cluster.servers}"
+    for arguments in ((), ("--log", url)):
+        found = [json.loads(line) for line in penstock("doctor", "--json", *arguments).out]
+        [check] = [row for row in found if row["name"] == "Kafka"]
+        assert (check["ok"], check["found"].startswith(f"{url}, ")) == (True, True)
+        assert "the log's folder" not in {row["name"] for row in found}
+
+
+def test_doctor_says_of_a_cluster_that_does_not_answer(penstock: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.cli.doctor._CLUSTER_PATIENCE", "100 ms")
+    [nowhere] = free_ports(1)
+    ran = penstock("doctor", "--json", "--log", f"kafka://127.0.0.1:{nowhere}")
+    [check] = [row for row in map(json.loads, ran.out) if row["name"] == "Kafka"]
+    assert (ran.code, check["ok"], check["found"]) == (1, False, f"kafka://127.0.0.1:{nowhere} cannot be used")
+
+
+def test_why_reads_the_records_of_the_cluster(windowed: Path, penstock: Any):
+    said = penstock("why", f"{windowed}:builder", "KSTREAM-AGGREGATE-0000000001", "a")
+    when = "stream time is 1970-01-01T00:00:00.003Z"
+    assert (said.code, said.out[0], len(said.out)) == (
+        0,
+        f"KSTREAM-AGGREGATE-0000000001, key 'a': 3 records; {when}",
+        4,
+    )
+
+
+@pytest.mark.slow
+def test_chaos_copies_the_records_of_the_cluster_and_writes_nothing_there(
+    cluster: Cluster, windowed: Path, penstock: Any
+):
+    before = cluster.log.topics()
+    said = penstock("chaos", f"{windowed}:builder", "--local", "--kills", "1", "--seed", "1")
+    assert said.code == 0, said
+    assert [name for name in cluster.log.topics() if name.startswith(cluster.name) and name not in before] == []
+
+
+def test_the_page_looks_at_the_cluster_that_the_application_was_started_with(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    topic, out = cluster.topic("in"), cluster.topic("out")
+    builder = StreamsBuilder()
+    builder.stream(topic, value=int).group_by_key().count("counts").to_stream().to(out)
+    checkpoint = tmp_path / "checkpoint"
+    settings = Settings.load(environment={}, folder=tmp_path)
+    log, storage = cluster.opened(), LocalStorage(checkpoint)
+    LocalApplication(builder.build(), cluster.name, settings, log, storage).run_until()
+    monkeypatch.delenv("PENSTOCK_LOG")
+    stores = open_stores(str(checkpoint))
+    assert _log_of(stores, None).url == f"kafka://{cluster.servers}"
+    stores.close()

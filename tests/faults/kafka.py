@@ -1,102 +1,155 @@
-"""A program over a real Kafka broker under kill -9, by hand: python tests/faults/kafka.py --kills 100
+"""Programs over a real Kafka broker under kill -9, by hand: python tests/faults/kafka.py --kills 50 [--spark]
 
-Its driver and its tasks are one process, which is killed at random moments; now and then so is the broker, which is
-started again in the same folder. In the end a reader of committed records has to see each result once.
+Without Spark a program is one process; with it the driver, the JVM, a slot or all of them are killed
+at random moments. Now and then so is the broker, which is started again in the same folder. In the end a reader of
+committed records has to see what a run that nothing disturbed has written, each record once, of each key in order.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import signal
-import subprocess
-import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-from penstock import StreamsBuilder, Topology, consume, produce
+from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
 from penstock.engine.local import LocalApplication
+from penstock.engine.spark.arguments import AVAILABLE_NOW
+from penstock.engine.spark.start import start
 from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.log import KafkaLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from penstock.testing.broker import Broker
+from penstock.testing.chaos.processes import Program
 
-RECORDS, KEYS = 20_000, 50
+RECORDS, KEYS, PARTITIONS = 20_000, 50, 2
+_LOCAL, _SPARK = ("driver",), ("driver", "jvm", "slot", "slot", "all")
+_BROKER = 0.1
+"""How often the broker is killed instead."""
+_BEFORE = {False: 1.5, True: 6.0}
+"""How many seconds a program has at most until a kill: without Spark, and with it."""
+
+Found = dict[bytes, list[tuple[bytes | None, int]]]
+"""Of each key the values and times of its results, in order."""
 
 
-def topology() -> Topology:
+def counts(source: str, sink: str) -> Topology:
+    """Counts behind a repartition topic."""
     builder = StreamsBuilder()
-    counts = builder.stream("in", value=int).group_by(lambda key, value: value, key=int).count("counts")
-    counts.to_stream().map_values(str, value=str).to("out")
+    counted = builder.stream(source, value=int).group_by(lambda key, value: value % KEYS, key=int).count("counts")
+    counted.to_stream().map_values(str, value=str).to(sink)
     return builder.build()
 
 
-def run(servers: str, folder: Path) -> None:
+def windows(source: str, sink: str) -> Topology:
+    """Sums in windows behind a repartition topic, each when its window closes."""
+    builder = StreamsBuilder()
+    grouped = builder.stream(source, value=int).group_by(lambda key, value: value % KEYS, key=int)
+    windowed = grouped.windowed_by(TimeWindows.of_size_and_grace("1 s", "500 ms"))
+    summed = windowed.aggregate(int, lambda key, value, total: total + value, value=int, store="sums")
+    final = summed.suppress(Suppressed.until_window_closes()).to_stream()
+    final.map(lambda key, total: (key.key, f"{key.start} {total}"), key=int, value=str).to(sink)
+    return builder.build()
+
+
+def joined(source: str, sink: str) -> Topology:
+    """Each record with what a table has at its time, behind a repartition topic."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, value=int).select_key(lambda key, value: value % KEYS, key=int)
+    table = builder.table("table", key=int, value=int, store="table")
+    stream.join(table, lambda value, other: f"{value} {other}", value=str).to(sink)
+    return builder.build()
+
+
+TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {"counts": counts, "windows": windows, "joined": joined}
+
+
+def run(name: str, sink: str, servers: str, folder: Path, on_spark: bool, commit_bytes: int = 4_000) -> None:
     """Process what is there, in many commits."""
-    settings = Settings.load(
-        environment={}, folder=folder, commit_max_bytes=4_000, chunk_records=100, statestore_cache_max_bytes=0
-    )
+    sizes = {"commit_max_bytes": commit_bytes, "chunk_records": 100, "statestore_cache_max_bytes": 0}
+    topology = TOPOLOGIES[name]("in", sink)
+    if on_spark:
+        given = {"log": Kafka(servers), "state_dir": folder, "trigger": AVAILABLE_NOW}
+        on_progress = lambda progress: print(progress.commit, flush=True)  # noqa: E731
+        start(topology, f"killed-{sink}", **given, **sizes, on_progress=on_progress).await_termination()
+        return
+    settings = Settings.load(environment={}, folder=folder, **sizes)
     log, storage = KafkaLog(Kafka(servers)), LocalStorage(folder / "checkpoint")
-    application = LocalApplication(topology(), "killed", settings, log, storage, folder / "tasks")
+    application = LocalApplication(topology, f"killed-{sink}", settings, log, storage, folder / "tasks")
     print("runs", flush=True)
     application.run_until()
     application.close()
 
 
-def results(servers: str) -> dict[bytes, list[bytes]]:
-    """Of each key its results, in their order."""
-    found: dict[bytes, list[bytes]] = {}
-    for record in consume("out", log=Kafka(servers)):
-        found.setdefault(record.key, []).append(record.value)
+def results(servers: str, topic: str) -> Found:
+    """What a topic has."""
+    found: Found = {}
+    for record in consume(topic, log=Kafka(servers)):
+        found.setdefault(record.key, []).append((record.value, record.timestamp))
     return found
 
 
-def kill_until_done(broker: Broker, folder: Path, kills: int, rng: random.Random) -> int:
-    """Start the program again and again; how often it, or the broker, was killed before it ended by itself."""
-    killed = 0
-    for _ in range(10 * kills):
-        command = [sys.executable, __file__, "--servers", broker.servers, "--folder", str(folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
-            assert program.stdout is not None
-            program.stdout.readline()  # it has started
-            time.sleep(rng.random() * 1.5)
-            if killed < kills and program.poll() is None:
-                killed += 1
-                if rng.random() < 0.1:
-                    broker.kill()
-                    broker.start()
-                else:
-                    program.send_signal(signal.SIGKILL)
-            if program.wait() == 0:
-                return killed
+def kill_until_done(command: list[str], broker: Broker, kills: int, rng: random.Random, on_spark: bool) -> Counter[str]:
+    """Start the program again and again; what was killed until it ended by itself."""
+    killed: Counter[str] = Counter()
+    for _ in range(10 * kills + 10):
+        program = Program(command)
+        program.wait_for_commits(1)  # it has started
+        while program.is_running and killed.total() < kills:
+            time.sleep(rng.random() * _BEFORE[on_spark])
+            kind = rng.choice(_SPARK if on_spark else _LOCAL)
+            if rng.random() < _BROKER:
+                broker.kill()
+                broker.start()
+                killed["broker"] += 1
+            elif kind == "all" and program.is_running:
+                program.kill_what_is_left()
+                killed["all"] += 1
+            else:
+                killed[kind] += program.is_running and program.kill(kind, rng)
+        if program.wait(tidy=True):
+            return killed
     raise AssertionError("it did not come to an end")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--commit-bytes", type=int, default=4_000)
+    parser.add_argument("--topology", choices=TOPOLOGIES, default="counts")
+    parser.add_argument("--spark", action="store_true")
     parser.add_argument("--servers")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--sink", default="out")
     given = parser.parse_args()
     if given.servers:
-        run(given.servers, given.folder)
+        run(given.topology, given.sink, given.servers, given.folder, given.spark, given.commit_bytes)
         return
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         log = KafkaLog(Kafka(broker.servers))
-        for name in ("in", "out"):
-            log.create_topic(TopicInfo(name, 2))
-        produce([(f"k{n}", n % KEYS, n + 1) for n in range(RECORDS)], "in", key=str, value=int, log=log)
+        for name in ("in", "table", "out", "undisturbed"):
+            log.create_topic(TopicInfo(name, PARTITIONS))
+        produce([(f"k{n}", n, n + 1) for n in range(RECORDS)], "in", key=str, value=int, log=log)
+        produce([(n % KEYS, n, 4 * n + 2) for n in range(RECORDS // 4)], "table", key=int, value=int, log=log)
         log.end_offsets("in")  # waits until it shows
-        killed = kill_until_done(broker, Path(folder), given.kills, random.Random(given.seed))
+        run(given.topology, "undisturbed", broker.servers, Path(folder) / "undisturbed", on_spark=False)
+        command = [__file__, "--servers", broker.servers, "--folder", f"{folder}/killed", "--topology", given.topology]
+        command += ["--commit-bytes", str(given.commit_bytes), *(["--spark"] if given.spark else [])]
+        killed = kill_until_done(command, broker, given.kills, random.Random(given.seed), given.spark)
         time.sleep(1)
-        expected = {n.to_bytes(8, "big"): [b"%d" % c for c in range(1, RECORDS // KEYS + 1)] for n in range(KEYS)}
-        assert results(broker.servers) == expected, f"after {killed} kills"
-        print(f"{killed} kills, and each of {RECORDS} results is there once")
+        expected, found = results(broker.servers, "undisturbed"), results(broker.servers, "out")
+        assert expected, "the undisturbed run wrote nothing"
+        for key in sorted(expected.keys() | found.keys()):
+            assert found.get(key) == expected.get(key), f"key {key!r} after {killed}: {found.get(key)}"
+        count = sum(map(len, expected.values()))
+        print(f"{killed.total()} kills, {dict(killed)}: each of {count} results of {given.topology} is there once")
 
 
 if __name__ == "__main__":

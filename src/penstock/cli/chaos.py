@@ -22,10 +22,10 @@ from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say, stderr
 from penstock.errors import ConfigError
 from penstock.faults import LOG_POINTS, POINTS, START_POINTS
-from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
 from penstock.settings import Settings
 from penstock.testing.chaos.outcome import differences
-from penstock.testing.chaos.recorded import SIZES, Recorded
+from penstock.testing.chaos.recorded import OWN_PLACES, SIZES, Recorded
 from penstock.testing.chaos.round import Round, Tally
 from penstock.testing.chaos.rounds import RoundFailedError, Teller
 from penstock.testing.chaos.rounds import chaos as rounds_of_chaos
@@ -65,10 +65,11 @@ def chaos(
 ) -> None:
     """Prove that nothing of a program is lost or done twice.
 
-    It runs over a copy of what its source topics have, in a folder of its
-    own, while it is killed at random: the driver, the JVM, slots, or all of
-    it between two steps of a commit; its disk is full, files that were not
-    committed are torn, a second program takes over. At the end of each round
+    It runs over a copy of what its source topics have, in a file log in a
+    folder of its own (for topics of a Kafka cluster, too), while it is killed
+    at random: the driver, the JVM, slots, or all of it between two steps of a
+    commit; its disk is full, files that were not committed are torn, a second
+    program takes over. At the end of each round
     its outputs, record for record, and its stores must be those of a run that
     nothing disturbed. Your topics and state are not touched.
 
@@ -86,7 +87,7 @@ def chaos(
     mode = "local" if local else "spark"
     work = Path(tempfile.mkdtemp(prefix="penstock-chaos-")) if folder is None else folder.resolve()
     subject = Recorded(
-        Path(trial.__file__), program, load_program(program), FileLog(settings.log_dir), records or None, mode,
+        Path(trial.__file__), program, load_program(program), open_log(settings.topics_in), records or None, mode,
         **_chosen(settings),
     )  # fmt: skip
     teller = _Teller(kills)
@@ -111,8 +112,8 @@ def chaos(
 def _chosen(settings: Settings) -> dict[str, Any]:
     """The settings that are not the defaults; sizes only where the command line has them, for others are for larger
     inputs."""
-    origins = settings.origins.items()
-    return {name: getattr(settings, name) for name, origin in origins if name not in SIZES or origin == "keyword"}
+    origins = {name: origin for name, origin in settings.origins.items() if name not in OWN_PLACES}
+    return {name: getattr(settings, name) for name in origins if name not in SIZES or origins[name] == "keyword"}
 
 
 def _run_undisturbed(subject: Recorded, work: Path, mode: str, teller: _Teller) -> None:

@@ -17,14 +17,18 @@ from typing import NamedTuple
 import click
 
 from penstock.cli.command import Command
-from penstock.cli.options import json_option, log_option
-from penstock.cli.terminal import print_json, stdout
+from penstock.cli.options import json_option, log_option, log_settings
+from penstock.cli.terminal import count, print_json, stdout
 from penstock.engine.spark import class_archive
+from penstock.errors import PenstockError
+from penstock.log.cluster import SCHEME, Kafka
+from penstock.log.open import open_log
 from penstock.settings import Settings
 from penstock.spark_python import DRIVER, WORKERS, lookup_python
 
 _PYTHON = (3, 11)
 _JAVA = 17
+_CLUSTER_PATIENCE = "10 seconds"
 _PACKAGES = ("pyspark", "pyarrow", "rocksdict")
 _GET_JAVA = (
     "install one (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; Fedora: sudo dnf install "
@@ -60,7 +64,7 @@ def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None,
       penstock doctor --state-dir /var/lib/orders
     """
     is_well = True
-    for check in _checks(Settings.load(log_dir=log_dir, state_dir=state_dir)):
+    for check in _checks(Settings.load(**log_settings(log_dir), state_dir=state_dir)):
         is_well = is_well and check.is_well
         if as_json:
             print_json({**check._asdict(), "ok": check.is_well})
@@ -85,7 +89,10 @@ def _checks(settings: Settings) -> Iterator[Check]:
         yield package(name)
     yield sparks_python()
     yield Check("Spark's classes", class_archive.state())
-    yield folder("the log's folder", settings.log_dir, "--log-dir")
+    if str(settings.topics_in).startswith(SCHEME):
+        yield cluster(str(settings.topics_in))
+    else:
+        yield folder("the log's folder", Path(settings.topics_in), "--log-dir")
     yield folder("the folder of state", settings.state_dir or Path(".penstock"), "--state-dir")
 
 
@@ -122,6 +129,16 @@ def package(name: str) -> Check:
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
     return Check(name, version(name))
+
+
+def cluster(url: str) -> Check:
+    """Whether a Kafka cluster can be reached and lets this user in."""
+    kafka = Kafka(url, timeout=_CLUSTER_PATIENCE)
+    try:
+        topics = open_log(kafka).topics()
+    except PenstockError as error:
+        return Check("Kafka", f"{kafka.url} cannot be used", str(error))
+    return Check("Kafka", f"{kafka.url}, {count(len(topics), 'topic')}")
 
 
 def sparks_python() -> Check:

@@ -37,7 +37,7 @@ def _run_local(topology: Topology, folder: Path, settings: Settings, databases: 
 def _run_on_spark(topology: Topology, folder: Path, settings: Settings, databases: Path) -> None:
     from penstock.engine.spark.start import start
 
-    own = ("log_dir", "state_dir", "checkpoint", "origins")
+    own = ("log", "log_dir", "state_dir", "checkpoint", "origins")
     streams = start(
         topology,
         application_id=APPLICATION,

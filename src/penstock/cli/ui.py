@@ -11,9 +11,11 @@ from penstock.cli.options import log_option, open_file_log
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.terminal import say
 from penstock.log.base import Log
+from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.query.server import HOST, StateServer
+from penstock.settings import Settings
 from penstock.watch.server import check_installed, page_app
 
 UI_PORT = 8093
@@ -51,6 +53,7 @@ def _log_of(stores: ApplicationStores, log_dir: Path | None) -> Log:
     """Where the topics are: as the user says, else where the application's last start found them."""
     start = stores.commits.last_start()
     written = "" if start is None or start.picture is None else start.picture.log
-    if log_dir is None and Path(written).is_dir():
-        return open_log(written)
+    if log_dir is None and (written.startswith(SCHEME) or Path(written).is_dir()):
+        said = Settings.load().topics_in  # of a cluster with the options that are not written down
+        return open_log(said if str(said).startswith(SCHEME) else written)
     return open_file_log(log_dir)

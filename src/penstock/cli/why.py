@@ -19,7 +19,7 @@ from penstock.engine.layout import layout_of
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.consume import ranges_of, records_of
-from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.query.rows import key_of
 from penstock.serdes import BYTES
@@ -54,7 +54,7 @@ def why(program: str, node: str, key: str, limit: int, svg: Path | None, **optio
     from penstock.testing.driver import TopologyTestDriver
 
     settings = load_settings(**options)
-    topology, log = load_program(program), FileLog(settings.log_dir)
+    topology, log = load_program(program), open_log(settings.topics_in)
     with TopologyTestDriver(topology, on_error="skip") as driver:
         records = _through(driver, topology, log, limit)
         [line] = _lines(driver, topology, log, node, key)

@@ -24,7 +24,8 @@ _SMALL = {"chunk_records": 500, "flush_rows": 5_000, "flush_commits": 4, "snapsh
 """So small that a short input has flushes and snapshots, too."""
 SIZES = frozenset([*_SMALL, "commit_max_bytes"])
 """The settings that are smaller here than a user may have them."""
-_OWN_PLACES = ("log_dir", "state_dir", "checkpoint")
+OWN_PLACES = ("log", "log_dir", "state_dir", "checkpoint")
+"""The settings that a run here has of its own."""
 
 
 class Recorded(Subject):
@@ -42,7 +43,7 @@ class Recorded(Subject):
     ):
         super().__init__("program", topology, APPLICATION, (mode,))
         self._runner, self._target, self._log, self._most = runner, target, log, records
-        self._chosen = {name: value for name, value in chosen.items() if name not in _OWN_PLACES}
+        self._chosen = {name: value for name, value in chosen.items() if name not in OWN_PLACES}
         self.copied: dict[str, int] = {}
         """How many records of each topic were copied."""
 

@@ -277,7 +277,7 @@ public final class Oracle {
         }
     }
 
-    private static final class Build {
+    static final class Build {
         final StreamsBuilder builder;
         final Map<String, Node> steps = new LinkedHashMap<>();
         final Map<String, Fns.Type[]> inputs = new LinkedHashMap<>();
@@ -990,7 +990,7 @@ public final class Oracle {
 
     // ------------------------------------------------------------------ running a case
 
-    private static Properties properties(final JsonNode config, final Path state) {
+    static Properties properties(final JsonNode config, final Path state) {
         final Properties p = new Properties();
         p.put(StreamsConfig.APPLICATION_ID_CONFIG, "oracle");
         p.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "unused:1");
@@ -1206,7 +1206,7 @@ public final class Oracle {
         }
     }
 
-    private static Object input(final JsonNode in, final String field, final Build build, final int which) {
+    static Object input(final JsonNode in, final String field, final Build build, final int which) {
         final Object o = Fns.literal(in.get(field));
         final Fns.Type type = build.inputs.get(in.get("topic").asText())[which];
         if (o != null && type.equals(Fns.Type.LONG) != o instanceof Long) {
