@@ -93,12 +93,22 @@ def test_status_says_how_far_an_application_is(penstock: Penstock):
     said = penstock("status", "app").out
     assert said[0].startswith("app is at commit 1, made ")
     assert said[2:] == [
+        "  ok, 0 records to go",
         "  1 task, 2 stores: counts, windows",
         "topic    partition  processed up to",
         "flights  0                        5",
     ]
     found = json.loads(penstock("status", "app", "--json").out[0])
     assert (found["offsets"], found["tasks"], found["stores"]) == ({"flights": {"0": 5}}, 1, ["counts", "windows"])
+
+
+def test_status_ends_with_a_code_of_its_own_when_records_wait_and_no_commit_comes(penstock: Penstock, folder: Path):
+    produce([("LAX", "UA", 9)], "flights", str, str, FileLog(folder / "log"))
+    assert penstock("status", "app").code == 0
+    stalled = penstock("status", "app", "--stalled", "0 ms", "--json")
+    assert stalled.code == 3
+    found = json.loads(stalled.out[0])
+    assert (found["health"], found["behind"]) == ("stalled", 1)
 
 
 def test_what_is_not_there_is_told(penstock: Penstock):

@@ -12,6 +12,7 @@ from penstock.cli.config import config
 from penstock.cli.doctor import doctor
 from penstock.cli.explain import explain
 from penstock.cli.lag import lag
+from penstock.cli.rescale import rescale
 from penstock.cli.reset import reset
 from penstock.cli.run import run
 from penstock.cli.serve import serve
@@ -35,7 +36,23 @@ def main() -> None:
     """
 
 
-for command in (run, topics, state, status, lag, reset, serve, ui, topology, explain, why, config, doctor, chaos):
+for command in (
+    run,
+    topics,
+    state,
+    status,
+    lag,
+    reset,
+    rescale,
+    serve,
+    ui,
+    topology,
+    explain,
+    why,
+    config,
+    doctor,
+    chaos,
+):
     main.add_command(command)
 
 if __name__ == "__main__":

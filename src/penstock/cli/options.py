@@ -14,6 +14,7 @@ from penstock.log.base import NO_LIMIT, Log
 from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.messages import nearest
+from penstock.query.application import ApplicationStores
 from penstock.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,6 +110,16 @@ def log_settings(place: Path | str | None) -> dict[str, Any]:
 def open_file_log(place: Path | str | None) -> Log:
     """The log in a folder or of a cluster, by default the one of the settings."""
     return open_log(Settings.load(**log_settings(place)).topics_in)
+
+
+def log_of(stores: ApplicationStores, log_dir: Path | str | None) -> Log:
+    """Where the topics are: as the user says, else where the application's last start found them."""
+    start = stores.commits.last_start()
+    written = "" if start is None or start.picture is None else start.picture.log
+    if log_dir is None and (written.startswith(SCHEME) or Path(written).is_dir()):
+        said = Settings.load().topics_in  # of a cluster with the options that are not written down
+        return open_log(said if str(said).startswith(SCHEME) else written)
+    return open_file_log(log_dir)
 
 
 def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -10,12 +9,11 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import log_option, open_file_log
 from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.stopped import stopped
 from penstock.cli.terminal import count, print_table, say
 from penstock.durations import to_ms
-from penstock.engine.lock import ApplicationLock
 from penstock.engine.reset import Plan, Reset, Target, Wanted
 from penstock.query.application import checkpoint_of
-from penstock.settings import Settings
 from penstock.storage import open_storage
 from penstock.times import to_timestamp, wall_clock_ms
 
@@ -69,9 +67,7 @@ def reset(
         raise click.UsageError("say one place to begin at, not several")
     wanted = Wanted(targets[0] if targets else Target(), topics, keep_state, keep_waiting, empty_outputs)
     checkpoint = checkpoint_of(application)
-    with ExitStack() as held:
-        for folder in _state_folders(application, checkpoint):
-            held.callback(ApplicationLock(folder, application).release)
+    with stopped(application, checkpoint):
         planned = Reset(open_storage(checkpoint), open_file_log(log_dir), wanted)
         _show(planned.plan)
         if execute:
@@ -88,14 +84,6 @@ def _time(at: str | None, ago: str | None) -> int | None:
     if at is not None:
         return to_timestamp(int(at) if at.isdecimal() else at, "--to-datetime")
     return None if ago is None else max(wall_clock_ms() - to_ms(ago, "--by-duration"), 0)
-
-
-def _state_folders(application: str, checkpoint: str) -> set[Path]:
-    """Where a program that runs on this machine holds its lock."""
-    tried = [Settings.load().state_dir or Path(".penstock") / application]
-    if "://" not in checkpoint:
-        tried.append(Path(checkpoint).parent)
-    return {folder.resolve() for folder in tried if (folder / "lock").exists()}
 
 
 def _show(plan: Plan) -> None:

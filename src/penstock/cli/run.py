@@ -241,9 +241,12 @@ class _Run:
         if self._serve_at is None:
             yield
             return
-        from penstock.query.server import HOST, StateServer
+        from penstock.query.health import HealthCheck
+        from penstock.query.server import HOST, StateServer, app
 
-        with StateServer(streams.stores(), HOST, self._serve_at) as server:
+        stores = streams.stores()
+        health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
+        with StateServer(stores, HOST, self._serve_at, app(stores, health)) as server:
             self._display.status(f"its state is at {server.url}/stores")
             yield
 
@@ -257,7 +260,8 @@ class _Run:
         from penstock.watch.server import page_app
 
         stores = streams.stores()
-        page = page_app(stores, open_log(streams.log.place), HOST)  # its own log: the other is the committing thread's
+        log = open_log(streams.log.place)  # its own log: the other is the committing thread's
+        page = page_app(stores, log, HOST, lambda: streams.state.name)
         with StateServer(stores, HOST, self._page_at, page) as server:
             say(f"It is shown at {server.url}")
             yield

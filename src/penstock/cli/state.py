@@ -10,10 +10,12 @@ from typing import Any
 import click
 
 from penstock.cli.command import Command, Group
-from penstock.cli.options import json_option
+from penstock.cli.options import json_option, log_of, log_option, read_by
 from penstock.cli.terminal import count, moment, plain, print_json, print_table, readable, say
+from penstock.durations import to_ms
 from penstock.errors import SerdeError
 from penstock.query.application import ApplicationStores, open_stores
+from penstock.query.health import HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.rows import FILES, key_of, key_range, rows_of, written
 from penstock.query.stores import AnyView
@@ -25,6 +27,7 @@ checkpoint: a folder, or the URL of an object store."""
 
 application_argument = click.argument("application")
 _store_argument = click.argument("store")
+_UNWELL = 3
 _KINDS = {
     "KeyValueStore": "key-value",
     "WindowStore": "window",
@@ -181,22 +184,43 @@ def export(application: str, store: str, file: Path) -> None:
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
+@click.option(
+    "--stalled",
+    callback=read_by(lambda text: to_ms(text, "--stalled")),
+    default="1 minute",
+    show_default=True,
+    help="How long there may be no commit though there is input.",
+)
+@log_option
 @json_option
-def status(application: str, as_json: bool) -> None:
+@click.pass_context
+def status(context: click.Context, application: str, stalled: int, log_dir: Path | str | None, as_json: bool) -> None:
     """Say how far an application is: its newest commit, its input, its tasks.
+
+    The exit code is 0 when it is well, and 3 when it is stalled: records wait,
+    and there was no commit for a while, since it does not run or hangs.
 
     \b
     Examples:
       penstock status app
       penstock status app --json
+      penstock status app --stalled "5 minutes" || echo look
     """
     stores = open_stores(application)
-    found = _status(stores)
+    health = HealthCheck(stores, log_of(stores, log_dir)).look(stalled)
+    found = _status(stores) | {"health": health.status, "behind": health.behind}
     if as_json:
         print_json(found)
-        return
+    else:
+        _show_status(found)
+    if not health.is_well:
+        context.exit(_UNWELL)
+
+
+def _show_status(found: dict[str, Any]) -> None:
     click.echo(f"{found['application_id']} is at commit {found['commit']:,}, made {moment(found['at'])}.")
     click.echo(f"  last started by {found['started_by']}")
+    click.echo(f"  {found['health']}, {count(found['behind'] or 0, 'record')} to go")
     names = found["stores"]
     click.echo(f"  {count(found['tasks'], 'task')}, {count(len(names), 'store')}: {', '.join(names)}")
     rows = (

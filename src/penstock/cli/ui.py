@@ -7,15 +7,11 @@ from pathlib import Path
 import click
 
 from penstock.cli.command import Command
-from penstock.cli.options import log_option, open_file_log
+from penstock.cli.options import log_of, log_option
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.terminal import say
-from penstock.log.base import Log
-from penstock.log.cluster import SCHEME
-from penstock.log.open import open_log
-from penstock.query.application import ApplicationStores, open_stores
+from penstock.query.application import open_stores
 from penstock.query.server import HOST, StateServer
-from penstock.settings import Settings
 from penstock.watch.server import check_installed, page_app
 
 UI_PORT = 8093
@@ -43,17 +39,7 @@ def ui(application: str, host: str, port: int, log_dir: Path | None) -> None:
     check_installed()
     stores = open_stores(application)
     stores.shapes()  # what is wrong is told before anything listens
-    with StateServer(stores, host, port, page_app(stores, _log_of(stores, log_dir), host)) as server:
+    with StateServer(stores, host, port, page_app(stores, log_of(stores, log_dir), host)) as server:
         say(f"{application} is shown at {server.url}. Ctrl-C stops.")
         server.wait()
     stores.close()
-
-
-def _log_of(stores: ApplicationStores, log_dir: Path | None) -> Log:
-    """Where the topics are: as the user says, else where the application's last start found them."""
-    start = stores.commits.last_start()
-    written = "" if start is None or start.picture is None else start.picture.log
-    if log_dir is None and (written.startswith(SCHEME) or Path(written).is_dir()):
-        said = Settings.load().topics_in  # of a cluster with the options that are not written down
-        return open_log(said if str(said).startswith(SCHEME) else written)
-    return open_file_log(log_dir)

@@ -126,9 +126,9 @@ class Coordinator:
         self._forgetting = Forgetting(self)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
+        """Which tasks wait for time to go on."""
         self.of_last_commit: dict[str, int] = {}
         """Figures of the newest commit that only the next can tell."""
-        """Which tasks wait for time to go on."""
         self.is_given_up = False
         """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
 

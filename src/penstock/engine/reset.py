@@ -169,7 +169,7 @@ class Reset:
         Raises:
             FencedError: the application has made a commit since; nothing was changed.
         """
-        self._publish()
+        publish_newest(self._log, self._storage, self._newest, self._start.application_id, self._kept)
         by = f"penstock reset, process {os.getpid()} on {socket.gethostname()}"
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms(), topology=self._description())
         name = self._starts.write(self.plan.commit, start)
@@ -181,25 +181,6 @@ class Reset:
             )
         for topic in self.plan.outputs:
             self._log.trim(topic, dict(enumerate(self._log.end_offsets(topic))))
-
-    def _publish(self) -> None:
-        """Repeat what a crash of the newest commit may have left undone, as a start would."""
-        newest, producer = self._newest, producer_of(self._newest.application)
-        if not newest.sinks:
-            return
-        log = self._log.with_outbox(self._storage, self.plan.application_id)
-        offsets = {
-            topic: [self._read_up_to(topic, partition) for partition in range(count)]
-            for topic, count in self._sources.items()
-        }
-        with log.publishing(producer, newest.commit, offsets):
-            for topic, segments in newest.sinks.items():
-                if self._log.exists(topic):
-                    log.append(topic, segments, producer, newest.commit)
-
-    def _read_up_to(self, topic: str, partition: int) -> int:
-        entry = self._newest.tasks.get(str(TaskId(self._kept.readers[topic], partition)), TaskEntry())
-        return entry.offsets.get(topic, 0)
 
     def _description(self) -> Description:
         """What the next start is held against: nothing that is gone now stands in a changed topology's way."""
@@ -250,3 +231,28 @@ class Reset:
                 raise TopicNotFoundError(f"topic {topic!r}, of a global table, does not exist; nothing was changed")
             found |= {global_place(topic, p): at for p, at in enumerate(self._log.start_offsets(topic))}
         return found
+
+
+def publish_newest(log: Log, storage: Storage, newest: Manifest, application_id: str, kept: Description) -> None:
+    """Repeat what a crash of the newest commit may have left undone, as a start would.
+
+    Args:
+        kept: what the application reads.
+    """
+    if not newest.sinks:
+        return
+    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
+    offsets = {
+        topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
+        for topic, count in kept.topics.items()
+        if topic in newest.topics
+    }
+    with outbox.publishing(producer, newest.commit, offsets):
+        for topic, segments in newest.sinks.items():
+            if log.exists(topic):
+                outbox.append(topic, segments, producer, newest.commit)
+
+
+def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
+    """Up to where a partition of a source is read."""
+    return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)

@@ -18,8 +18,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
+from penstock.query.health import STALLED_MS, HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.plain import plain
 from penstock.query.rows import KeyRange, key_of, rows_of
@@ -94,8 +96,12 @@ class Cursors:
         return found
 
 
-def app(stores: ApplicationStores) -> Any:
-    """The application of ASGI, for any server; raises ``ConfigError`` when Starlette is not installed."""
+def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
+    """The application of ASGI, for any server; raises ``ConfigError`` when Starlette is not installed.
+
+    Args:
+        health: tells how the application is; by default by its commits alone.
+    """
     try:
         from starlette.applications import Starlette
         from starlette.routing import Route
@@ -106,11 +112,20 @@ def app(stores: ApplicationStores) -> Any:
     answers = _Answers(stores)
     routes = [
         Route("/", told(answers.listing)),
+        Route("/health", told(_told_health(health or HealthCheck(stores)))),
         Route("/stores", told(answers.listing)),
         Route("/stores/{store}", told(answers.rows)),
         Route("/stores/{store}/{key:path}", told(answers.of_key)),
     ]
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
+
+
+def _told_health(check: HealthCheck) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        health = check.look(to_ms(request.query_params.get("stalled", STALLED_MS), "stalled"))
+        return json_answer(health, 200 if health.is_well else 503)
+
+    return answer
 
 
 def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:

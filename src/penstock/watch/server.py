@@ -14,6 +14,7 @@ import msgspec
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
+from penstock.query.health import HealthCheck
 from penstock.query.server import WrongRequestError, app, json_answer, told
 from penstock.watch.figures import Application
 from penstock.watch.prometheus import exposition
@@ -47,17 +48,18 @@ _MOST_PAGES = 32
 _MOST_ROWS = 1_000
 
 
-def page_app(stores: ApplicationStores, log: Log | None, host: str) -> PageApp:
+def page_app(stores: ApplicationStores, log: Log | None, host: str, state: Callable[[], str] | None = None) -> PageApp:
     """The application of ASGI: the page, and all addresses of :func:`penstock.query.server.app`.
 
     Args:
         host: what it listens at. On this machine alone, requests under any other name are refused, so that no page
             from elsewhere reads state through a name that it makes point here.
+        state: that of the program, where it is this process.
 
     Raises:
         ConfigError: Starlette is not installed.
     """
-    served = app(stores)
+    served = app(stores, HealthCheck(stores, log, state))
     from starlette.routing import Route
 
     page = Page(Application(stores, log), threading.Event())

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -102,7 +102,7 @@ class Carrying:
 
 def rows_of(
     storage: Storage, task: str, manifest: Manifest, stores: list[StateStore], folder: Path
-) -> Iterator[tuple[str, list[tuple[bytes, bytes | None]]]]:
+) -> Generator[tuple[str, list[tuple[bytes, bytes | None]]], None, None]:
     """The rows of some stores of a task, as a manifest has them, by column families and some at a time.
 
     Args:

@@ -1,0 +1,89 @@
+"""``penstock rescale``: an application that goes on with another number of partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import log_option, log_settings
+from penstock.cli.program import load_program
+from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.stopped import state_folders, stopped
+from penstock.cli.terminal import count, print_table, say
+from penstock.engine.manifest import Manifests
+from penstock.engine.rescaling.rescale import Rescale, RescalePlan
+from penstock.engine.starts import Starts
+from penstock.errors import ConfigError
+from penstock.log.open import open_log
+from penstock.query.application import checkpoint_of
+from penstock.settings import Settings
+from penstock.storage import Storage, open_storage
+
+
+@click.command(cls=Command, epilog=APPLICATION_HELP)
+@application_argument
+@click.option(
+    "--partitions", required=True, type=click.IntRange(min=1), metavar="N", help="How many its sources have now."
+)
+@click.option("--program", metavar="PROGRAM", help="Where it is defined. [default: where it was when last started]")
+@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@log_option
+def rescale(application: str, partitions: int, program: str | None, execute: bool, log_dir: Path | str | None) -> None:
+    """Have a stopped application go on where its sources have another number of partitions.
+
+    Its state is written anew, so that what each key has lies in the partition
+    that Kafka's partitioner gives the key. Before, have the application read
+    all there is, and then give its source topics their new partitions: a topic
+    in Kafka is made larger, any topic may be removed and made anew.
+
+    \b
+    Examples:
+      penstock rescale app --partitions 8
+      penstock rescale app --partitions 8 --execute
+    """
+    settings = Settings.load(**log_settings(log_dir))
+    checkpoint = checkpoint_of(application)
+    storage = open_storage(checkpoint)
+    topology = load_program(program or _program_of(storage, application, checkpoint)).completed_by(settings)
+    with stopped(application, checkpoint):
+        planned = Rescale(topology, storage, open_log(settings.topics_in), partitions)
+        _show(planned.plan)
+        rows = planned.execute() if execute else 0
+    if execute:
+        say(f"Done, as commit {planned.plan.commit:,}, with {count(rows, 'row')}; the next start goes on from there.")
+    else:
+        say("Nothing was changed; --execute does it.")
+
+
+def _program_of(storage: Storage, application: str, checkpoint: str) -> str:
+    """The program that was last started."""
+    newest = Manifests(storage).newest()
+    told = Starts(storage).read(newest.start).program if newest is not None and newest.start else ""
+    path, _, name = told.rpartition(":")
+    files = [(folder / path).resolve() for folder in sorted(state_folders(application, checkpoint))] if path else []
+    found = next((file for file in files if file.is_file()), None)
+    if found is None:
+        raise ConfigError(
+            f"it is not known which program {application!r} is: say it with --program app.py:topology. "
+            "Nothing was changed"
+        )
+    return f"{found}:{name}"
+
+
+def _show(plan: RescalePlan) -> None:
+    click.echo(f"Rescale of {plan.application_id}, as commit {plan.commit:,}:")
+    rows = (
+        (one.topic, str(one.before), str(one.now), "from its first record" if one.is_new else "where it was")
+        for one in plan.sources
+    )
+    print_table(("topic", "partitions before", "now", "is read on"), rows, right=("partitions before", "now"))
+    tasks = (f"{sub} ({before} to {now})" for sub, (before, now) in sorted(plan.tasks.items()))
+    click.echo(f"  sub-topologies with other tasks: {', '.join(tasks)}")
+    click.echo(f"  stores written anew: {', '.join(plan.stores) or 'none'}")
+    if plan.repeated:
+        click.echo(
+            f"  final results that may be put out once more, since partitions are not equally far: "
+            f"{', '.join(plan.repeated)}"
+        )

@@ -1,0 +1,1 @@
+"""An application that goes on with another number of partitions."""

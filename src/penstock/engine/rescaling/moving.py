@@ -1,0 +1,172 @@
+"""Rows of all tasks of a sub-topology, written anew as what as many others begin with."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Binary, IntArray, binary
+from penstock.engine.evolution.carrying import rows_of, store_in
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.rescaling.placing import Placing, placings_of
+from penstock.errors import ConfigError
+from penstock.faults import crash_point
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.state.database import Database
+from penstock.state.kinds import held
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.snapshot import Base, write_base
+from penstock.state.task_state import STREAM_TIME, Numbers
+from penstock.state.transactional import unpack_all
+from penstock.storage import Storage
+
+_AT_ONCE = 32
+"""How many databases are written at once; the rows are read once for so many tasks."""
+
+_EMITTED = "-emitted"
+
+Rows = list[tuple[bytes, bytes | None]]
+
+
+class Moving:
+    """Writes what the tasks of one sub-topology begin with.
+
+    Args:
+        before: how many tasks it had.
+        now: how many it is to have.
+        own: the names of what a task keeps of global tables, which are read anew.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        newest: Manifest,
+        sub: SubTopology,
+        topology: Topology,
+        before: int,
+        now: int,
+        own: frozenset[str],
+    ):
+        self._storage, self._newest, self._sub, self._topology = storage, newest, sub, topology
+        self._placings = placings_of(topology, sub)
+        self._before, self._now = before, now
+        self._folder = f"{newest.commit + 1:016d}-{os.urandom(4).hex()}"
+        self.numbers = _merged(self._entries(), own)
+        self.rows = 0
+
+    def _entries(self) -> list[TaskEntry]:
+        tasks = (str(TaskId(self._sub.id, partition)) for partition in range(self._before))
+        return [self._newest.tasks[task] for task in tasks if task in self._newest.tasks]
+
+    def bases(self) -> dict[int, tuple[Base, Numbers]]:
+        """What each task begins with, and its stream times and counts.
+
+        Raises:
+            ConfigError: a row was not where Kafka's partitioner puts it.
+        """
+        found: dict[int, tuple[Base, Numbers]] = {}
+        for first in range(0, self._now, _AT_ONCE):
+            found |= self._some(range(first, min(first + _AT_ONCE, self._now)))
+        return found
+
+    def _some(self, partitions: range) -> dict[int, tuple[Base, Numbers]]:
+        with tempfile.TemporaryDirectory(prefix="penstock-rescaled-") as folder, ExitStack() as opened:
+            targets = {p: _Target(Path(folder) / f"now-{p}", self._placings) for p in partitions}
+            for target in targets.values():
+                opened.callback(target.database.close)
+            meta = {"application": self._newest.application, "commit": self._newest.commit + 1, "numbers": {}}
+            for partition in range(self._before):
+                task = str(TaskId(self._sub.id, partition))
+                if task in self._newest.tasks:
+                    stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
+                    with closing(rows_of(self._storage, task, self._newest, stores, Path(folder) / task)) as rows:
+                        for family, some in rows:
+                            self._place(family, some, partition, targets, meta)
+            found = {}
+            for p, target in targets.items():
+                numbers = target.counted(self.numbers)
+                target.database.write({}, meta | {"numbers": numbers})
+                crash_point("during-rescale")
+                task = str(TaskId(self._sub.id, p))
+                base = write_base(target.database, self._storage, self._folder, task, self._newest.commit + 1)
+                found[p] = base, numbers
+            return found
+
+    def _place(
+        self, family: str, some: Rows, partition: int, targets: dict[int, _Target], meta: dict[str, Any]
+    ) -> None:
+        placing, keys = self._placings[store_in(family)], binary([key for key, _ in some])
+        self._check(placing, family, keys, partition)
+        placed = placing.partitions(family, keys, self._now)
+        for p in np.unique(placed).tolist():
+            if p in targets:
+                rows = [some[row] for row in np.flatnonzero(placed == p).tolist()]
+                targets[p].write(family, rows, meta)
+                self.rows += len(rows)
+
+    def _check(self, placing: Placing, family: str, keys: Binary, partition: int) -> None:
+        """What some other partitioner has placed would not be found again."""
+        placed = placing.partitions(family, keys, self._before)
+        if (placed != partition).any():
+            raise ConfigError(
+                f"store {placing.store.name!r} has rows in partition {partition} whose keys Kafka's partitioner puts "
+                f"into others, such as {int(placed[placed != partition][0])}: records come here by another "
+                "partitioner. Start under another application id to process the topics anew; nothing was changed"
+            )
+
+
+class _Target:
+    """The database of one task to be."""
+
+    def __init__(self, folder: Path, placings: dict[str, Placing]):
+        self.database = Database(folder)
+        self._placings = placings
+        self._counts: dict[str, list[int]] = {}
+
+    def write(self, family: str, rows: Rows, meta: dict[str, Any]) -> None:
+        self.database.write({family: iter(rows)}, meta)
+        store = store_in(family)
+        if isinstance(self._placings[store].store, TimeOrderedBuffer) and not family.startswith(f"{store}:"):
+            count = self._counts.setdefault(store, [0, 0])
+            count[0] += len(rows)
+            count[1] += int(_sizes([value for _, value in rows]).sum())
+
+    def counted(self, numbers: Numbers) -> Numbers:
+        """All numbers, with those of buffers as they are here."""
+        found = dict(numbers)
+        for name, values in numbers.items():
+            if "records" in values and name in self._placings:
+                records, nbytes = self._counts.get(name, [0, 0])
+                found[name] = values | {"records": records, "bytes": nbytes}
+        return found
+
+
+def _sizes(values: list[bytes | None]) -> IntArray:
+    return held.unpack(unpack_all(binary(values)).data).sizes
+
+
+def _merged(entries: Iterable[TaskEntry], own: frozenset[str]) -> Numbers:
+    """Stream times and counts as all tasks have them from now on.
+
+    Time is that of the task that is furthest: what had expired somewhere does not come back. What looks for windows
+    that have closed, or for records without a partner, goes back to the task that is least far, so that none is
+    left out.
+    """
+    merged: Numbers = {}
+    for entry in entries:
+        for name, numbers in entry.numbers.items():
+            if name not in own:
+                known = merged.setdefault(name, {})
+                for what, number in numbers.items():
+                    least = what == "min_time" or (what == STREAM_TIME and name.endswith(_EMITTED))
+                    if number >= 0:
+                        known[what] = (min if least else max)(number, known.get(what, number))
+    return merged

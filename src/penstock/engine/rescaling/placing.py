@@ -1,0 +1,114 @@
+"""Where rows of state belong: in the partition that Kafka's partitioner gives their record's key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.arrays import Binary, IntArray, partitions, without_first, without_last
+from penstock.engine.evolution.carrying import store_in
+from penstock.engine.stores import stores_of
+from penstock.plan import nodes
+from penstock.plan.node import Node
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.serdes import Serde, pair
+from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.deduplication import DeduplicationStore
+from penstock.state.kinds.join_window import WaitingStore
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.kinds.subscription import SubscriptionStore, split_keys
+from penstock.state.kinds.user import UserStore
+from penstock.state.kinds.versioned.store import VersionedStore
+from penstock.state.store import StateStore
+
+_TIME, _SIDE, _NUMBER = 8, 1, 8
+
+
+@dataclass(frozen=True)
+class Placing:
+    """How the rows of one store tell where they belong.
+
+    Attributes:
+        store: the store.
+        node: the step that it belongs to; None for one that was added.
+        key: the type of the keys of records, where it is known.
+    """
+
+    store: StateStore
+    node: Node | None
+    key: Serde | None
+
+    def partitions(self, family: str, rows: Binary, count: int) -> IntArray:
+        """The partition, of so many, of each row of a column family.
+
+        Args:
+            rows: their keys, as they lie on disk.
+        """
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        keys = _KEYS.get(type(self.store), _windowed)(self, family, rows)
+        return partitions(keys if self.key is None else self.key.routing(keys), count, 0)
+
+
+def placings_of(topology: Topology, sub: SubTopology) -> dict[str, Placing]:
+    """How rows tell it of all stores of a sub-topology, but for those of global tables and those that users bring."""
+    facts = topology.facts
+    everywhere = {facts.stores[part.node].name for part in sub.global_parts if part.node in facts.stores}
+    nodes_of = {facts.stores[part.node].name: part.node for part in sub.parts if part.node in facts.stores}
+    found = {}
+    for store in stores_of(sub, facts):
+        if store.name in everywhere or isinstance(store, UserStore):
+            continue
+        node = nodes_of.get(store.name)
+        key = facts.added[store.name].key if node is None else facts.stores[node].key
+        if isinstance(node, nodes.Deduplicate):
+            key = node.key
+        found[store.name] = Placing(store, node, None if isinstance(store, SubscriptionStore) else key)
+    return found
+
+
+def _plain(placing: Placing, family: str, rows: Binary) -> Binary:
+    return rows
+
+
+def _windowed(placing: Placing, family: str, rows: Binary) -> Binary:
+    """A key, and a time behind it; stores without time have the key alone."""
+    return without_last(rows, _TIME) if isinstance(placing.store, SegmentedStore) else rows
+
+
+def _versioned(placing: Placing, family: str, rows: Binary) -> Binary:
+    return rows if family == store_in(family) else without_last(rows, _TIME)
+
+
+def _held(placing: Placing, family: str, rows: Binary) -> Binary:
+    """A time, and a key behind it; where each record is held for itself, its number comes last."""
+    if family.startswith(f"{placing.store.name}:"):
+        return rows
+    keys = without_first(rows, _TIME)
+    return without_last(keys, _NUMBER) if isinstance(placing.node, nodes.StreamTableJoin) else keys
+
+
+def _deduplicated(placing: Placing, family: str, rows: Binary) -> Binary:
+    assert isinstance(placing.node, nodes.Deduplicate)
+    return rows if placing.node.id_selector is None else pair.unpack(rows)[0]
+
+
+def _waiting(placing: Placing, family: str, rows: Binary) -> Binary:
+    return without_first(rows, _TIME + _SIDE)
+
+
+def _subscribed(placing: Placing, family: str, rows: Binary) -> Binary:
+    """The row of the right table that is named: there its answer comes from."""
+    return split_keys(rows)[0]
+
+
+_KEYS: Mapping[type[StateStore], Callable[[Placing, str, Binary], Binary]] = {
+    VersionedStore: _versioned,
+    TimeOrderedBuffer: _held,
+    DeduplicationStore: _deduplicated,
+    WaitingStore: _waiting,
+    SubscriptionStore: _subscribed,
+}

@@ -1,0 +1,309 @@
+"""A stopped application that goes on with another number of partitions.
+
+Its sources have got that number: they were made larger, or are new topics. Each key's rows of state are written anew
+where Kafka's partitioner puts it; the tasks begin with them from one manifest on, made as a take-over makes its own. So
+it has happened or it has not: what was written is nothing to anybody until then.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from penstock.arrays import partitions
+from penstock.engine.description import Description, description_of
+from penstock.engine.layout import Layout, TaskId, global_place, layout_of
+from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.picture import picture_of
+from penstock.engine.rescaling.moving import Moving
+from penstock.engine.reset import publish_newest, read_up_to
+from penstock.engine.starts import Start, Starts
+from penstock.engine.stores import has_own_stores
+from penstock.errors import ConfigError, FencedError
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.masking import masked
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.serdes import Serde
+from penstock.storage import Storage
+from penstock.times import wall_clock_ms
+
+_MOST_TOLD = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """What becomes of a source."""
+
+    topic: str
+    before: int
+    """How many partitions it had."""
+    now: int
+    is_new: bool
+    """Whether it was removed and made anew, so that it is read from its first records."""
+
+
+@dataclass(frozen=True)
+class RescalePlan:
+    """What a rescale does."""
+
+    application_id: str
+    commit: int
+    """The one that it is."""
+    sources: list[Source]
+    tasks: dict[int, tuple[int, int]]
+    """By sub-topology how many tasks it had, and how many it is to have."""
+    stores: list[str]
+    """Those whose rows are written anew."""
+    repeated: list[str]
+    """The steps whose final results are put out again where partitions were not equally far in time."""
+
+
+class Rescale:
+    """A rescale of one application, planned for its newest commit.
+
+    Args:
+        topology: the application's, as it was last started.
+        partitions: how many its sources have now.
+
+    Raises:
+        ConfigError: it cannot be done to this application, or not now.
+        TopicNotFoundError: a source does not exist.
+    """
+
+    def __init__(self, topology: Topology, storage: Storage, log: Log, count: int):
+        self._topology = topology.expanded(log.topics())
+        self._storage, self._log, self._count = storage, log, count
+        self._manifests, self._starts = Manifests(storage), Starts(storage)
+        self._newest = self._manifests.newest() or Manifest(-1, {})
+        self._start, self._kept = self._read()
+        self._layout: Layout = layout_of(self._topology, log, self._start.application_id)
+        for topic in [*self._topology.sink_topics, *self._newest.topics]:
+            if log.exists(topic):
+                self._layout.partitions.setdefault(topic, log.topic(topic).partitions)
+        self._description = description_of(self._topology, self._layout)
+        self._subs = {sub.id: sub for sub in self._topology.sub_topologies if not sub.is_global}
+        self._before = self._tasks_before()
+        self._changed = [sub for sub in self._subs.values() if self._before[sub.id] != self._layout.tasks[sub.id]]
+        self._sources = [self._source(topic) for sub in self._changed for topic in sub.source_topics]
+        self._check()
+        names = {kept_name for kept_name, kept in self._description.stores.items() if kept.tasks in self._numbers()}
+        self.plan = RescalePlan(
+            self._start.application_id,
+            self._newest.commit + 1,
+            [source for source in self._sources if source.topic not in self._topology.internal_topics],
+            {sub.id: (self._before[sub.id], self._layout.tasks[sub.id]) for sub in self._changed},
+            sorted(names),
+            self._repeated(),
+        )
+
+    def _read(self) -> tuple[Start, Description]:
+        start = self._starts.read(self._newest.start) if self._newest.start else None
+        if start is None or start.topology is None:
+            raise ConfigError(
+                f"{self._storage.shown} does not say what the application keeps: it was never started, or by an older "
+                "version of Penstock. Start it once with this one, and rescale it then; nothing was changed"
+            )
+        return start, start.topology
+
+    def _numbers(self) -> set[int]:
+        return {sub.id for sub in self._changed}
+
+    def _tasks_before(self) -> dict[int, int]:
+        kept = self._kept
+        found = dict.fromkeys(self._subs, 0)
+        for topic, sub in kept.readers.items():
+            if sub in found:
+                found[sub] = max(found[sub], kept.topics[topic])
+        return found
+
+    def _source(self, topic: str) -> Source:
+        is_internal = topic in self._topology.internal_topics
+        known, now = self._newest.topics.get(topic, ""), "" if is_internal else self._log.topic_id(topic)
+        before = self._kept.topics.get(topic, 0)
+        return Source(topic, before, self._layout.partitions[topic], not is_internal and known != now)
+
+    # --- whether it can be done ------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        self._check_program()
+        self._check_waiting()
+        if not self._changed:
+            topics = ", ".join(f"{t!r} ({n})" for t, n in sorted(self._kept.topics.items()) if t in self._newest.topics)
+            raise self._refused(
+                f"no source has another number of partitions than before: {topics}. Give them {self._count} first: "
+                "make a topic in Kafka larger, or, when the application has read all of it, remove the topic and make "
+                f"it anew (penstock topics create NAME --partitions {self._count})"
+            )
+        for source in self._sources:
+            if source.topic not in self._topology.internal_topics and source.now not in (source.before, self._count):
+                raise self._refused(f"source topic {source.topic!r} has {source.now} partitions, not {self._count}")
+        for sub in self._changed:
+            if has_own_stores(sub, self._topology.facts):
+                raise self._refused(
+                    f"sub-topology {sub.id} has a store that the program brings, whose rows cannot be moved. Start "
+                    "under another application id to process the topics anew"
+                )
+            self._check_unread(sub)
+
+    def _check_program(self) -> None:
+        now, before = self._description, self._kept
+        kept = [{name: one.tasks for name, one in it.stores.items()} for it in (now, before)]
+        if now.readers != before.readers or kept[0] != kept[1]:
+            raise self._refused(
+                "the program is not the one that was last started: it reads other topics, or keeps other stores. Start "
+                "it once as it is, and rescale it then"
+            )
+
+    def _check_waiting(self) -> None:
+        waiting = sorted({topic for topics in self._newest.waiting.values() for topic in topics})
+        if waiting:
+            raise self._refused(
+                f"records wait in the repartition topics {', '.join(waiting)}. Start the program with the partitions "
+                "of before until it has processed them, and rescale it then"
+            )
+
+    def _check_unread(self, sub: SubTopology) -> None:
+        """Records that are read after this one have to be where their keys' state is then."""
+        serdes = {topic: part.node for part in sub.parts if part.kind == "source" for topic in part.topics}
+        for source in self._sources:
+            if source.topic in sub.source_topics and source.topic not in self._topology.internal_topics:
+                key = getattr(serdes.get(source.topic), "key", None)
+                for partition, at in enumerate(self._offsets(source)):
+                    self._check_placed(source, partition, at, key if isinstance(key, Serde) else None)
+
+    def _check_placed(self, source: Source, partition: int, at: int, key: Serde | None) -> None:
+        end = self._log.end_offsets(source.topic)[partition]
+        for records in self._log.read(source.topic, partition, at, end) if end > at else ():
+            keys = records.key if key is None else key.routing(records.key)
+            elsewhere = np.flatnonzero(partitions(keys, source.now, partition) != partition)
+            if len(elsewhere):
+                offset = int(records.offsets_of(elsewhere[:1])[0])
+                raise self._refused(
+                    f"topic {source.topic!r}, partition {partition}, offset {offset}: Kafka's partitioner puts this "
+                    "record's key into another partition now that there are so many. What is not read yet has to be "
+                    "where its state will be: have the application read everything before its topics get more "
+                    "partitions, and write with Kafka's partitioner"
+                )
+
+    def _refused(self, why: str) -> ConfigError:
+        return ConfigError(f"application {self._start.application_id!r} is not rescaled: {why}; nothing was changed")
+
+    def _offsets(self, source: Source) -> list[int]:
+        """From where each partition is read on."""
+        starts = self._log.start_offsets(source.topic)
+        if source.is_new:
+            return starts
+        read = [read_up_to(self._newest, self._kept, source.topic, p) for p in range(min(source.before, source.now))]
+        return read + starts[len(read) :]
+
+    def _repeated(self) -> list[str]:
+        """The steps that send final results, whose tasks are not equally far."""
+        times: dict[str, set[int]] = {}
+        for task, entry in self._newest.tasks.items():
+            if TaskId.parse(task).sub in self._numbers():
+                for name, numbers in entry.numbers.items():
+                    if name.endswith("-emitted") and numbers.get("stream_time", -1) >= 0:
+                        times.setdefault(name.removesuffix("-emitted"), set()).add(numbers["stream_time"])
+        return sorted(name for name, found in times.items() if len(found) > 1)
+
+    # --- doing it --------------------------------------------------------------------------------------------------
+
+    def execute(self) -> int:
+        """Do what the plan says; how many rows were written anew.
+
+        Raises:
+            ConfigError: rows are not where Kafka's partitioner puts them; nothing was changed.
+            FencedError: the application has made a commit since; nothing was changed.
+        """
+        publish_newest(self._log, self._storage, self._newest, self.plan.application_id, self._kept)
+        tasks = {task: entry for task, entry in self._newest.tasks.items() if not self._is_changed(task)}
+        rows = 0
+        for sub in self._changed:
+            entries, count = self._entries(sub)
+            tasks |= entries
+            rows += count
+        crash_point("before-rescale")
+        start = self._new_start()
+        name = self._starts.write(self.plan.commit, start)
+        if not self._manifests.create(self._manifest(tasks, name, start.at)):
+            self._storage.delete(name)
+            raise FencedError(
+                f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
+                "another machine perhaps. Stop it, and rescale it then; nothing was changed"
+            )
+        return rows
+
+    def _is_changed(self, task: str) -> bool:
+        return TaskId.parse(task).sub in self._numbers()
+
+    def _entries(self, sub: SubTopology) -> tuple[dict[str, TaskEntry], int]:
+        """The tasks of a sub-topology as they begin, and how many rows they begin with."""
+        count, commit = self._layout.tasks[sub.id], self.plan.commit
+        own = frozenset(_names_of_global_tables(sub, self._topology))
+        moving = Moving(self._storage, self._newest, sub, self._topology, self._before[sub.id], count, own)
+        has_stores = any(part.stores for part in sub.working_parts)
+        bases = moving.bases() if has_stores else {}
+        offsets = dict(self._places(sub))
+        found = {}
+        for partition in range(count):
+            base, numbers = bases.get(partition, (None, moving.numbers))
+            since = -1 if base is None else commit
+            task = str(TaskId(sub.id, partition))
+            found[task] = TaskEntry(offsets[partition], numbers, changed=commit, snapshot=since, base=base)
+        return found, moving.rows
+
+    def _places(self, sub: SubTopology) -> Iterator[tuple[int, dict[str, int]]]:
+        """From where each task reads on."""
+        begins = {source.topic: self._offsets(source) for source in self._sources if self._is_read(source, sub)}
+        starts = {topic: self._log.start_offsets(topic) for topic in sub.global_topics}
+        everywhere = {global_place(topic, p): at for topic, ats in starts.items() for p, at in enumerate(ats)}
+        for partition in range(self._layout.tasks[sub.id]):
+            own = {topic: ats[partition] for topic, ats in begins.items() if partition < len(ats)}
+            yield partition, own | everywhere
+
+    def _is_read(self, source: Source, sub: SubTopology) -> bool:
+        return source.topic in sub.source_topics and source.topic not in self._topology.internal_topics
+
+    def _new_start(self) -> Start:
+        by = f"penstock rescale, process {os.getpid()} on {socket.gethostname()}"
+        picture = picture_of(self._topology, self._layout, masked(self._log.url))
+        return msgspec.structs.replace(
+            self._start, by=by, at=wall_clock_ms(), topology=self._description, picture=picture
+        )
+
+    def _manifest(self, tasks: dict[str, TaskEntry], start: str, at: int) -> Manifest:
+        ids = {source.topic: self._log.topic_id(source.topic) for source in self.plan.sources}
+        figures = {
+            what: {label: figure for label, figure in labelled.items() if not self._is_over(label)}
+            for what, labelled in (("metrics", self._newest.metrics), ("observed", self._newest.observed))
+        }
+        return msgspec.structs.replace(
+            self._newest,
+            commit=self.plan.commit,
+            tasks=dict(sorted(tasks.items())),
+            sinks={},
+            waiting={},
+            at=at,
+            start=start,
+            topics=self._newest.topics | ids,
+            **figures,
+        )
+
+    def _is_over(self, label: str) -> bool:
+        """Whether a figure is what a task has now, and not what it has done."""
+        task = label.partition("|")[0]
+        return bool(task) and label.endswith("-current") and self._is_changed(task)
+
+
+def _names_of_global_tables(sub: SubTopology, topology: Topology) -> Iterator[str]:
+    for part in sub.global_parts:
+        yield part.name
+        if part.node in topology.facts.stores:
+            yield topology.facts.stores[part.node].name

@@ -1,0 +1,81 @@
+"""``/health``: whether an application is well, for supervisors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.query.application import open_stores
+from penstock.query.health import HealthCheck
+from penstock.query.server import app
+from penstock.watch.server import page_app
+from support.watched import SOLD, Shop, shop_topology
+
+testclient = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path, shop_topology())
+    shop.sell(*SOLD)
+    return shop
+
+
+def asked(served: Any, address: str = "/health") -> tuple[int, dict[str, Any]]:
+    answer = testclient.TestClient(served, base_url="http://localhost").get(address)
+    return answer.status_code, answer.json()
+
+
+def test_an_application_that_has_read_all_is_well(shop: Shop):
+    status, told = asked(page_app(open_stores(shop.folder), shop.log, "127.0.0.1"))
+    assert (status, told["status"], told["behind"], told["state"], told["application"]) == (200, "ok", 0, None, "shop")
+
+
+def test_one_that_makes_no_commit_though_records_wait_is_stalled(shop: Shop):
+    shop.log_only(("kim", 1.0, 5_000), ("ann", 2.0, 5_000))
+    served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1")
+    assert asked(served)[0] == 200  # it has a minute
+    status, told = asked(served, "/health?stalled=0 ms")
+    assert (status, told["status"], told["behind"]) == (503, "stalled", 2)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "word"),
+    [
+        ("CREATED", 200, "ok"),
+        ("REBALANCING", 200, "ok"),
+        ("RUNNING", 200, "ok"),
+        ("PENDING_SHUTDOWN", 200, "ok"),
+        ("PENDING_ERROR", 503, "failed"),
+        ("ERROR", 503, "failed"),
+        ("NOT_RUNNING", 503, "ended"),
+    ],
+)
+def test_one_that_runs_here_is_as_its_program_is(shop: Shop, state: str, status: int, word: str):
+    stores = open_stores(shop.folder)
+    for served in (
+        page_app(stores, shop.log, "127.0.0.1", lambda: state),
+        app(stores, HealthCheck(stores, shop.log, lambda: state)),
+    ):
+        found = asked(served)
+        assert (found[0], found[1]["status"], found[1]["state"]) == (status, word, state)
+
+
+def test_without_its_topics_its_commits_tell(shop: Shop):
+    status, told = asked(app(open_stores(shop.folder)), "/health?stalled=0 ms")
+    assert (status, told["status"], told["behind"], told["commit"]) == (200, "ok", None, 1)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_no_health(shop: Shop):
+    served = app(open_stores(shop.folder, max_age=0))
+    for file in sorted((shop.folder / "checkpoint" / "manifests").iterdir()):
+        file.write_bytes(b"nothing")
+    status, told = asked(served)
+    assert (status, "error" in told) == (503, True)
+
+
+def test_a_wrong_duration_is_told(shop: Shop):
+    status, told = asked(app(open_stores(shop.folder)), "/health?stalled=soon")
+    assert (status, "stalled" in told["error"]) == (400, True)
