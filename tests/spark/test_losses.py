@@ -61,7 +61,8 @@ def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path
     assert harness.outcome(killed) == harness.outcome(calm)
 
 
-def test_a_slot_that_is_killed_while_there_is_nothing_to_do_is_replaced(spark: Any, tmp_path: Path):
+@pytest.mark.parametrize("processes", ["PENSTOCK_SLOT=app-0", "pyspark.daemon"], ids=["the slot", "Spark's daemon too"])
+def test_a_slot_that_is_killed_while_there_is_nothing_to_do_is_replaced(spark: Any, tmp_path: Path, processes: str):
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().count().to_stream().to("out")
     log = tmp_path / "log"
@@ -72,7 +73,7 @@ def test_a_slot_that_is_killed_while_there_is_nothing_to_do_is_replaced(spark: A
     ) as streams:
         streams.process_all_available()
         for _ in range(2):
-            assert kill_all_with("PENSTOCK_SLOT=app-0")
+            assert kill_all_with(processes)
             produce([("a", "x", 0)], "in", value=str, log=log)
             streams.process_all_available()
         assert streams.exception() is None
