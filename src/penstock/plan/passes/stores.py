@@ -163,9 +163,11 @@ def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
 def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
     """Whether what a table sends does not tell all that happens to its values.
 
-    An inner join sends nothing when a record deletes a row on both sides; and what is made from it by values or by
-    other joins does not know of that either. If it is kept, the row stays, but as the value before the next one counts
-    what was there before the deletion. Windows expire without a change being sent. A suppressed table names the value
+    A join of two tables that one record changes sends two updates, and each of them names the old value of one side
+    joined with the new value of the other, which no row ever had. An inner one sends nothing when the record deletes a
+    row on both sides; and what is made from it by values or by other joins does not know of that either. If it is kept,
+    the row stays, but as the value before the next one counts what was there before the deletion. Windows expire
+    without a change being sent. A suppressed table names the value
     before that the table in front of it had, and not the one that was sent on; and so does a join that is kept in a
     versioned store, which refuses what is too old.
     """
@@ -173,7 +175,7 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
         return True
     if isinstance(table, nodes.TableJoin):
         left, right = (_topics_of(parent) for parent in table.parents)
-        if table.kind == nodes.INNER and left & right:
+        if left & right:
             return True
         if table in facts.stores and facts.stores[table].is_versioned:
             return True
