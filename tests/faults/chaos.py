@@ -20,10 +20,10 @@ import deduplication
 import demo
 import harness
 import joining
-import live
 import program
 import suppression
 
+import live
 from penstock import Topology
 from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifests
