@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from penstock import faults
 from penstock.errors import ConfigError
 from penstock.testing import broker
-from support import spark_classes
+from support import secure, spark_classes
 from support.folders import MEMORY
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -48,14 +50,49 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> str:
+def kafka(kafka_listeners: dict[str, str]) -> str:
     """The servers of a Kafka broker, one for all tests of a run; it ends with the run."""
+    return kafka_listeners["PLAINTEXT"]
+
+
+@pytest.fixture(scope="session")
+def kafka_listeners() -> dict[str, str]:
+    """Where that broker listens, by listeners: some want a password or a certificate."""
     pytest.importorskip("confluent_kafka", reason="tests with a Kafka broker need confluent-kafka")
     run = os.environ[_RUN]
     try:
-        return broker.shared(Path(tempfile.gettempdir()) / f"penstock-broker-{run}", int(run))
+        return broker.shared(_broker_folder(run), int(run), lambda: secure.extras(_certificates(run)))
     except ConfigError as error:
         pytest.skip(f"tests with a Kafka broker are left out: {error}")
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], None]:
+    """Have something done at a crash point, when it is come to for the first time from now on."""
+
+    def told(point: str, action: Callable[[], None]) -> None:
+        def listener(name: str) -> None:
+            if name == point:
+                monkeypatch.setattr(faults, "listener", None)
+                action()
+
+        monkeypatch.setattr(faults, "listener", listener)
+
+    return told
+
+
+@pytest.fixture(scope="session")
+def kafka_certificates(kafka_listeners: dict[str, str]) -> Path:
+    """The folder with the certificates of that broker and its users."""
+    return _certificates(os.environ[_RUN])
+
+
+def _broker_folder(run: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"penstock-broker-{run}"
+
+
+def _certificates(run: str) -> Path:
+    return _broker_folder(run) / "certificates"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

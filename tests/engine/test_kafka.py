@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import OffsetSpec
 
 from penstock import Kafka, StreamsBuilder, Topology, faults, produce
 from penstock.engine.local import LocalApplication
@@ -21,62 +22,14 @@ from penstock.errors import (
     TopicNotFoundError,
 )
 from penstock.log.base import Log, Records, TopicInfo
-from penstock.log.consume import consume
 from penstock.log.memory import MemoryLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from support.kafka import Cluster
+from support.kafka_case import Case, Crash, crash, expected
 from support.topologies import EXAMPLES
 
 ROWS = [(f"k{n % 7}", n % 11, 1000 * n - 400 * (n % 5) + 1) for n in range(60)]
-
-
-class Crash(BaseException):
-    """The process is gone."""
-
-
-class Case:
-    """A counting application over topics of its own.
-
-    Args:
-        folder: where its checkpoint and its databases are.
-    """
-
-    def __init__(self, cluster: Cluster, folder: Path):
-        self.cluster = cluster
-        self.folder = folder
-        self.input, self.output = cluster.topic("in", 2), cluster.topic("out", 2)
-
-    def topology(self) -> Topology:
-        """With a repartition topic and a store, and of each record a result."""
-        builder = StreamsBuilder()
-        stream = builder.stream(self.input, value=int)
-        counts = stream.group_by(lambda key, value: value, key=int).count("counts")
-        counts.to_stream().map_values(str, value=str).to(self.output)
-        return builder.build()
-
-    def fill(self, count: int, first: int = 0) -> None:
-        rows = [(f"k{n}", n % 5, n + 1) for n in range(first, first + count)]
-        produce(rows, self.input, key=str, value=int, log=self.cluster.log)
-        self.cluster.log.end_offsets(self.input)
-
-    def start(self, checkpoint: str = "checkpoint", **settings: Any) -> LocalApplication:
-        own = Settings.load(environment={}, folder=self.folder, statestore_cache_max_bytes=0, **settings)
-        self.log = self.cluster.opened()
-        return LocalApplication(
-            self.topology(), self.cluster.name, own, self.log, LocalStorage(self.folder / checkpoint)
-        )
-
-    def results(self) -> list[tuple[int, str]]:
-        """Of each key its results, in their order."""
-        assert sum(self.log.end_offsets(self.output)) > 0
-        found = [(int.from_bytes(one.key, "big", signed=True), one.value) for one in consume(self.output, log=self.log)]
-        return sorted(found, key=lambda row: row[0])
-
-
-def expected(count: int) -> list[tuple[int, bytes]]:
-    """What comes out of so many records."""
-    return [(key, b"%d" % number) for key in range(5) for number in range(1, len(range(key, count, 5)) + 1)]
 
 
 @pytest.fixture
@@ -89,25 +42,6 @@ def cluster(kafka: str) -> Iterator[Cluster]:
 @pytest.fixture
 def case(cluster: Cluster, tmp_path: Path) -> Case:
     return Case(cluster, tmp_path)
-
-
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], None]:
-    """Have something done at a crash point, when it is come to for the first time from now on."""
-
-    def told(point: str, action: Callable[[], None]) -> None:
-        def listener(name: str) -> None:
-            if name == point:
-                monkeypatch.setattr(faults, "listener", None)
-                action()
-
-        monkeypatch.setattr(faults, "listener", listener)
-
-    return told
-
-
-def crash() -> None:
-    raise Crash
 
 
 SAME = [
@@ -201,6 +135,27 @@ def test_a_transaction_that_the_broker_ends_is_repeated_from_the_outbox(case: Ca
     application = case.start()
     at("in-transaction", lambda: case.cluster.producer(case.cluster.name) and None)  # as its time-out does
     application.run_until()
+    assert case.results() == expected(20)
+
+
+def test_a_transaction_that_takes_too_long_is_ended_by_the_broker_and_repeated(case: Case, at: Any):
+    case.fill(20)
+    application = case.start(options={"transaction.timeout.ms": "1000"})
+    publisher = next(iter(application.coordinator.log._publishers.values()))
+    ends: list[bool] = []
+
+    def wait_until_it_is_over() -> None:
+        publisher._producer.flush(30)
+        other = case.cluster.opened()
+        every = other._topics.offsets(case.output, 2, OffsetSpec.latest(), is_committed=False)
+        case.cluster.wait_for(
+            lambda: all(end > one for end, one in zip(other.end_offsets(case.output), every, strict=True))
+        )
+        ends.append(True)
+
+    at("in-transaction", wait_until_it_is_over)
+    application.run_until()
+    assert ends == [True]
     assert case.results() == expected(20)
 
 

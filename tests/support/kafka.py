@@ -36,9 +36,9 @@ class Cluster:
         self.name = f"t{os.urandom(6).hex()}"
         self.log = self.opened()
 
-    def opened(self, timeout: str = "60 seconds") -> KafkaLog:
+    def opened(self, timeout: str = "60 seconds", options: dict[str, str] | None = None) -> KafkaLog:
         """The log of another program."""
-        return KafkaLog(Kafka(self.servers, timeout=timeout))
+        return KafkaLog(Kafka(self.servers, options, timeout=timeout))
 
     @cached_property
     def admin(self) -> AdminClient:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from pathlib import Path
@@ -232,12 +232,17 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def shared(folder: Path, owner: int) -> str:
-    """The servers of a broker that several processes share; the first who asks has it started.
+Extras = tuple[Mapping[str, str], Mapping[str, str]]
+"""Properties and listeners of a broker, beside those that one node needs."""
+
+
+def shared(folder: Path, owner: int, extras: Callable[[], Extras] = lambda: ({}, {})) -> dict[str, str]:
+    """The servers of a broker that several processes share, by listeners; the first who asks has it started.
 
     Args:
         folder: the same for all of them.
         owner: the process with which it ends.
+        extras: gives whoever starts it more properties and listeners.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ready, output = folder / "servers", folder / "output"
@@ -245,6 +250,8 @@ def shared(folder: Path, owner: int) -> str:
         if not ready.exists():
             Broker(folder / "unused")  # says here what is missing
             command = [sys.executable, "-m", __name__, "--folder", str(folder / "broker"), "--while", str(owner)]
+            for option, pairs in zip(("--property", "--listener"), extras(), strict=True):
+                command += [word for name, value in pairs.items() for word in (option, f"{name}={value}")]
             with open(output, "wb") as file:
                 process = subprocess.Popen(
                     [*command, "--ready", str(ready)], stdout=file, stderr=file, start_new_session=True
@@ -255,7 +262,7 @@ def shared(folder: Path, owner: int) -> str:
             if not ready.exists():
                 process.terminate()
                 raise ConfigError(f"the shared broker did not start: {_last_lines(output)}")
-    return ready.read_text()
+    return dict(line.split() for line in ready.read_text().splitlines())
 
 
 def _last_lines(file: Path) -> str:
@@ -268,20 +275,29 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where its topics lie; by default a folder that goes with it")
     parser.add_argument("--while", type=int, dest="owner", help="the number of a process with which it ends")
     parser.add_argument("--ready", type=Path, help="a file to write its address into")
+    own = "a property of Kafka's own, also several times"
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", type=_pair, help=own)
+    more = "another listener and its protocol, such as SECURE=SASL_SSL, also several times"
+    parser.add_argument("--listener", action="append", default=[], metavar="NAME=PROTOCOL", type=_pair, help=more)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-broker-") as own:
         folder = arguments.folder or Path(own)
-        with Broker(folder) as broker:
+        with Broker(folder, dict(arguments.property), dict(arguments.listener)) as broker:
             print(f"{broker.url}   (Ctrl-C ends it)", flush=True)
             if arguments.ready is not None:
-                _written(arguments.ready, broker.servers)
+                _written(arguments.ready, "".join(f"{name} {broker.servers_of(name)}\n" for name in broker.ports))
             try:
                 _wait_while(arguments.owner, broker)
             except KeyboardInterrupt:
                 pass
         if arguments.ready is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
 
 
 def _written(file: Path, text: str) -> None:

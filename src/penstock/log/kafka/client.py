@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ _REFUSED = {
 }
 _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _NOT_KNOWN = (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
+_NOT_TRUSTED = re.compile("certificate verify failed|SSL alert number")
+"""What librdkafka says of a certificate: the broker's, or this client's that the broker refuses."""
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _LOST = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 _PASSING = (
@@ -36,10 +39,14 @@ _PASSING = (
     KafkaError.NETWORK_EXCEPTION,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
+    KafkaError._NOENT,  # no partition has a leader: its broker has just come back
 )
 _PAUSE_SECONDS = 0.1
 _REQUEST_SECONDS = 10.0
 """After which a request is made again: its broker may be gone for good, and another one leads."""
+_LOOK_SECONDS, _REFUSED_SECONDS = 0.2, 2.0
+"""How often it is looked what librdkafka says beside, and after which time without an answer it is believed: of several
+brokers one may be at odds with the others."""
 _FINAL = (
     *_REFUSED,
     *_UNKNOWN_TOPIC,
@@ -94,7 +101,8 @@ class Clients:
         return self._admin
 
     def _heard(self, error: KafkaError) -> None:
-        self._trouble = error
+        if self._trouble is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says less than those before
+            self._trouble = error
 
     def ask(self, asking: Callable[[AdminClient, float], dict[Any, Any]], what: str) -> list[Any]:
         """What the futures hold that the admin client gives; asked again while the cluster finds its leaders.
@@ -105,19 +113,45 @@ class Clients:
         Raises:
             PenstockError: what went wrong, as ``error_of`` says it.
         """
-        until = time.monotonic() + self.cluster.timeout
+
+        def attempt(_: float) -> list[Any]:
+            asked = asking(self.admin, min(self.cluster.timeout, _REQUEST_SECONDS))
+            return [self._answer(future, what) for future in asked.values()]
+
+        return self._until_answered(attempt, what)  # type: ignore[no-any-return]
+
+    def metadata(self, what: str) -> Any:
+        """What the cluster says of its topics."""
+        return self._until_answered(lambda patience: self.admin.list_topics(timeout=patience), what)
+
+    def _until_answered(self, attempt: Callable[[float], Any], what: str) -> Any:
+        """What an attempt gives in the end; each is told how long to wait, longer every time."""
+        until, patience = time.monotonic() + self.cluster.timeout, _REFUSED_SECONDS
         while True:
             try:
-                asked = asking(self.admin, min(self.cluster.timeout, _REQUEST_SECONDS))
-                return [future.result() for future in asked.values()]
+                answer = attempt(min(patience, self.cluster.timeout))
+                self._trouble = None
+                return answer
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING:
+                if not _is_passing(error.args[0]):
                     raise self.error_of(error.args[0], what) from None
                 self.admin.poll(0)  # what librdkafka says beside
                 self._admin = None  # the one that was there when a broker was restarted may not find its coordinator
                 if time.monotonic() > until or self.is_hopeless():
                     raise self.unreachable(what) from None
+            patience *= 2
             time.sleep(_PAUSE_SECONDS)
+
+    def _answer(self, future: Any, what: str) -> Any:
+        """What a future holds in the end; a cluster that does not let this user in is not waited for."""
+        begin = time.monotonic()
+        while True:
+            try:
+                return future.result(_LOOK_SECONDS)
+            except TimeoutError:
+                self.admin.poll(0)
+                if time.monotonic() > begin + _REFUSED_SECONDS and self.is_hopeless():
+                    raise self.unreachable(what) from None
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
@@ -146,6 +180,11 @@ class Clients:
 
     def unreachable(self, what: str) -> LogError:
         """The error of whoever has waited for long enough."""
+        if self.is_hopeless():
+            return LogError(
+                f"{what}: {self.cluster.url} does not let this user in{self.trouble()}. Nothing was written, and "
+                "everything committed is safe; look at the options security.protocol, sasl.* and ssl.*, and start again"
+            )
         return LogError(
             f"{what}: {self.cluster.url} did not answer for {self.cluster.timeout:g} s{self.trouble()}. Everything "
             "committed is safe; start again when it can be reached"
@@ -157,7 +196,12 @@ class Clients:
 
     def is_hopeless(self) -> bool:
         """Whether librdkafka said beside that waiting does not help: it is not let in."""
-        return self._trouble is not None and self._trouble.code() in _NOT_KNOWN
+        trouble = self._trouble
+        return trouble is not None and (trouble.code() in _NOT_KNOWN or bool(_NOT_TRUSTED.search(trouble.str())))
+
+
+def _is_passing(error: KafkaError) -> bool:
+    return error.code() in _PASSING or (error.retriable() and not is_final(error))
 
 
 def is_final(error: KafkaError) -> bool:

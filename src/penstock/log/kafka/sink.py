@@ -158,7 +158,7 @@ class Publisher:
         self.close()
         producer = self._clients.make(Producer, self._options(largest_batch), _GIVEN)
         if self._in_transactions:
-            _within(_CALL_SECONDS, producer.init_transactions)
+            _within(self._call_seconds, producer.init_transactions)
         if self.who:
             notes = Notes(self._clients, self._group).read()
             self._sent = {place: offset for place, (offset, _) in notes.items()}
@@ -166,6 +166,10 @@ class Publisher:
             self.last = max(numbers, default=-1)
             self._member = self._member or self._membership()
         self._producer, self._batch = producer, largest_batch
+
+    @property
+    def _call_seconds(self) -> float:
+        return min(_CALL_SECONDS, self._clients.cluster.timeout)
 
     def _options(self, largest_batch: int) -> dict[str, Any]:
         given = int(self._clients.cluster.options().get("batch.size", 1_000_000))
@@ -202,13 +206,13 @@ class Publisher:
                 crash_point("in-transaction")
                 self._deliver()
                 if noted:
-                    _within(_CALL_SECONDS, producer.send_offsets_to_transaction, noted, self._member)
-                _within(_CALL_SECONDS, producer.commit_transaction)
+                    _within(self._call_seconds, producer.send_offsets_to_transaction, noted, self._member)
+                _within(self._call_seconds, producer.commit_transaction)
             except KafkaException:
                 raise
             except BaseException:  # of the checkpoint's, or somebody wants to stop
                 producer.purge()
-                _within(_CALL_SECONDS, producer.abort_transaction)
+                _within(self._call_seconds, producer.abort_transaction)
                 raise
         crash_point("after-transaction")
         self._sent |= moved

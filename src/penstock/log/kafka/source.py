@@ -160,12 +160,12 @@ class PartitionSource:
         if self._rests:
             self._assign(self._next)
         while not self._ahead and self._seen < end:
+            if time.monotonic() > until or self._clients.is_hopeless():
+                raise self._clients.unreachable(self._what)
             found = self._consumer.consume(_AT_ONCE, 0) or [self._consumer.poll(_WAIT_SECONDS)]
             for message in found:
                 if message is not None:
                     self._take(message)
-            if time.monotonic() > until or self._clients.is_hopeless():
-                raise self._clients.unreachable(self._what)
 
     def _take(self, message: Message) -> None:
         error = message.error()

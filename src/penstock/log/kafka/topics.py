@@ -63,8 +63,7 @@ class KafkaTopics:
 
     def names(self) -> list[str]:
         """The names of all topics but the cluster's own, sorted."""
-        with self._clients.told("cannot list the topics"):
-            found = self._clients.admin.list_topics(timeout=self._clients.cluster.timeout)
+        found = self._clients.metadata("cannot list the topics")
         return sorted(name for name in found.topics if not name.startswith("__"))
 
     def create(self, info: TopicInfo) -> None:
@@ -227,9 +226,9 @@ class _OrMissing:
     def __init__(self, future: Any):
         self._future = future
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:
         try:
-            return self._future.result()
+            return self._future.result(timeout)
         except KafkaException as error:
             if error.args[0].code() in _UNKNOWN:
                 return None
