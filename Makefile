@@ -18,6 +18,7 @@ help:
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
 	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
 	@echo 'make pictures  the pictures of docs/looking.md; needs Chromium'
+	@echo 'make release-state VERSION=X.Y.Z   what this release leaves on disk, for the tests of later ones'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
 	@echo 'make clean   remove what these made'
 
@@ -70,6 +71,9 @@ dist: $(READY)
 	@rm dist.log
 	@$(BIN)/python scripts/check_dist.py dist
 
+release-state: $(READY)
+	@cd tests && ../$(BIN)/python -m support.release $(VERSION)
+
 pictures: $(READY)
 	@$(BIN)/python scripts/screenshots.py
 
@@ -83,4 +87,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
