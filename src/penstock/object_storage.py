@@ -52,6 +52,8 @@ class ObjectStorage(Storage):
         patience: how many seconds it is made again while the store does not answer.
     """
 
+    is_remote = True
+
     def __init__(self, url: str, seconds: float = _REQUEST_SECONDS, patience: float = _PATIENCE_SECONDS):
         shown = url.partition("://")[0] + "://..."  # the rest may hold keys
         try:

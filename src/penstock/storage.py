@@ -88,6 +88,9 @@ class Storage(ABC):
     def sweep(self) -> None:
         """Remove what processes that were killed left of files that they had not finished."""
 
+    is_remote = False
+    """Whether large files take so long that nothing is to wait for them."""
+
     def check(self) -> None:  # noqa: B027 - a folder can
         """Raise ``ConfigError`` when the place cannot do what commits rely on."""
 

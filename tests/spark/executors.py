@@ -49,6 +49,7 @@ def main(folder: Path, kills: int, master: str = "local-cluster[2,1,1024]") -> N
         application_id=program.APPLICATION,
         log=folder / "log",
         state_dir=folder / "state",
+        checkpoint=program.checkpoint(folder).url,
         spark=spark,
         trigger="available-now",
         slots=2,

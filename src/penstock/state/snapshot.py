@@ -14,6 +14,8 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -57,8 +59,10 @@ class Snapshot(msgspec.Struct, frozen=True):
             file_name(name)
 
 
-def write_snapshot(database: Database, storage: Storage, task: str, commit: int, referred: int = -1) -> None:
-    """Publish the database as it is on disk, which is at this commit.
+def upload_of(database: Database, storage: Storage, task: str, commit: int, referred: int = -1) -> Callable[[], None]:
+    """What publishes the database as it is on disk now, which is at this commit; later, too, and in another thread.
+
+    Files do not change once written, so the copy that is published is one of names, and the database works on.
 
     Args:
         referred: the snapshot that the newest manifest names, -1 for none. It stays, and so do all after it, until a
@@ -68,6 +72,14 @@ def write_snapshot(database: Database, storage: Storage, task: str, commit: int,
     shutil.rmtree(copy, ignore_errors=True)
     try:
         found = database.checkpoint(copy)
+    except BaseException:
+        shutil.rmtree(copy, ignore_errors=True)
+        raise
+    return partial(_publish, copy, found, storage, task, commit, referred)
+
+
+def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, task: str, commit: int, referred: int) -> None:
+    try:
         newer = [index for index in _indexes(storage, task) if _commit_of(index) >= referred]
         kept = [one for index in newer if (one := _legible(storage, index, _commit_of(index) == referred))]
         before = (snapshot for snapshot in kept if snapshot.commit == referred)

@@ -20,10 +20,11 @@ from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
 from penstock.state.restoring import Restoring, Tell
-from penstock.state.snapshot import Base, other_snapshots, read_snapshot, write_snapshot
+from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of
 from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
+from penstock.state.upload import Upload
 from penstock.storage import FileRef, Storage
 
 _log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class TaskState:
         self._restoring = Restoring(task, (), -1, None)
         self._flushed = -1
         self._schedule = DiskSchedule(settings)
+        self._upload = Upload()
 
     def clock(self, name: str) -> StreamTime:
         """The stream time that an operator of this name keeps."""
@@ -275,6 +277,7 @@ class TaskState:
         self.at = commit
         self._schedule.committed(0 if delta is None else delta.size)
         if self._database is not None:
+            self._take_uploaded()
             if self._is_flush_due():
                 self.flush()
             self._database.settle()
@@ -325,7 +328,9 @@ class TaskState:
             publishes: whether there may be a snapshot.
         """
         assert self._database is not None
-        publishes = publishes and self._storage is not None and self._schedule.is_snapshot_due(self.at - self.snapshot)
+        self._take_uploaded()
+        publishes = publishes and self._storage is not None and not self._upload.is_under_way
+        publishes = publishes and self._schedule.is_snapshot_due(self.at - self.snapshot)
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
         meta = {"application": self._context.application, "commit": self.at, "numbers": self.numbers()}
@@ -350,10 +355,21 @@ class TaskState:
         """Make a snapshot of the database as it was just flushed."""
         assert self._database is not None
         assert self._storage is not None
-        write_snapshot(self._database, self._storage, self.task, self.at, self.snapshot)
-        self.snapshot = self.at
+        publish = upload_of(self._database, self._storage, self.task, self.at, self.snapshot)
         self._schedule.published()
+        if self._storage.is_remote:
+            self._upload.begin(self.at, publish, f"penstock-snapshot-{self.task}")
+            return
+        publish()
+        self.snapshot = self.at
         crash_point("after-snapshot")
+
+    def _take_uploaded(self, waits: bool = False) -> None:
+        """Go on with the snapshot that was on its way, when it has come."""
+        commit = self._upload.taken(waits)
+        if commit is not None:
+            self.snapshot = commit
+            crash_point("after-snapshot")
 
     def close(self) -> None:
         """Roll back, flush what is committed, and let go of the database."""
@@ -362,6 +378,7 @@ class TaskState:
             try:
                 if self.at > self._flushed:
                     self.flush()
+                self._take_uploaded(waits=True)
                 self._database.close()
             except DamagedStateError as error:
                 _log.warning("%s; it is a copy, and made anew at the next start. Nothing is lost", str(error))
@@ -383,6 +400,10 @@ class TaskState:
             self._let_go()
 
     def _let_go(self) -> None:
+        try:
+            self._upload.taken(waits=True)
+        except Exception as error:
+            _log.warning("the snapshot of task %s was not published: %s", self.task, error)
         self._database = self._context.database = None
         for store in self.stores.values():
             try:

@@ -8,15 +8,20 @@ slot elsewhere all the same, the process that was the slot before is ended (``Sl
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.engine.placement import Executor, Placement
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.slot import Place, serve
 from penstock.engine.spark.shipping import loads
 from penstock.errors import SparkLostError
+
+_log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 """How often to look for executors that came."""
@@ -48,8 +53,8 @@ class SparkHost:
         self._context = context
         self._application_id = application_id
         self._program = context.broadcast(program)
-        self._homes: list[str] = []
-        """At which executors slots are; none where the driver is the only one."""
+        self._placement = Placement(slots)
+        """At which executors slots are; at none where the driver is the only one."""
         self._looked = 0.0
 
     def check(self) -> None:
@@ -61,16 +66,20 @@ class SparkHost:
             )
 
     def has_moved(self) -> bool:
-        """Whether there are other executors than slots live on."""
-        if not self._homes or time.monotonic() - self._looked < _LOOK_SECONDS:
+        """Whether executors have come or gone so that slots are to live elsewhere."""
+        if not self._placement.homes or time.monotonic() - self._looked < _LOOK_SECONDS:
             return False
         self._looked = time.monotonic()
-        homes = live_executors(self._context)
-        return bool(homes) and homes != self._homes
+        live = live_executors(self._context)
+        return bool(live) and not self._placement.fits(live)
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
-        self._looked, self._homes = time.monotonic(), live_executors(self._context)
-        graph = SlotGraph(self._context, self._application_id, self._homes, self.slots)
+        self._looked = time.monotonic()
+        self._placement.settle(live_executors(self._context))
+        homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
+        for home, slots in Counter(homes).items():
+            _log.info("application %r: %d slots at %s", self._application_id, slots, home)
+        graph = SlotGraph(self._context, self._application_id, homes, self.slots)
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds)), number, on_end)
 
     def close(self) -> None:
@@ -82,7 +91,7 @@ class SlotGraph:
     """The RDD whose partitions are slots.
 
     Args:
-        homes: at which executors they are located; none where the driver is the only one.
+        homes: at which executors they are located, slot by slot; none where the driver is the only one.
     """
 
     def __init__(self, context: Any, application_id: str, homes: list[str], slots: int):
@@ -136,7 +145,7 @@ class SlotGraph:
         context = self._context
         if not self._homes:
             return context.parallelize([slot], 1)
-        home = self._homes[slot % len(self._homes)]
+        home = self._homes[slot]
         jvm, gateway = context._jvm, context._gateway
         places = jvm.java.util.ArrayList()
         places.add(home)
@@ -221,18 +230,18 @@ def is_alive(context: Any) -> bool:
         return False
 
 
-def live_executors(context: Any) -> list[str]:
-    """Where the executors are, as Spark locates work at them; empty where the driver is the only one."""
+def live_executors(context: Any) -> list[Executor]:
+    """The executors that there are; none where the driver is the only one."""
     if context.master.startswith("local[") or context.master == "local":
         return []
     statuses = context._jsc.sc().env().blockManager().master().getMemoryStatus()
     ids = statuses.keysIterator()
-    homes = []
+    found = []
     while ids.hasNext():
         id_ = ids.next()
         if id_.executorId() != "driver":
-            homes.append((id_.executorId(), f"executor_{id_.host()}_{id_.executorId()}"))
-    return [home for _, home in sorted(homes)]
+            found.append(Executor(str(id_.executorId()), str(id_.host())))
+    return sorted(found)
 
 
 def _first_lines(error: Exception) -> str:

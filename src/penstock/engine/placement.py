@@ -1,0 +1,116 @@
+"""On which executor each slot lives: where its state is, and otherwise where there are fewest.
+
+A slot's tasks are always together, so where it lives is where they are. Nothing moves while nobody comes or goes. When
+an executor is gone its slots go to where their state is: to the executor they came from last, or to another one on the
+same machine, whose disk has it; else to the one with the fewest. When executors come, slots move to them until loads
+differ by one at most, but only so many at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+_REMEMBERED = 4
+"""Of so many machines that a slot lived on it is known that they have state of it; the oldest has little use of it."""
+
+
+class Executor(NamedTuple):
+    """A process of Spark's on some machine."""
+
+    id: str
+    host: str
+
+
+class Placement:
+    """Where slots live, from change to change; knows nothing of Spark, and no clock.
+
+    >>> one, two = Executor("1", "here"), Executor("2", "there")
+    >>> placement = Placement(4)
+    >>> placement.settle([one])
+    >>> placement.fits([one]), placement.fits([one, two])
+    (True, False)
+    >>> placement.settle([one, two])
+    >>> [home.id for home in placement.homes]
+    ['1', '1', '1', '2']
+    >>> placement.settle([one, two])
+    >>> [home.id for home in placement.homes]
+    ['1', '1', '2', '2']
+    >>> placement.settle([two])
+    >>> placement.settle([one, two])
+    >>> placement.settle([one, two])
+    >>> [home.id for home in placement.homes]  # back to where they were
+    ['1', '1', '2', '2']
+
+    Args:
+        slots: how many slots there are.
+        moves: how many of them move at a time to even loads out; by default a quarter.
+    """
+
+    def __init__(self, slots: int, moves: int | None = None):
+        self.slots = slots
+        self.moves = max(slots // 4, 1) if moves is None else moves
+        self._homes: dict[int, Executor] = {}
+        self._lived: dict[int, dict[str, int]] = {slot: {} for slot in range(slots)}
+        """Of each slot the machines that it lived on, whose disks have its state, and when that was."""
+        self._settled = 0
+
+    @property
+    def homes(self) -> list[Executor]:
+        """Where each slot lives, by its number; empty before the first executors."""
+        return [self._homes[slot] for slot in sorted(self._homes)]
+
+    def fits(self, live: Sequence[Executor]) -> bool:
+        """Whether every slot may stay where it is, with these executors."""
+        return self._after(live) == self._homes
+
+    def settle(self, live: Sequence[Executor]) -> None:
+        """Place all slots on these executors, at most a few of them elsewhere that could stay; at none without any."""
+        self._homes = self._after(live)
+        self._settled += 1
+        for slot, home in self._homes.items():
+            lived = self._lived[slot]
+            lived[home.host] = self._settled
+            if len(lived) > _REMEMBERED:
+                del lived[min(lived, key=lambda host: lived[host])]
+
+    def _after(self, live: Sequence[Executor]) -> dict[int, Executor]:
+        if not live:
+            return {}
+        there = set(live)
+        homes = {slot: home for slot, home in self._homes.items() if home in there}
+        loads = Counter(dict.fromkeys(sorted(live), 0))
+        loads.update(homes.values())
+        for slot in range(self.slots):
+            if slot not in homes:
+                homes[slot] = self._best(slot, loads)
+                loads[homes[slot]] += 1
+        self._even_out(homes, loads)
+        return homes
+
+    def _best(self, slot: int, loads: Mapping[Executor, int]) -> Executor:
+        """Where the state of a slot without a home is, on the newest disk; else where there are fewest slots."""
+        lived = self._lived[slot]
+        known = {executor.host for executor in loads} & lived.keys()
+        if not known:
+            return _emptiest(loads, loads)
+        newest = max(known, key=lambda host: lived[host])
+        return _emptiest((executor for executor in loads if executor.host == newest), loads)
+
+    def _even_out(self, homes: dict[int, Executor], loads: Counter[Executor]) -> None:
+        for _ in range(self.moves):
+            empty, full = _emptiest(loads, loads), max(loads, key=lambda one: (loads[one], one))
+            if loads[full] - loads[empty] < 2:
+                return
+            slot = self._to_move([slot for slot, home in homes.items() if home == full], empty)
+            homes[slot] = empty
+            loads.update({empty: 1, full: -1})
+
+    def _to_move(self, slots: list[int], to: Executor) -> int:
+        """Of the slots of an executor the one whose newest state is where it would go, if there is any."""
+        return max(slots, key=lambda slot: (self._lived[slot].get(to.host, 0), slot))
+
+
+def _emptiest(some: Iterable[Executor], loads: Mapping[Executor, int]) -> Executor:
+    return min(some, key=lambda one: (loads[one], one))

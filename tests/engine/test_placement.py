@@ -1,0 +1,153 @@
+"""Where slots live while executors come, go and stall: simulated, with seeds."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.engine.placement import Executor, Placement
+
+RUNS = 300
+"""Seeds that the suite tries; 10,000 were tried by hand."""
+
+
+def executors(*ids: str) -> list[Executor]:
+    return [Executor(id_, f"machine-{id_}") for id_ in ids]
+
+
+def placed(slots: int, *ids: str) -> Placement:
+    placement = Placement(slots)
+    while not placement.fits(executors(*ids)):
+        placement.settle(executors(*ids))
+    return placement
+
+
+def ids(placement: Placement) -> str:
+    return "".join(home.id for home in placement.homes)
+
+
+def test_nothing_moves_while_nobody_comes_or_goes():
+    placement = placed(8, "a", "b", "c")
+    before = ids(placement)
+    for order in ("abc", "cba", "bca"):
+        assert placement.fits(executors(*order))
+        placement.settle(executors(*order))
+        assert ids(placement) == before
+
+
+def test_of_an_executor_that_is_gone_the_slots_go_where_there_are_fewest_and_no_other_moves():
+    placement = placed(8, "a", "b", "c", "d")
+    before = ids(placement)
+    placement.settle(executors("a", "b", "c"))
+    assert [now for now, was in zip(ids(placement), before, strict=True) if was != "d"] == list(before.replace("d", ""))
+    assert sorted(Counter(ids(placement)).values()) == [2, 3, 3]
+
+
+def test_a_slot_goes_back_to_the_machine_that_has_its_state_though_the_executor_is_a_new_one():
+    placement = placed(8, "a", "b")
+    before = ids(placement)
+    placement.settle(executors("a"))
+    anew = [Executor("a", "machine-a"), Executor("n", "machine-b")]
+    while not placement.fits(anew):
+        placement.settle(anew)
+    assert ids(placement).replace("n", "b") == before
+
+
+def test_only_so_many_move_at_a_time_to_an_executor_that_comes():
+    placement = placed(16, "a")
+    seen = []
+    while not placement.fits(executors("a", "b")):
+        placement.settle(executors("a", "b"))
+        seen.append(ids(placement).count("b"))
+    assert seen == [4, 8]
+
+
+@dataclass
+class Machine:
+    """A process of an executor, which may sleep and take itself for the owner of slots all the while."""
+
+    executor: Executor
+    sleeps: int = 0
+    owned: dict[int, int] = field(default_factory=dict)
+    """The slots that it was given, and in which job."""
+
+
+class Cluster:
+    """Executors that come, go and stall, and a driver that gives slots to them, a job at a time, as ``SlotSessions``
+    does: whoever comes with the number of another job is sent away."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.placement = Placement(self.random.choice([2, 3, 8, 16]))
+        self.machines = {name: Machine(Executor(name, f"host-{name[0]}")) for name in ("a0", "b0")}
+        self.job = 0
+        self.born = 1
+
+    @property
+    def live(self) -> list[Executor]:
+        return [one.executor for one in self.machines.values()]
+
+    def step(self) -> None:
+        """Something happens; then the driver looks."""
+        self.random.choice([self.come, self.go, self.stall, self.stall, lambda: None])()
+        for machine in self.machines.values():
+            machine.sleeps = max(machine.sleeps - 1, 0)
+        if self.live and (not self.placement.homes or not self.placement.fits(self.live)):
+            self.placement.settle(self.live)
+            self.begin_job()
+
+    def begin_job(self) -> None:
+        self.job += 1
+        for machine in self.machines.values():
+            if not machine.sleeps:
+                machine.owned.clear()  # it was told to let go
+        for slot, home in enumerate(self.placement.homes):
+            self.machines[home.id].owned[slot] = self.job
+
+    def come(self) -> None:
+        if len(self.machines) < 6:
+            executor = Executor(f"{self.random.choice('abcdef')}{self.born}", "")
+            self.born += 1
+            self.machines[executor.id] = Machine(executor._replace(host=f"host-{executor.id[0]}"))
+
+    def go(self) -> None:
+        if len(self.machines) > 1:
+            del self.machines[self.random.choice(sorted(self.machines))]
+
+    def stall(self) -> None:
+        machine = self.machines[self.random.choice(sorted(self.machines))]
+        machine.sleeps = self.random.randint(1, 4)
+
+    def owners(self, slot: int) -> list[str]:
+        """Whom the driver would take an answer from."""
+        return [name for name, one in self.machines.items() if one.owned.get(slot) == self.job]
+
+
+def run(seed: int) -> None:
+    cluster = Cluster(seed)
+    for _ in range(25):
+        homes, live = cluster.placement.homes, set(cluster.live)
+        cluster.step()
+        placement, after = cluster.placement, cluster.placement.homes
+        slots = range(placement.slots)
+        assert [len(cluster.owners(slot)) for slot in slots] == [1] * placement.slots  # after one look, at every time
+        could_stay = [slot for slot in slots if homes and homes[slot] in cluster.live]
+        moved = [slot for slot in could_stay if after[slot] != homes[slot]]
+        assert len(moved) <= placement.moves
+        loads = [homes.count(one) for one in live]
+        if homes and set(cluster.live) == live and max(loads) - min(loads) <= 1:
+            assert after == homes
+    for _ in range(placement.slots // placement.moves + 1):  # then nobody comes or goes
+        placement.settle(cluster.live)
+    loads = [placement.homes.count(one) for one in cluster.live]
+    assert max(loads) - min(loads) <= 1
+    assert placement.fits(cluster.live)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_slot_has_two_owners_or_none_and_loads_even_out_whatever_comes_and_goes(part: int):
+    for seed in range(part, RUNS, 4):
+        run(seed)
