@@ -157,6 +157,17 @@ def test_a_mistake_that_no_step_knows_of_is_told_with_its_line(penstock, folder)
     )
 
 
+def test_a_mistake_that_is_found_inside_pythons_own_modules_is_told_with_the_users_line_alone(penstock, folder):
+    (folder / "long.py").write_text(
+        "from penstock import StreamsBuilder\nbuilder = StreamsBuilder()\n"
+        "builder.stream('in', value=str).group_by_key().count(store='x' * 210).to_stream().to('out')\n"
+        "topology = builder.build()\n"
+    )
+    code, _, err = penstock("topology", "long.py")
+    assert (code, len(err)) == (1, 1)
+    assert err[0].startswith(f"Error: the store '{'x' * 210}' at {folder}/long.py:3 has a name of 210 letters")
+
+
 def test_a_program_with_a_wrong_syntax_is_told_with_the_line(penstock, folder):
     (folder / "wrong.py").write_text("topology = (\n")
     assert penstock("topology", "wrong.py") == (

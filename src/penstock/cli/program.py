@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.plan.topology import Topology
 
 _DEFAULT_NAME = "topology"
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PYTHON = sysconfig.get_path("stdlib")
 
 T = TypeVar("T")
 
@@ -161,7 +163,10 @@ def _own_frame(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith((_PACKAGE, "<frozen importlib", importlib.__file__))
+    """Whether a file is not the user's: Penstock's, or one of Python's own, through which either calls the other."""
+    if file.startswith((_PACKAGE, "<frozen ")):
+        return True
+    return file.startswith(_PYTHON) and "site-packages" not in file
 
 
 def _described(value: Any) -> str:

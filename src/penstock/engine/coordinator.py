@@ -104,16 +104,16 @@ class Coordinator:
         self.storage = storage
         self.manifests = Manifests(storage)
         self.runner = runner
+        self.starts = Starts(storage)
+        newest = self.manifests.newest() or Manifest(-1, {})
+        self._program = self._checked(program, newest)
         create_sink_topics(topology, log, settings)
         self.layout: Layout = layout_of(topology, log, application_id)
         for topic in self._extra_topics():
             self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
-        self.starts = Starts(storage)
         self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
         self.description = description_of(topology, self.layout)
-        newest = self.manifests.newest() or Manifest(-1, {})
         self._evolution = Evolution(topology, application_id, self.layout, self.description, storage, wishes)
-        self._program = self._checked(program, newest)
         check_sources(newest, topology, application_id, wishes.drop)
         begun = self.topics.take_up(self._evolution.fitted(newest))
         self.application = self._identified(newest)
