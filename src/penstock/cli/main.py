@@ -12,6 +12,7 @@ from penstock.cli.config import config
 from penstock.cli.doctor import doctor
 from penstock.cli.explain import explain
 from penstock.cli.lag import lag
+from penstock.cli.plan import plan
 from penstock.cli.rescale import rescale
 from penstock.cli.reset import reset
 from penstock.cli.run import run
@@ -50,6 +51,7 @@ for command in (
     explain,
     why,
     config,
+    plan,
     doctor,
     chaos,
 ):

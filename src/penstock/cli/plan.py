@@ -1,0 +1,54 @@
+"""``penstock plan``: how many slots, how much memory and disk a program needs, from measured figures."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli import sizing
+from penstock.cli.command import Command
+from penstock.cli.options import json_option
+from penstock.cli.terminal import print_json, print_table
+from penstock.errors import ConfigError
+from penstock.settings import Settings
+from penstock.sizes import to_bytes
+
+_KINDS = tuple(sizing.measured().cpu_seconds_per_million_records)
+
+
+@click.command(cls=Command)
+@click.option("--records-per-second", type=float, required=True, help="How many records come, at the busiest time.")
+@click.option("--keys", type=int, required=True, help="How many rows stores have, all of them together.")
+@click.option("--row", "row", default="100 B", show_default=True, help="The size of a key and its value in a store.")
+@click.option("--kind", type=click.Choice(_KINDS), default="windows", show_default=True, help="What it mostly does.")
+@click.option("--partitions", type=int, default=16, show_default=True, help="Partitions of the source topic.")
+@click.option("--read", default="100 MB", show_default=True, help="What a machine reads of the checkpoint a second.")
+@json_option
+def plan(records_per_second: float, keys: int, row: str, kind: str, partitions: int, read: str, as_json: bool) -> None:
+    """Say how many slots, how much memory and disk, and how long a restore takes.
+
+    Reckons from what the benchmark measured; your records and functions differ, so take it for a beginning, and try
+    with your own. Where a program does several things, the kinds' cores add up.
+
+    \b
+    Examples:
+      penstock plan --records-per-second 100000 --keys 10000000
+      penstock plan --records-per-second 5000 --keys 1000000 --kind sessions --row "1 KB" --partitions 8
+    """
+    if records_per_second < 0 or keys < 0 or partitions < 1:
+        raise ConfigError("--records-per-second and --keys must be at least 0, and --partitions at least 1")
+    row_bytes, read_bytes = to_bytes(row, "--row"), to_bytes(read, "--read")
+    if row_bytes < 0 or read_bytes < 1:
+        raise ConfigError("--row must be at least 0, and --read at least 1 byte")
+    wanted = sizing.Wanted(records_per_second, keys, row_bytes, kind, partitions, read_bytes)
+    figures, settings = sizing.measured(), Settings()
+    found = sizing.needed(wanted, figures, settings)
+    if as_json:
+        print_json(sizing.as_json(found))
+        return
+    print_table(("", "needed", "reckoned as"), sizing.arithmetic(wanted, figures, found, settings))
+    click.echo(f"Measured on {figures.where}.")
+    if found.cores > sizing.BUSY * found.slots:
+        click.echo(
+            f"{partitions} partitions are too few for so many records: no more than {found.slots} slots can work at "
+            "once, and they would be busy all the time."
+        )

@@ -1,0 +1,133 @@
+"""What a program needs for so many records and keys, reckoned from measured figures; ``measured.json`` has them all."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.settings import Settings
+
+BUSY = 0.5
+"""How much of a slot's core the records may take: the rest is for commits, peaks and catching up."""
+SPACE = 2.0
+"""How many times its rows a database may take on disk while it is compacted and a snapshot is made."""
+SNAPSHOTS = 2
+"""How many snapshots the checkpoint has of each task."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Figures of the benchmark."""
+
+    where: str
+    cpu_seconds_per_million_records: dict[str, float]
+    """By kind of program, in one slot."""
+    restored_rows_per_second: int
+    """By a core."""
+    row_overhead_bytes: int
+    """What a row takes besides its key and value, its timestamp and the database's number, before it is compressed:
+    then 1,000,000 counts of 20 bytes took 15 bytes each."""
+    slot_bytes: int
+    """A slot's memory without state."""
+    driver_bytes: int
+    """The driver and its JVM."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What there is to do."""
+
+    records_per_second: float
+    keys: int
+    row_bytes: int
+    kind: str
+    partitions: int
+    read_bytes_per_second: int
+    """How fast a machine reads the checkpoint."""
+
+
+class Needed(msgspec.Struct, frozen=True):
+    """What it takes; bytes of all slots together, but for ``slot_memory``."""
+
+    cores: float
+    slots: int
+    slot_memory: int
+    memory: int
+    disk: int
+    checkpoint: int
+    restore_seconds: float
+    """Until a machine that has nothing has all of a slot's state."""
+
+
+def measured() -> Measured:
+    return msgspec.json.decode(Path(__file__).with_name("measured.json").read_bytes(), type=Measured)
+
+
+def needed(wanted: Wanted, figures: Measured, settings: Settings) -> Needed:
+    """The arithmetic.
+
+    >>> wanted = Wanted(100_000, 10_000_000, 100, "table", 8, 100 << 20)
+    >>> found = needed(wanted, measured(), Settings())
+    >>> found.cores, found.slots, found.disk
+    (0.201, 1, 2320000000)
+    """
+    cores = wanted.records_per_second * figures.cpu_seconds_per_million_records[wanted.kind] / 1e6
+    slots = min(max(math.ceil(cores / BUSY), 1), wanted.partitions)
+    tasks = math.ceil(wanted.partitions / slots)
+    rows = wanted.keys * (wanted.row_bytes + figures.row_overhead_bytes)
+    uncommitted = max(settings.statestore_uncommitted_max_bytes, 0)
+    task = settings.hot_max_bytes + uncommitted + settings.commit_max_bytes + settings.block_cache_bytes
+    slot_memory = figures.slot_bytes + tasks * task
+    read = rows / slots / wanted.read_bytes_per_second
+    return Needed(
+        cores=round(cores, 3),
+        slots=slots,
+        slot_memory=slot_memory,
+        memory=figures.driver_bytes + slots * slot_memory,
+        disk=int(rows * SPACE),
+        checkpoint=rows * SNAPSHOTS + wanted.partitions * settings.snapshot_bytes,
+        restore_seconds=round(read + wanted.keys / slots / figures.restored_rows_per_second, 1),
+    )
+
+
+def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Settings) -> list[tuple[str, str, str]]:
+    """What is needed, how much, and how that came about."""
+    cpu, row = figures.cpu_seconds_per_million_records[wanted.kind], wanted.row_bytes + figures.row_overhead_bytes
+    tasks, rows = math.ceil(wanted.partitions / found.slots), wanted.keys * row
+    per_task = (found.slot_memory - figures.slot_bytes) // tasks
+    return [
+        ("cores", f"{found.cores:g}", f"{wanted.records_per_second:,.0f} records/s x {cpu:g} CPU s a million"),
+        ("slots", f"{found.slots:,}", f"cores / {BUSY:g}, at most one for each of {wanted.partitions:,} partitions"),
+        (
+            "memory of a slot, at most", shown(found.slot_memory),
+            f"{shown(figures.slot_bytes)} + {tasks:,} tasks x {shown(per_task)} (hot_max_bytes, commit_max_bytes, ...)",
+        ),
+        ("memory in all, at most", shown(found.memory), f"slots x that + {shown(figures.driver_bytes)} of the driver"),
+        ("disks of executors", shown(found.disk), f"{wanted.keys:,} keys x {row:,} bytes x {SPACE:g}"),
+        (
+            "checkpoint", shown(found.checkpoint),
+            f"{SNAPSHOTS} snapshots of {shown(rows)} + {shown(settings.snapshot_bytes)} of deltas a task",
+        ),
+        (
+            "restore on an empty machine", f"{found.restore_seconds:g} s",
+            f"a slot's rows at {figures.restored_rows_per_second:,} a second, read at "
+            f"{shown(wanted.read_bytes_per_second)}/s",
+        ),
+    ]  # fmt: skip
+
+
+def shown(nbytes: int) -> str:
+    """A size for people.
+
+    >>> shown(3_200_000_000), shown(130 << 20), shown(12)
+    ('2.98 GiB', '130 MiB', '12 B')
+    """
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 1 << power:
+            return f"{nbytes / (1 << power):.3g} {unit}"
+    return f"{nbytes} B"
+
+
+def as_json(found: Needed) -> dict[str, Any]:
+    return dict(msgspec.structs.asdict(found))
