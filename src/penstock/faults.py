@@ -47,6 +47,9 @@ START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
 EVOLUTION_POINTS = ("during-evolution",)
 """Those of a start whose topology has changed so that state has to be written anew: after each task."""
 
+RESET_POINTS = ("before-reset", "after-reset")
+"""Those of a reset: around the manifest that it is, behind which outputs are emptied."""
+
 RESCALE_POINTS = ("during-rescale", "before-rescale")
 """Those of a rescale: before each task's rows are kept, and before the manifest that makes all of them count."""
 
@@ -77,6 +80,7 @@ ALL_POINTS = frozenset(
     + SLOT_POINTS
     + START_POINTS
     + EVOLUTION_POINTS
+    + RESET_POINTS
     + RESCALE_POINTS
     + LOG_POINTS
     + KAFKA_POINTS

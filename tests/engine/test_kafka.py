@@ -12,6 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from penstock import Kafka, StreamsBuilder, Topology, faults, produce
 from penstock.engine.local import LocalApplication
+from penstock.engine.reset import Reset, Target, Wanted
 from penstock.errors import (
     CommitError,
     ConfigError,
@@ -321,3 +322,18 @@ def test_a_cluster_that_goes_away_stops_the_application_and_the_next_start_publi
         application.run_until()
     case.start().run_until()
     assert case.results() == expected(20)
+
+
+@pytest.mark.kip("KS-13")
+def test_a_reset_application_begins_again_with_empty_outputs(case: Case):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    application.close()
+    wanted = Wanted(Target("earliest"), empty_outputs=True)
+    Reset(LocalStorage(case.folder / "checkpoint"), case.cluster.opened(), wanted).execute()
+    application = case.start()
+    application.run_until()
+    assert case.results() == expected(20)
+    ends = case.cluster.opened().end_offsets(case.input)
+    assert case.cluster.group() == {(case.input, 0): ends[0], (case.input, 1): ends[1]}

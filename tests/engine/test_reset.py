@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, Topology
+from penstock import StreamsBuilder, Topology, faults
 from penstock.engine.reset import Move, Plan, Reset, Target, Wanted
 from penstock.errors import ConfigError, FencedError
 from penstock.log.base import TopicInfo
@@ -142,6 +142,32 @@ def test_what_a_crash_left_unpublished_is_put_out_first(world: World, monkeypatc
     assert world.output() == [*BEFORE, ("e", 1)]
     world.run("e")
     assert world.output() == [*BEFORE, ("e", 1), ("e", 1)]
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize(("point", "has_happened"), [("before-reset", False), ("after-reset", True)])
+def test_a_reset_that_is_killed_has_happened_or_not_and_can_be_said_again(
+    world: World, point: str, has_happened: bool, monkeypatch: pytest.MonkeyPatch
+):
+    def listen(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    assert {"before-reset", "after-reset"} == set(faults.RESET_POINTS)
+    monkeypatch.setattr(faults, "listener", listen)
+    with pytest.raises(Killed):
+        reset(world, Target("offset", 3), empty_outputs=True)
+    monkeypatch.setattr(faults, "listener", None)
+    assert world.output() == BEFORE
+    world.run("a")
+    again = [("c", 1), ("a", 1), ("a", 2)] if has_happened else [("a", 4)]
+    assert world.output() == [*BEFORE, *again]
+    reset(world, Target("offset", 5), empty_outputs=True)
+    world.run()
+    assert world.output() == [("a", 1)]
 
 
 def test_tasks_behind_repartition_topics_and_global_tables_begin_anew(tmp_path: Path):

@@ -21,6 +21,7 @@ from penstock.engine.layout import TaskId, global_place
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, TopicNotFoundError
+from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.state.snapshot import Base
 from penstock.storage import Storage
@@ -173,12 +174,14 @@ class Reset:
         by = f"penstock reset, process {os.getpid()} on {socket.gethostname()}"
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms(), topology=self._description())
         name = self._starts.write(self.plan.commit, start)
+        crash_point("before-reset")
         if not self._manifests.create(self._manifest(name, start.at)):
             self._storage.delete(name)
             raise FencedError(
                 f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
                 "another machine perhaps. Stop it, and reset it then; nothing was changed"
             )
+        crash_point("after-reset")
         for topic in self.plan.outputs:
             self._log.trim(topic, dict(enumerate(self._log.end_offsets(topic))))
 
