@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, produce
-from penstock.cli.ui import _log_of
+from penstock.cli.options import log_of
 from penstock.engine.local import LocalApplication
 from penstock.query.application import open_stores
 from penstock.settings import Settings
@@ -139,5 +139,5 @@ def test_the_page_looks_at_the_cluster_that_the_application_was_started_with(
     LocalApplication(builder.build(), cluster.name, settings, log, storage).run_until()
     monkeypatch.delenv("PENSTOCK_LOG")
     stores = open_stores(str(checkpoint))
-    assert _log_of(stores, None).url == f"kafka://{cluster.servers}"
+    assert log_of(stores, None).url == f"kafka://{cluster.servers}"
     stores.close()
