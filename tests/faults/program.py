@@ -107,10 +107,24 @@ def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) ->
         checkpoint=checkpoint(folder).url,
         trigger="available-now",
         slots=2,
+        spark=_session(),
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
         **{**SETTINGS, **more},
     )
     streams.await_termination()
+
+
+def _session() -> Any:
+    """A session on the master that the variable SPARK_MASTER names; None for Penstock's own."""
+    master = os.environ.get("SPARK_MASTER")
+    if not master:
+        return None
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
+    return builder.config("spark.log.level", "OFF").getOrCreate()
 
 
 def main() -> None:

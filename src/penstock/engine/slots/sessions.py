@@ -274,17 +274,17 @@ class SlotSessions:
     def _has_failed(self) -> bool:
         return self._job is None or self._job.has_ended
 
-    def _let_go(self) -> None:
+    def _let_go(self, waits: bool = True) -> None:
         """Leave the slots that there are to themselves; they end when they notice."""
         for link in self._links.values():
             link.close()
         self._links.clear()
         self._asked = {}  # who waits for an answer there hears that the slot is gone, or has it
         job, self._job = self._job, None
-        if job is not None:
+        if job is not None and waits:
             job.end(_END_SECONDS)
 
-    def _close_slots(self) -> None:
+    def _close_slots(self, waits: bool = True) -> None:
         """Have all slots let go of their state, and end."""
         try:
             for link in self._links.values():
@@ -294,10 +294,14 @@ class SlotSessions:
                     pass
         except LinkLostError:  # whoever is gone has let go already
             pass
-        self._let_go()
+        self._let_go(waits)
 
-    def close(self) -> None:
-        """Have all slots let go of their state."""
-        self._close_slots()
+    def close(self, host_goes_on: bool = True) -> None:
+        """Have all slots let go of their state.
+
+        Args:
+            host_goes_on: whether the host has to be rid of the slots' job; else it ends with the host.
+        """
+        self._close_slots(host_goes_on)
         self._host.close()
         self._door.close()

@@ -2,7 +2,8 @@
 
 The job is a union of one-partition RDDs, one for each slot. Spark keeps its Python processes apart by the environment
 of the function they run; each RDD is made under an environment of its own, so that a slot always meets its own process,
-with its databases open, when another job follows. On a cluster each is located at an executor. Where Spark starts a
+with its databases open, when another job follows; and so does the next program in the same session, which need not
+wait for Python and its imports. On a cluster each is located at an executor. Where Spark starts a
 slot elsewhere all the same, the process that was the slot before is ended (``SlotLock``).
 """
 
@@ -123,7 +124,7 @@ class SlotGraph:
     def _slot(self, slot: int, body: Callable[[int], None]) -> Any:
         """The RDD of one slot."""
         context = self._context
-        own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"{self._application_id}-{slot}"}
+        own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
         before = {name: context.environment.get(name) for name in own}
         context.environment.update(own)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ def session_on(context: Any) -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession(context)
+
+
+def stop_context(context: Any) -> None:
+    """Stop a context, without waiting half a second for the thread that listens for accumulators, which Penstock has
+    none of: it is told at once, and looks while the JVM stops."""
+    accumulators = getattr(context, "_accumulatorServer", None)
+    if accumulators is not None:
+        threading.Thread(target=accumulators.shutdown, name="penstock-stops-accumulators", daemon=True).start()
+    context.stop()
 
 
 def _has_connect_session() -> bool:

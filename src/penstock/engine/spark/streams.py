@@ -28,7 +28,7 @@ from penstock.engine.slots.slot import Program
 from penstock.engine.spark.arguments import AVAILABLE_NOW
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
-from penstock.engine.spark.session import context_for, default_slots, session_on
+from penstock.engine.spark.session import context_for, default_slots, session_on, stop_context
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.log.base import Log
@@ -143,7 +143,7 @@ class Streams:
         host = SparkHost(self._context, self.application_id, packed, self._slot_count)
         timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
         self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
-        self._resources.append(self._slots.close)
+        self._resources.append(self._close_slots)
         self._slots.begin()
         self._coordinator.runner = self._slots
         self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
@@ -154,8 +154,8 @@ class Streams:
         if topology is None:
             return False
         self._life.to(State.REBALANCING)
-        self._resources.remove(self._slots.close)
-        self._slots.close()
+        self._resources.remove(self._close_slots)
+        self._close_slots()
         self._coordinator.replan(topology)
         self.topology = topology
         self._open_slots(self._packed())
@@ -423,9 +423,12 @@ class Streams:
         if self._loop.error is not None:
             raise self._loop.error
 
+    def _close_slots(self) -> None:
+        self._slots.close(host_goes_on=not (self._is_own and self._stopped))
+
     def _stop_spark(self) -> None:
         if is_alive(self._context):
-            self._context.stop()
+            stop_context(self._context)
 
     def _release(self) -> None:
         self._stores = None  # who has a view goes on with it

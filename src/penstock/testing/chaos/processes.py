@@ -117,7 +117,8 @@ class Program:
         raise AssertionError(f"nothing stopped after {self.lines[-1:]}")
 
     def processes(self, kind: str) -> list[int]:
-        """Its processes of a kind: the driver, the JVM, the slots, their daemons, or helpers: all others."""
+        """Its processes of a kind: the driver, the JVM, the slots, a cluster's executors, daemons of slots, or helpers
+        (all others)."""
         pid = self._process.pid
         return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
 
@@ -202,6 +203,11 @@ def _is_jvm(pid: int) -> bool:
     return words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words
 
 
+def _is_executor(pid: int) -> bool:
+    words = _read(pid, "cmdline").split(b"\0")
+    return words[0].endswith(b"java") and any(b"CoarseGrainedExecutorBackend" in word for word in words)
+
+
 def _is_forked(pid: int) -> bool:
     return b"pyspark.daemon" in _read(pid, "cmdline")
 
@@ -215,10 +221,10 @@ def _is_daemon(pid: int) -> bool:
 
 
 def _is_helper(pid: int) -> bool:
-    return not (_is_jvm(pid) or _is_forked(pid))
+    return not (_is_jvm(pid) or _is_executor(pid) or _is_forked(pid))
 
 
-_IS = {"jvm": _is_jvm, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}
+_IS = {"jvm": _is_jvm, "executor": _is_executor, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}
 
 
 def _descendants(pid: int, fits: Callable[[int], bool]) -> list[int]:
