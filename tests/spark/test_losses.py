@@ -61,7 +61,7 @@ def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path
     assert harness.outcome(killed) == harness.outcome(calm)
 
 
-@pytest.mark.parametrize("processes", ["PENSTOCK_SLOT=slot-0", "pyspark.daemon"], ids=["the slot", "Spark's daemon too"])
+@pytest.mark.parametrize("processes", ["PENSTOCK_SLOT=slot-0", "pyspark.daemon"], ids=["the slot", "its daemon too"])
 def test_a_slot_that_is_killed_while_there_is_nothing_to_do_is_replaced(spark: Any, tmp_path: Path, processes: str):
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().count().to_stream().to("out")
