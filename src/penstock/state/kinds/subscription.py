@@ -57,10 +57,9 @@ class SubscriptionStore(KeyValueStore):
         keys = piece.keys(rows)
         owner, left = split_keys(keys.data)
         same = pc.equal(owner, foreign.data.take(pa.array(number))).to_numpy(zero_copy_only=False)
-        rank = np.empty(len(left), np.int64)
-        rank[pc.array_sort_indices(left).to_numpy()] = np.arange(len(left))
-        chosen = np.lexsort((rank, number))
-        chosen = chosen[same[chosen]]  # another foreign key may have the same hash
+        by_left = pc.array_sort_indices(left).to_numpy()
+        by_left = by_left[same[by_left]]  # another foreign key may have the same hash
+        chosen = by_left[np.argsort(number[by_left], kind="stable")]
         rows = rows[chosen]
         piece.touch(rows)
         return Subscribers(number[chosen], left.take(pa.array(chosen)), keys.take(chosen), piece.get(rows))
