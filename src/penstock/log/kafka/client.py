@@ -37,6 +37,7 @@ _PASSING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
     KafkaError._NOENT,  # no partition has a leader: its broker has just come back
@@ -118,13 +119,13 @@ class Clients:
             asked = asking(self.admin, min(self.cluster.timeout, _REQUEST_SECONDS))
             return [self._answer(future, what) for future in asked.values()]
 
-        return self._until_answered(attempt, what)  # type: ignore[no-any-return]
+        return self.until_answered(attempt, what)  # type: ignore[no-any-return]
 
     def metadata(self, what: str) -> Any:
         """What the cluster says of its topics."""
-        return self._until_answered(lambda patience: self.admin.list_topics(timeout=patience), what)
+        return self.until_answered(lambda patience: self.admin.list_topics(timeout=patience), what)
 
-    def _until_answered(self, attempt: Callable[[float], Any], what: str) -> Any:
+    def until_answered(self, attempt: Callable[[float], Any], what: str) -> Any:
         """What an attempt gives in the end; each is told how long to wait, longer every time."""
         until, patience = time.monotonic() + self.cluster.timeout, _REFUSED_SECONDS
         while True:

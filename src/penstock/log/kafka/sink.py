@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
@@ -37,6 +37,9 @@ _OPTIONS: dict[str, Any] = {
 _GIVEN = {"message.max.bytes": "1000000000", "linger.ms": "5", "queue.buffering.max.messages": "200000"}
 """Unless the options say otherwise; what a topic takes is checked before, and the broker's word is last."""
 
+_NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+"""Errors of partitions that have no offsets of this group, or none that this user may see."""
+
 Piece = tuple[str, int, Records]
 """A topic, a partition, and records for it."""
 
@@ -58,12 +61,27 @@ class Notes:
 
     def read(self) -> dict[tuple[str, int], tuple[int, Note | None]]:
         """For each partition the offset, and what stands beside it."""
-        wanted = [ConsumerGroupTopicPartitions(self._group)]
-        found = self._clients.ask(
-            lambda admin, wait: admin.list_consumer_group_offsets(wanted, require_stable=True, request_timeout=wait),
-            f"cannot read the offsets of group {self._group!r}",
-        )[0].topic_partitions
-        return {(one.topic, one.partition): (one.offset, _note(one.metadata)) for one in found or ()}
+        own = {"group.id": self._group, "enable.auto.commit": "false", "isolation.level": "read_committed"}
+        consumer = self._clients.make(Consumer, own)
+        try:
+            what = f"cannot read the offsets of group {self._group!r}"
+            found: dict[tuple[str, int], tuple[int, Note | None]]
+            found = self._clients.until_answered(lambda seconds: self._committed(consumer, seconds), what)
+            return found
+        finally:
+            consumer.close()
+
+    def _committed(self, consumer: Any, seconds: float) -> dict[tuple[str, int], tuple[int, Note | None]]:
+        """Asked for by a consumer: the admin client's request brings the process down where a coordinator is not ready
+        (librdkafka 2.16, issue 5040)."""
+        there = consumer.list_topics(timeout=seconds).topics.values()
+        own = [one for one in there if not one.topic.startswith("__") and one.error is None]
+        wanted = [TopicPartition(one.topic, partition) for one in own for partition in one.partitions]
+        found = consumer.committed(wanted, timeout=seconds) if wanted else []
+        for one in found:
+            if one.error is not None and one.error.code() not in _NOT_THERE:
+                raise KafkaException(one.error)
+        return {(one.topic, one.partition): (one.offset, _note(one.metadata)) for one in found if one.offset >= 0}
 
 
 def _note(text: str | None) -> Note | None:
