@@ -29,7 +29,7 @@ LOOPS = {
     "log/file/upkeep.py:add": "goes on only when somebody else has added an entry",
     "log/file/upkeep.py:_run": "waits for topics to tidy, in a thread of its own",
     "log/kafka/client.py:_answer": "the request that it waits for has a time-out of its own",
-    "log/kafka/client.py:_until_answered": "until the cluster has been out of reach for as long as it may",
+    "log/kafka/client.py:until_answered": "until the cluster has been out of reach for as long as it may",
     "log/kafka/sink.py:_until_done": "the same",
     "log/kafka/sink.py:_send": "what waits is delivered, or fails when its time is over",
     "ops/windows/sliding/processing.py:process_records": "there is twice as much room each time, up to what fits",
