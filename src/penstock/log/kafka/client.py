@@ -30,18 +30,16 @@ _NOT_TRUSTED = re.compile("certificate verify failed|SSL alert number")
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _LOST = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 _PASSING = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-    KafkaError._TRANSPORT,
-    KafkaError._TIMED_OUT,
+    *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REPLICA_NOT_AVAILABLE),
+    *(KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    *(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR),
+    *(KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.CONCURRENT_TRANSACTIONS),
+    *(KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NOT_CONTROLLER, KafkaError.KAFKA_STORAGE_ERROR),
+    *(KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION, KafkaError.THROTTLING_QUOTA_EXCEEDED),
+    *(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN),
     KafkaError._NOENT,  # no partition has a leader: its broker has just come back
 )
+"""What Kafka's own clients try again after; librdkafka's ``retriable`` speaks of transactions alone."""
 _PAUSE_SECONDS = 0.1
 _REQUEST_SECONDS = 10.0
 """After which a request is made again: its broker may be gone for good, and another one leads."""
@@ -134,7 +132,7 @@ class Clients:
                 self._trouble = None
                 return answer
             except KafkaException as error:
-                if not _is_passing(error.args[0]):
+                if not is_passing(error.args[0]):
                     raise self.error_of(error.args[0], what) from None
                 self.admin.poll(0)  # what librdkafka says beside
                 self._admin = None  # the one that was there when a broker was restarted may not find its coordinator
@@ -201,7 +199,8 @@ class Clients:
         return trouble is not None and (trouble.code() in _NOT_KNOWN or bool(_NOT_TRUSTED.search(trouble.str())))
 
 
-def _is_passing(error: KafkaError) -> bool:
+def is_passing(error: KafkaError) -> bool:
+    """Whether trying again may help: brokers come and go, and leaders and coordinators move."""
     return error.code() in _PASSING or (error.retriable() and not is_final(error))
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from penstock.arrays import binary
 from penstock.batch import HEADERS
 from penstock.log.base import Records
-from penstock.log.kafka.client import Clients, is_final
+from penstock.log.kafka.client import Clients, is_passing
 
 _AT_ONCE = 10_000
 """Messages taken from librdkafka at once, and so in a piece of records."""
@@ -176,7 +176,7 @@ class PartitionSource:
             self._seen = message.offset() + 1
         elif error.code() == KafkaError._PARTITION_EOF:
             self._seen = max(self._seen, message.offset())
-        elif is_final(error) or not error.retriable():
+        elif not is_passing(error):
             self.close()
             raise self._clients.error_of(error, self._what)
 
