@@ -12,6 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from penstock import Kafka, StreamsBuilder, Topology, faults, produce
 from penstock.engine.local import LocalApplication
+from penstock.engine.rescaling.rescale import Rescale, Source
 from penstock.engine.reset import Reset, Target, Wanted
 from penstock.errors import (
     CommitError,
@@ -335,3 +336,24 @@ def test_a_reset_application_begins_again_with_empty_outputs(case: Case):
     assert case.results() == expected(20)
     ends = case.cluster.opened().end_offsets(case.input)
     assert case.cluster.group() == {(case.input, 0): ends[0], (case.input, 1): ends[1]}
+
+
+@pytest.mark.kip("KS-12")
+def test_an_application_goes_on_when_its_topic_was_made_larger_and_it_was_rescaled(case: Case):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    application.close()
+    case.cluster.add_partition(case.input)
+    planned = Rescale(case.topology(), LocalStorage(case.folder / "checkpoint"), case.cluster.opened(), 3)
+    assert planned.plan.sources == [Source(case.input, 2, 3, False)]
+    assert planned.execute() == 5
+    rows = [(f"k{n}", n % 5, n + 1) for n in range(20, 40)]
+    produce(rows, case.input, key=str, value=int, log=case.cluster.opened())  # the other has seen two partitions
+    case.log = case.cluster.opened()
+    own = Settings.load(environment={}, folder=case.folder, statestore_cache_max_bytes=0)
+    checkpoint, tasks = LocalStorage(case.folder / "checkpoint"), case.folder / "tasks"
+    application = LocalApplication(case.topology(), case.cluster.name, own, case.log, checkpoint, tasks)
+    application.run_until()
+    application.close()
+    assert case.results() == expected(40)
