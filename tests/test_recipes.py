@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from support.readme import ROOT
 
@@ -16,6 +17,10 @@ def test_each_recipe_has_a_program():
     assert [title for title, _ in RECIPES] == re.findall(r"^## (.+)$", TEXT, re.MULTILINE) != []
 
 
-@pytest.mark.parametrize("program", [program for _, program in RECIPES], ids=[title for title, _ in RECIPES])
+def _case(title: str, program: str) -> ParameterSet:
+    return pytest.param(program, id=title, marks=[pytest.mark.slow] if ".start(" in program else [])
+
+
+@pytest.mark.parametrize("program", [_case(*recipe) for recipe in RECIPES])
 def test_each_recipe_gives_what_it_says(program: str):
     exec(compile(program, "docs/recipes.md", "exec"), {})
