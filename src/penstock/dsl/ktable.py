@@ -131,6 +131,7 @@ class KTable(TableJoins[K, V]):
 
         Raises:
             TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
+            ProcessingError: while it runs, that the transformer forwards or schedules, which ``process`` may.
         """
         given = materialized_of(materialized, store)
         key, values, spec = self._spec(

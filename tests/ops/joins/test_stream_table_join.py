@@ -1,8 +1,10 @@
 """Joins of streams with tables, plain and versioned, at once and after a grace period."""
 
+from typing import Any
+
 import pytest
 
-from penstock import Joined, Materialized, StreamsBuilder, columnar
+from penstock import Joined, Materialized, StreamsBuilder, ValueTransformerWithKey, columnar
 from support.flows import Run
 
 
@@ -143,6 +145,32 @@ def test_through_filters_and_maps_a_versioned_table_stays_one(run: Run):
         ("k", "s30+None", 30),
         ("other", "x+None", 40),
     ]
+
+
+class Upper(ValueTransformerWithKey[str, str]):
+    def transform(self, key: str, value: str | None) -> str | None:
+        return value and value.upper()
+
+
+PLAIN_AGAIN = [("k", "s5+T10", 5), ("k", "s15+T20", 15), ("k", "S15+T12", 15), ("k", "s25+T12", 25)]
+STILL_VERSIONED = [("k", "s15+T10", 15), ("k", "S15+T12", 15), ("k", "s25+T20", 25), ("k", "s29+T20", 29)]
+
+
+@pytest.mark.kip("914-02")
+@pytest.mark.parametrize(("store", "expected"), [(None, STILL_VERSIONED), ("plain", PLAIN_AGAIN)])
+def test_transformed_values_keep_versions_unless_they_are_materialized_anew(run: Run, store: str | None, expected: Any):
+    builder = StreamsBuilder()
+    stream, table = builder.stream("s", value=str), builder.table("t", value=str, materialized=versioned())
+    stream.join(table.transform_values(Upper, value=str, store=store), pair).to("out")
+    assert run(builder, ROWS).output() == expected
+
+
+@pytest.mark.kip("914-02")
+def test_a_stream_of_a_versioned_table_makes_a_plain_one_again(run: Run):
+    builder = StreamsBuilder()
+    stream, table = builder.stream("s", value=str), builder.table("t", value=str, materialized=versioned())
+    stream.join(table.map_values(str.upper, value=str).to_stream().to_table(), pair).to("out")
+    assert run(builder, ROWS).output() == PLAIN_AGAIN
 
 
 @pytest.mark.kip("914-02")

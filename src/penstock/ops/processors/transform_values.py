@@ -54,11 +54,7 @@ class TransformValues(TableMapValues):
         self._views.on_refused = self._own.refused
         with self._views.open(None):
             transformer.init(self._own)
-        if self._own.has_scheduled:
-            raise ProcessingError(
-                f"{self.node}: a transformer of transform_values cannot schedule punctuations, since it cannot "
-                "forward; use table.to_stream().process(...)"
-            )
+        self._check_only_returns()
         self._transformer = transformer
 
     def restart(self) -> None:
@@ -86,15 +82,24 @@ class TransformValues(TableMapValues):
             self._own.begin(part)
             kept, results = caller.each(self._transformed, part, part.key.decoded(), part.value.decoded())
             self._own.end()
-        if self._own.take_forwarded()[0]:
-            raise ProcessingError(
-                f"{self.node}: a transformer of transform_values cannot forward; it returns the value"
-            )
+        self._check_only_returns()
         column: Column = ValuesColumn(results, self._value)
         if self._store is not None:
             kept = caller.context.encoded(self.node, kept.with_value(column), "value")
             column = kept.value
         return self._in_place(kept, column, len(batch))
+
+    def _check_only_returns(self) -> None:
+        """Refuse a transformer that forwarded or scheduled something, in ``init`` or for a row."""
+        if self._own.take_forwarded()[0]:
+            raise ProcessingError(
+                f"{self.node}: a transformer of transform_values cannot forward; it returns the value"
+            )
+        if self._own.has_scheduled:
+            raise ProcessingError(
+                f"{self.node}: a transformer of transform_values cannot schedule punctuations, since it cannot "
+                "forward; use table.to_stream().process(...)"
+            )
 
     def _transformed(self, key: Any, value: Any) -> Any:
         try:
