@@ -61,8 +61,8 @@ class Round:
             if rng.random() < 0.8:
                 if running.kill(kind, rng):
                     self._tally[f"kill {kind}"] += 1
-                if kind in ("driver", "jvm"):
-                    break
+                    if kind in ("driver", "jvm"):
+                        break
             else:
                 self._stop(running, kind)
 
