@@ -77,7 +77,13 @@ class Notes:
         there = consumer.list_topics(timeout=seconds).topics.values()
         own = [one for one in there if not one.topic.startswith("__") and one.error is None]
         wanted = [TopicPartition(one.topic, partition) for one in own for partition in one.partitions]
-        found = consumer.committed(wanted, timeout=seconds) if wanted else []
+        try:
+            found = consumer.committed(wanted, timeout=seconds) if wanted else []
+        except KafkaException:
+            said = consumer.poll(0)  # a refusal is told beside, and the request waits for ever
+            if said is not None and said.error() is not None and is_final(said.error()):
+                raise KafkaException(said.error()) from None
+            raise
         for one in found:
             if one.error is not None and one.error.code() not in _NOT_THERE:
                 raise KafkaException(one.error)
