@@ -85,7 +85,7 @@ def windowed(cluster: Cluster, tmp_path: Path) -> Path:
     topic = cluster.topic("in", partitions=2)
     produce([("a", "x", 1), ("b", "y", 2), ("a", "z", 3), ("a", "late", 1)], topic, value=str, log=cluster.log)
     cluster.wait_for_records(topic, 4)
-    program = tmp_path / "program.py"
+    program = tmp_path / "windows_over_kafka.py"
     program.write_text(WINDOWED.format(topic=topic))
     return program
 

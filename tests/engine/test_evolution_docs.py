@@ -53,7 +53,7 @@ def run(world: World, topology: Topology, said: Wishes, *flights: tuple[str, str
 
 def test_the_programs_follow_on_each_other(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     first, second, third = topologies()
-    renames, drops, requires = map(str.strip, blocks("sh"))
+    renames, drops, _rescales, requires = map(str.strip, blocks("sh"))
     world = World(tmp_path, first)
     run(world, first, Wishes(), ("A1", "JFK"), ("B2", "JFK"))
     with pytest.raises(ConfigError) as refused:

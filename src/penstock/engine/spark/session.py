@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 from penstock.engine.spark import class_archive
@@ -58,10 +59,11 @@ def session_on(context: Any) -> Any:
 
 def stop_context(context: Any) -> None:
     """Stop a context, without waiting half a second for the thread that listens for accumulators, which Penstock has
-    none of: it is told at once, and looks while the JVM stops."""
+    none of: it is told at once, and looks while the JVM stops. Closing it is left to the context."""
     accumulators = getattr(context, "_accumulatorServer", None)
     if accumulators is not None:
-        threading.Thread(target=accumulators.shutdown, name="penstock-stops-accumulators", daemon=True).start()
+        accumulators.server_shutdown = True
+        threading.Thread(target=BaseServer.shutdown, args=(accumulators,), daemon=True).start()
     context.stop()
 
 
