@@ -3,7 +3,8 @@
 <n>.json   entry n; created at most once, without gaps
 <n>.state  the state that the entries before n add up to, now and then, so that they need not be read
 
-Each begins with a checksum of the rest. Entries that two states sum up are removed, the oldest first.
+Each begins with a checksum of the rest. Entries that two states sum up are removed, the oldest first, a few with each
+append: all at once would keep one append in so many waiting.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 STATE_EVERY = 256
 """After so many entries they are summed up."""
+REMOVED_AT_ONCE = 2
+"""So many entries go with an append, as long as there are some to go."""
 GRACE_MS = 60_000
 """How long files that nothing needs any more stay at least, for readers that have begun to read them."""
 _DIGITS = 16
@@ -45,6 +49,8 @@ class EntryFiles:
         self.folder = folder
         self._data = data
         self._index = index
+        self._old: deque[tuple[int, str]] = deque()
+        """Entries that two states sum up, and that are still to go."""
 
     def path(self, number: int) -> Path:
         """Where an entry is."""
@@ -94,26 +100,37 @@ class EntryFiles:
             path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
             return False
         state.apply(entry, _checksum(data))
-        if state.next % STATE_EVERY == 0:
-            try:
+        try:
+            if state.next % STATE_EVERY == 0:
                 self.sum_up(state)
-            except (PenstockError, OSError) as error:  # the entry is there all the same
-                _log.warning("the entries in %s were not summed up: %s", self.folder, error)
+            self._remove_old(state, REMOVED_AT_ONCE)
+        except (PenstockError, OSError) as error:  # the entry is there all the same
+            _log.warning("the entries in %s were not summed up: %s", self.folder, error)
         return True
 
     def sum_up(self, state: TopicState) -> None:
-        """Write down the state, and remove the entries that the one before this one summed up."""
+        """Write down the state; the entries that the one before this one summed up go from now on.
+
+        Those that are older still were left by a program that ended, and go at once.
+        """
         older = max((number for number, _ in self._states() if number < state.next), default=0)
         create_file(self.folder / f"{state.next:0{_DIGITS}d}.state", seal(state))
         crash_point("after-state")
         for number, name in self._states():
             if number < older:
                 (self.folder / name).unlink(missing_ok=True)
-        for number, name in sorted(self._named("json")):  # the oldest goes first: see _is_near
-            if number >= older or not self._forget(number, state):
+        self._old = deque(sorted(one for one in self._named("json") if one[0] < older))
+        self._remove_old(state, sum(number < older - STATE_EVERY for number, _ in self._old))
+
+    def _remove_old(self, state: TopicState, most: int) -> None:
+        """Remove up to so many old entries, the oldest first: see ``_is_near``."""
+        for _ in range(min(most, len(self._old))):
+            number, name = self._old[0]
+            if not self._forget(number, state):
                 return
             crash_point("before-entry-goes")
             (self.folder / name).unlink(missing_ok=True)
+            self._old.popleft()
 
     def _forget(self, number: int, state: TopicState) -> bool:
         """Remove the files that an entry says are not needed, before it goes itself; False while it is too early.
@@ -126,9 +143,7 @@ class EntryFiles:
             return True
         if (entry.gone or entry.gone_nodes) and state.checksum_of(number) == checksum:
             is_young = time.time_ns() // 1_000_000 - entry.at < GRACE_MS
-            if (
-                is_young and state.next - number < RECENT - 2 * STATE_EVERY
-            ):  # else it would soon not be told from others
+            if is_young and state.next - number < RECENT - 2 * STATE_EVERY:  # else it is soon not told from others
                 return False
             self.remove_files(entry)
         return True
