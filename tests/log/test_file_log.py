@@ -88,6 +88,27 @@ def test_old_entries_are_summed_up_and_a_new_program_reads_everything(log: FileL
     assert numbers(FileLog(log.root)) == list(range(14))
 
 
+def entries_left(log: FileLog) -> list[int]:
+    return sorted(int(path.stem) for path in (log.root / "t" / "commits").glob("*.json"))
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
+def test_old_entries_go_two_with_each_append_so_that_no_append_waits_for_all_of_them(log: FileLog):
+    left = []
+    for number in range(7, 12):
+        append_numbers(log, 0 if number == 7 else number, number + 1)
+        left.append(entries_left(log)[0])
+    assert left == [2, 4, 4, 4, 6]  # the states after 8 and 12 appends make those before 4 and 8 needless
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
+def test_programs_that_append_once_and_end_leave_no_more_entries_than_others(log: FileLog):
+    for number in range(40):
+        append_numbers(FileLog(log.root), number, number + 1)
+    assert entries_left(log)[0] == 34
+    assert numbers(FileLog(log.root)) == list(range(40))
+
+
 @pytest.mark.usefixtures("checkpoint_every_4")
 @pytest.mark.parametrize("known", [0, 1, 3, 4])
 def test_a_program_whose_next_entry_has_been_summed_up_reads_what_there_is(log: FileLog, known: int):
