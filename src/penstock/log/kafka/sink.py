@@ -28,6 +28,8 @@ _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 _POLL_EVERY = 10_000
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
 """How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
+_LEARNING_SECONDS, _LEARNING_PAUSE = 5.0, 0.05
+"""How long a producer looks for a partition that somebody else has seen, and between two looks."""
 
 _OPTIONS: dict[str, Any] = {
     "enable.idempotence": "true",
@@ -247,6 +249,7 @@ class Publisher:
         headers = [None] * len(records) if records.headers is None else map(_pairs, records.headers.to_pylist())
         rows = zip(records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist(), headers, strict=True)
         for number, (key, value, timestamp, pairs) in enumerate(rows, 1):
+            until = 0.0
             while True:
                 try:
                     # to librdkafka 0 is no time but the present
@@ -254,8 +257,19 @@ class Publisher:
                     break
                 except BufferError:
                     poll(0.1)
+                except KafkaException as error:
+                    until = until or time.monotonic() + _LEARNING_SECONDS
+                    if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
+                        raise
+                    self._learn_of(topic, partition)
             if number % _POLL_EVERY == 0:
                 poll(0)
+
+    def _learn_of(self, topic: str, partition: int) -> None:
+        """Have the producer look at a topic again: it may have got partitions since, which it hears of in minutes."""
+        found = self._producer.list_topics(topic, timeout=self._call_seconds).topics[topic]
+        if partition not in found.partitions:
+            time.sleep(_LEARNING_PAUSE)
 
     def _deliver(self) -> None:
         """Wait until all records have arrived, for as long as some do."""
