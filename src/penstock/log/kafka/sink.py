@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 """Before a transaction is repeated, in seconds; further ones wait as long as the last."""
 _POLL_EVERY = 10_000
+_SOON_DELIVERED = 10_000
+"""So many records may be on their way while the offsets are sent, which have a time-out of their own."""
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
 """How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
 _LEARNING_SECONDS, _LEARNING_PAUSE = 5.0, 0.05
@@ -36,7 +38,13 @@ _OPTIONS: dict[str, Any] = {
     "allow.auto.create.topics": "false",
     "delivery.report.only.error": True,
 }
-_GIVEN = {"message.max.bytes": "1000000000", "linger.ms": "5", "queue.buffering.max.messages": "200000"}
+_GIVEN = {
+    "message.max.bytes": "1000000000",
+    "linger.ms": "5",
+    "queue.buffering.max.messages": "200000",
+    "retry.backoff.ms": "20",
+    "socket.nagle.disable": "true",
+}
 """Unless the options say otherwise; what a topic takes is checked before, and the broker's word is last."""
 
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -230,9 +238,11 @@ class Publisher:
                 for piece in pieces:
                     self._send(*piece)
                 crash_point("in-transaction")
-                self._deliver()
-                if noted:
+                if len(producer) > _SOON_DELIVERED:
+                    self._deliver()
+                if noted:  # these travel with the last records, not behind them
                     _within(self._call_seconds, producer.send_offsets_to_transaction, noted, self._member)
+                self._deliver()
                 _within(self._call_seconds, producer.commit_transaction)
             except KafkaException:
                 raise

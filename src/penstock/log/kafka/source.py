@@ -35,10 +35,12 @@ _OPTIONS = {
 _AHEAD = {
     "queued.max.messages.kbytes": "16384",
     "queued.min.messages": "50000",
+    "fetch.queue.backoff.ms": "10",
     "fetch.wait.max.ms": "100",
     "topic.metadata.propagation.max.ms": "5000",
 }
-"""How far a consumer fetches ahead, unless the options say otherwise."""
+"""How far a consumer fetches ahead, unless the options say otherwise; when that was enough, it looks again soon whether
+it still is, and not after librdkafka's second."""
 
 
 class Sources:

@@ -31,10 +31,12 @@ _OPTIONS = {
     "auto.offset.reset": "latest",
     "allow.auto.create.topics": "false",
     "queued.min.messages": "1",
+    "fetch.queue.backoff.ms": "10",
     "queued.max.messages.kbytes": "1",
     "fetch.message.max.bytes": "1024",
 }
-"""Little is fetched: that there is something is all that is asked."""
+"""Little is fetched: that there is something is all that is asked. What was enough is so for 10 ms: by default the next
+wait would hear of nothing for a second."""
 
 
 class KafkaWatch(TopicWatch):
