@@ -308,6 +308,26 @@ def test_without_limits_all_that_waits_is_one_commit(world: World, limit: dict[s
     assert coordinator.step(coordinator.end_offsets()).records == 30
 
 
+@pytest.mark.kip("892-10")
+@pytest.mark.parametrize("waiting", [60, 600])
+def test_what_is_uncommitted_stays_within_the_limit_and_one_chunk_however_much_waits(world: World, waiting: int):
+    limit = {"statestore_uncommitted_max_bytes": 2_000}
+    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS, **limit)
+    world.produce(*(f"k{i:04d}" for i in range(waiting)))
+    application, held = world.start(), []
+
+    def look() -> None:  # behind each chunk
+        held.extend(task.state.approximate_num_uncommitted_bytes for task in application.host.tasks())
+
+    application.host.desk.answer = look  # type: ignore[method-assign]
+    application.run_until()
+    application.close()
+    of_a_chunk = held[0]
+    assert 2_000 <= max(held) <= 2_000 + of_a_chunk
+    assert held.count(of_a_chunk) > waiting // 50, "there were many commits"
+    assert len(world.counts()) == waiting
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 def test_a_full_or_read_only_disk_is_a_clear_error_and_the_program_goes_on_after_the_repair(

@@ -10,12 +10,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, open_store, produce
+from penstock import SessionWindows, StreamsBuilder, open_store, produce
 from penstock.engine.formats import formats_of, made_from
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, StoreError
@@ -182,6 +183,58 @@ def test_threads_never_see_half_a_commit_while_the_program_goes_on(folder: Path)
     for reader in readers:
         reader.join()
     assert (wrong, min(looks) > 0) == ([], True)
+
+
+def visits() -> Topology:
+    builder = StreamsBuilder()
+    sessions = SessionWindows.of_inactivity_gap_and_grace("10 ms", "1 hour")
+    builder.stream("in", key=str, value=int).group_by_key().windowed_by(sessions).count("visits")
+    return builder.build()
+
+
+@pytest.mark.kip("94-10")
+def test_threads_never_see_half_a_merge_of_sessions_while_the_program_goes_on(folder: Path):
+    """Each commit brings one record for each key, many of which unite sessions: two go and one comes, at once."""
+    program = Program(folder, visits(), flush_commits=2, flush_rows=5, snapshot_commits=4)
+    program.process(*[(key, 0, 0) for key in KEYS])
+    view = program.stores().view("visits")
+    wrong: list[Any] = []
+    looks = [0] * 2
+    ended = threading.Event()
+
+    def look(reader: int) -> None:
+        last = 0
+        try:
+            while not ended.is_set() or not looks[reader]:
+                with view.snapshot() as now:
+                    counts, own = dict.fromkeys(KEYS, 0), dict[str, list[Any]]()
+                    for window, count in now.all():
+                        counts[window.key] += count
+                        own.setdefault(window.key, []).append((window.start, window.end))
+                    again = sum(count for _, count in now.fetch(KEYS[reader]))
+                    apart = all(
+                        before[1] + 10 < after[0]
+                        for some in map(sorted, own.values())
+                        for before, after in pairwise(some)
+                    )
+                    if len({*counts.values(), again}) > 1 or again < last or not apart:
+                        wrong.append((now.commit, last, counts, again, own))
+                    last = again
+                looks[reader] += 1
+        except Exception as error:
+            wrong.append(error)
+
+    readers = [threading.Thread(target=look, args=[reader]) for reader in range(2)]
+    for reader in readers:
+        reader.start()
+    chance = random.Random(7)
+    for _ in range(8):
+        program.process(*[(key, 0, chance.randrange(100)) for key in KEYS])
+    ended.set()
+    for reader in readers:
+        reader.join()
+    assert (wrong, min(looks) > 0) == ([], True)
+    assert len(list(view.all())) < 9 * len(KEYS), "sessions were united"
 
 
 READER = """
