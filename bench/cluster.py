@@ -92,7 +92,7 @@ class Cluster:
         topic = _topic(name, count)
         if self._records(topic) != count:
             if name in _OWN_SETS:
-                self._fill(topic, data.SETS[name](count))
+                self.fill(topic, data.SETS[name](count))
             else:
                 python = os.environ.get("BENCH_PY", sys.executable)
                 arguments = ["--set", name, "--n", str(count), "--bootstrap", self.bootstrap, "--topic", topic]
@@ -101,12 +101,16 @@ class Cluster:
                 raise RunError(f"topic {topic} holds {self._records(topic)} records after loading, not {count}")
         return topic
 
-    def _fill(self, topic: str, columns: data.Columns) -> None:
+    def fill(self, topic: str, columns: data.Columns) -> None:
         """Write a set that the harness does not know into a topic, which is made anew."""
         if topic in self._topics():
             self._admin.delete_topics([topic])[topic].result()
             time.sleep(2)
         self.make(topic)
+        self.produce(topic, columns)
+
+    def produce(self, topic: str, columns: data.Columns) -> None:
+        """Write records behind those of a topic."""
         settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 50}
         producer = Producer({**settings, "enable.idempotence": True})
         key, value, timestamp = columns

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
@@ -127,6 +129,7 @@ def main() -> None:
     parser.add_argument("--servers")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--sink", default="out")
+    parser.add_argument("--keep", action="store_true", help="add the kills to those in bench/RESULTS.md")
     given = parser.parse_args()
     if given.servers:
         run(given.topology, given.sink, given.servers, given.folder, given.spark, given.commit_bytes)
@@ -150,6 +153,32 @@ def main() -> None:
             assert found.get(key) == expected.get(key), f"key {key!r} after {killed}: {found.get(key)}"
         count = sum(map(len, expected.values()))
         print(f"{killed.total()} kills, {dict(killed)}: each of {count} results of {given.topology} is there once")
+        if given.keep:
+            keep(killed, given.topology)
+
+
+def keep(killed: Counter[str], topology: str) -> None:
+    """Add the kills of a run to those that are among the results of the benchmark."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from bench.report import Row, Section, at_least
+
+    from bench import history, run
+
+    title = "KAFKA-CHAOS: kill -9 at any instant, Kafka to Kafka"
+    about = (
+        "Programs of `tests/faults/kafka.py`, and their broker, killed at random until each was done; then a reader of "
+        "committed records had to see what an undisturbed run had written, once. Kills of all runs that were kept."
+    )
+    before = [line for line in history.read(run.RESULTS) if line.title == title][-1:]
+    known = {row.what: int(row.measured) for line in before for row in line.rows if not row.limit}
+    counts = known | {f"kills: {what}": known.get(f"kills: {what}", 0) + number for what, number in killed.items()}
+    runs = f"runs of {topology}"
+    counts |= {runs: known.get(runs, 0) + 1}
+    kills = sum(number for what, number in counts.items() if what.startswith("kills: "))
+    section = Section(title, about, [Row(what, f"{number}") for what, number in sorted(counts.items())])
+    section.rows.append(replace(at_least("kills in all", kills, 100), measured=f"{kills}"))
+    section.rows.append(Row("runs whose results differed", "0", "", "0", True))
+    run.keep(section, 1)
 
 
 if __name__ == "__main__":
