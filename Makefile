@@ -13,6 +13,7 @@ help:
 	@echo 'make quick   the tests that need neither Spark nor much time'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
 	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000'
+	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
@@ -51,6 +52,9 @@ TRANSFERS := 200000
 readers: $(READY)
 	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/transfers.py $$folder --prove $(TRANSFERS) 60 && rm -r $$folder
 
+outages: $(READY)
+	@$(PYTEST) tests/faults/outages.py -n 0 -v
+
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -87,4 +91,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean

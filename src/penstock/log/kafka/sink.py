@@ -26,8 +26,6 @@ _log = logging.getLogger(__name__)
 _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 """Before a transaction is repeated, in seconds; further ones wait as long as the last."""
 _POLL_EVERY = 10_000
-_SOON_DELIVERED = 10_000
-"""So many records may be on their way while the offsets are sent, which have a time-out of their own."""
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
 """How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
 _LEARNING_SECONDS, _LEARNING_PAUSE = 5.0, 0.05
@@ -238,11 +236,9 @@ class Publisher:
                 for piece in pieces:
                     self._send(*piece)
                 crash_point("in-transaction")
-                if len(producer) > _SOON_DELIVERED:
-                    self._deliver()
-                if noted:  # these travel with the last records, not behind them
-                    _within(self._call_seconds, producer.send_offsets_to_transaction, noted, self._member)
                 self._deliver()
+                if noted:
+                    _within(self._call_seconds, producer.send_offsets_to_transaction, noted, self._member)
                 _within(self._call_seconds, producer.commit_transaction)
             except KafkaException:
                 raise
