@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import produce
+from penstock import Avro, JsonSchema, produce
+from support.registry import running
 
 NEW_YEAR = 1_767_225_600_000
 ROWS = [
@@ -148,3 +149,32 @@ def test_following_shows_records_as_they_come_until_ctrl_c(folder):
     assert running.stdout.readline() == 'EWR\t{"delay":1}\n'
     running.send_signal(signal.SIGINT)
     assert (running.wait(timeout=60), running.stdout.read(), running.stderr.read()) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("type_", "serde", "schema"),
+    [
+        (
+            "avro",
+            Avro,
+            {
+                "type": "record",
+                "name": "Order",
+                "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "long"}],
+            },
+        ),
+        ("jsonschema", JsonSchema, {"type": "object"}),
+    ],
+)
+def test_values_whose_schema_is_in_a_registry_are_read_with_it(penstock, folder, monkeypatch, type_, serde, schema):
+    pytest.importorskip("fastavro")
+    pytest.importorskip("jsonschema")
+    with running() as registry:
+        value = serde("orders-value", registry=registry.url, schema=schema)
+        produce([("k", {"id": "a", "n": 1}, 1)], "orders", value=value, log=folder / ".penstock" / "log")
+        no_registry = penstock("topics", "cat", "orders", "--value", type_)
+        monkeypatch.setenv("PENSTOCK_SCHEMA_REGISTRY", registry.url)
+        assert penstock("topics", "cat", "orders", "--value", type_).out == ['k\t{"id":"a","n":1}']
+        assert penstock("topics", "tail", "orders", "--value", type_, "--no-keys").out == ['{"id":"a","n":1}']
+    assert no_registry.code != 0
+    assert "schema_registry" in " ".join(no_registry.err)

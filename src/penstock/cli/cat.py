@@ -22,8 +22,12 @@ from penstock.log.base import Log
 from penstock.log.consume import Range, ranges_of, records_of
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name
+from penstock.serdes.registry import Avro, JsonSchema
 
 _POLL_SECONDS = 0.2
+_OF_REGISTRY: dict[str, Callable[[str], Serde]] = {"avro": Avro, "jsonschema": JsonSchema}
+"""Types whose schemas are in the registry of the settings, under the topic's name with ``-key`` or ``-value``."""
+_READ = click.Choice([*TYPES.choices, *_OF_REGISTRY])
 _SHORT = "{key}\t{value}"
 _VALUE = "{value}"
 _LONG = "{time}  {partition}:{offset}  {key}  {value}"
@@ -38,8 +42,8 @@ def _display_options(function: Any) -> Any:
         json_option,
         click.option("--format", "format_", metavar="TEXT", help=f"Text with the fields {{{'}, {'.join(_FIELDS)}}}."),
         click.option("--long", "-l", is_flag=True, help="Time, partition, offset and headers as well."),
-        click.option("--key", "key_type", type=TYPES, help="The type of the keys. [default: the topic's]"),
-        click.option("--value", "value_type", type=TYPES, help="The type of the values. [default: the topic's]"),
+        click.option("--key", "key_type", type=_READ, help="The type of the keys. [default: the topic's]"),
+        click.option("--value", "value_type", type=_READ, help="The type of the values. [default: the topic's]"),
         click.option("--keys/--no-keys", default=True, help="Whether keys are shown.  [default: keys]"),
     ):
         function = option(function)
@@ -76,6 +80,7 @@ def cat(
       penstock topics cat departures --partition 0 --from 1000
       penstock topics cat departures --format '{time} {key}: {value}'
       penstock topics cat departures --json | jq .value.delay
+      penstock topics cat orders --value avro       (with the setting schema_registry, and subject orders-value)
     """
     log = open_file_log(log_dir)
     ranges = _chosen(log, name, partition)
@@ -141,7 +146,13 @@ def _records(
     log: Log, topic: str, ranges: dict[int, Range], key: str | None, value: str | None
 ) -> Iterator[ConsumerRecord]:
     info = log.topic(topic)
-    return records_of(log, topic, ranges, from_name(key or info.key), from_name(value or info.value), _decode)
+    serdes = _serde(key or info.key, f"{topic}-key"), _serde(value or info.value, f"{topic}-value")
+    return records_of(log, topic, ranges, *serdes, _decode)
+
+
+def _serde(name: str, subject: str) -> Serde:
+    of_registry = _OF_REGISTRY.get(name)
+    return from_name(name) if of_registry is None else of_registry(subject)
 
 
 def _decode(serde: Serde, data: Binary) -> list[Any]:
