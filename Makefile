@@ -18,6 +18,7 @@ help:
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
 	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
+	@echo 'make docs    the documentation as a site, in site/, every link checked'
 	@echo 'make pictures  the pictures of docs/looking.md; needs Chromium'
 	@echo 'make release-state VERSION=X.Y.Z   what this release leaves on disk, for the tests of later ones'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
@@ -78,6 +79,10 @@ dist: $(READY)
 release-state: $(READY)
 	@cd tests && ../$(BIN)/python -m support.release $(VERSION)
 
+docs: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo 'site/index.html is where it begins.'
+
 pictures: $(READY)
 	@$(BIN)/python scripts/screenshots.py
 
@@ -88,7 +93,7 @@ lock:
 		--generate-hashes --no-annotate --quiet --custom-compile-command 'make lock   (needs uv; make lock UPGRADE=--upgrade takes the newest of everything)' -o requirements.lock $(UPGRADE)
 
 clean:
-	rm -rf .venv .venv.log .penstock/demo bench/runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv.log .penstock/demo bench/runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: docs outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
