@@ -4,9 +4,10 @@ python tests/faults/kills_on_spark.py --until 200 --seconds 280 --tally FILE [--
 
 It ends at the first round after so many seconds; the tally goes on from the file, so that it can be run in pieces. Each
 round is one program, which is started until it has done everything. In each start its slots, the daemon that they are
-forked from and, on a cluster (such as ``local-cluster[2,1,1024]``), its executors are killed or stopped for longer than
-``slot_timeout``; its driver and its JVM as well, which mostly ends it. Now and then the driver sleeps while another
-program takes over.
+forked from and, on a cluster (``local-cluster[2,1,1024]``, or ``standalone``: a master and two workers that are started
+for it), its executors are killed or stopped for longer than ``slot_timeout``; its driver and its JVM as well, which
+mostly ends it. Now and then the driver sleeps while another program takes over. In half of the starts that happens at
+named points instead, of the protocol and of a commit, at which whoever comes there is killed or stopped.
 """
 
 from __future__ import annotations
@@ -16,19 +17,31 @@ import json
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import harness
 
+from penstock.testing.chaos import processes
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support.standalone import StandaloneCluster
+
 RECORDS = 12_000
 SLEEP = 2.2
 ENVIRONMENT = {"PENSTOCK_SLOT_TIMEOUT": "1500 ms", "PENSTOCK_COMMIT_INTERVAL": "100 ms"}
 _MOST_STARTS = 60
+
+OF_SLOTS = ("before-answer", "after-answer", "before-delta", "after-delta", "before-local-commit", "after-local-commit")
+"""Where a slot is that was sent an order, has done it, has its answer out, or hears that all of it counts."""
+
+OF_DRIVERS = ("after-order", "before-manifest", "after-manifest", "during-publish", "after-publish")
 
 
 class Round:
@@ -37,14 +50,19 @@ class Round:
     def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], master: str):
         self._folder, self._rng, self._tally = folder, rng, tally
         self._environment = {**ENVIRONMENT, **({"SPARK_MASTER": master} if master else {})}
-        self._kinds = ["slot"] * 10 + ["daemon", "driver", "jvm"] + (["executor"] * 4 if "cluster" in master else [])
+        self._has_room = not master.startswith("spark:")
+        """Whether another program finds cores while this one keeps its own."""
+        self._kinds = ["slot"] * 10 + ["daemon", "driver", "jvm"] + (["executor"] * 4 if _is_cluster(master) else [])
 
     def run(self, until: float) -> None:
         """Start it until it has done everything, disturbed until that time."""
-        for _ in range(_MOST_STARTS):
-            running = self._start()
-            if time.monotonic() < until:
-                self._disturb(running, until)
+        for number in range(_MOST_STARTS):
+            if time.monotonic() < until and self._rng.random() < 0.5:
+                running = self._disturbed_at_points(number)
+            else:
+                running = self._start()
+                if time.monotonic() < until:
+                    self._disturb(running, until)
             if running.wait():
                 return
         raise AssertionError(f"not done after {_MOST_STARTS} starts")
@@ -59,16 +77,62 @@ class Round:
             time.sleep(rng.uniform(0, 0.5))
             kind = rng.choice(self._kinds)
             if rng.random() < 0.8:
-                if running.kill(kind, rng):
+                if self._kill(running, kind):
                     self._tally[f"kill {kind}"] += 1
                     if kind in ("driver", "jvm"):
                         break
             else:
                 self._stop(running, kind)
 
+    def _disturbed_at_points(self, number: int) -> harness.Program:
+        """Have whoever comes to some points first killed or stopped there, one after the other; who was stopped goes on
+        after the time-out."""
+        rng = self._rng
+        kinds = [(point, rng.choice(("kill", "kill", "stop")), rng.randint(1, 5)) for point in OF_SLOTS]
+        kinds += [(point, "stop", rng.randint(2, 6)) for point in rng.sample(OF_DRIVERS, 1)]
+        kinds += [(point, "kill", rng.randint(10, 20)) for point in rng.sample(OF_DRIVERS, 1)]
+        markers = {self._folder / f"{number}-{way}-{point}": (way, point, count) for point, way, count in kinds}
+        told = {
+            variable: ",".join(f"{p}:{count}:{file}" for file, (way, p, count) in markers.items() if way == meant)
+            for variable, meant in (("PENSTOCK_CRASH_AT", "kill"), ("PENSTOCK_STOP_AT", "stop"))
+        }
+        running = self._start(**told)
+        since: dict[int, float] = {}
+        for _ in range(int(processes.PATIENCE / 0.1)):
+            if not running.is_running:
+                break
+            time.sleep(0.1)
+            sleeping = {pid for pid in self._all_of(running) if processes.is_stopped(pid)}
+            since = {pid: since.get(pid, time.monotonic()) for pid in sleeping}
+            for pid in [pid for pid, began in since.items() if time.monotonic() > began + SLEEP]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        for file, (way, point, _) in markers.items():
+            if file.exists():
+                self._tally[f"{way} at {point}"] += 1
+        return running
+
+    def _all_of(self, running: harness.Program) -> list[int]:
+        return running.processes("driver") + self._found(running, "slot")
+
+    def _found(self, running: harness.Program, kind: str) -> list[int]:
+        """Its processes of a kind; those of a standalone cluster are children of its workers, which are ours."""
+        found = running.processes(kind)
+        return found or (processes.own(kind) if kind in ("slot", "daemon", "executor") else [])
+
+    def _kill(self, running: harness.Program, kind: str) -> bool:
+        found = self._found(running, kind)
+        if not found or not running.is_running:
+            return False
+        try:
+            os.kill(self._rng.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
     def _stop(self, running: harness.Program, kind: str) -> None:
         """Stop a process for longer than the time-out; a driver sometimes until another program has taken over."""
-        found = running.processes(kind)
+        found = self._found(running, kind)
         if not found or not running.is_running:
             return
         pid = self._rng.choice(found)
@@ -76,7 +140,7 @@ class Round:
             os.kill(pid, signal.SIGSTOP)
             self._tally[f"stop {kind}"] += 1
             try:
-                if kind == "driver" and self._rng.random() < 0.5:
+                if kind == "driver" and self._has_room and self._rng.random() < 0.5:
                     self._take_over()
                 time.sleep(SLEEP)
             finally:
@@ -101,17 +165,31 @@ def main() -> None:
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
     rng = random.Random(given.seed)
-    with tempfile.TemporaryDirectory(prefix="kills-") as name:
+    with tempfile.TemporaryDirectory(prefix="kills-") as name, _cluster(given.master, Path(name)) as master:
         base, expected = _undisturbed(Path(name))
         number, deadline = 0, time.monotonic() + given.seconds
         while time.monotonic() < deadline and tally.total() - tally["rounds"] < given.until:
             folder = harness.copy_of(base, Path(name, f"round-{number}"))
-            Round(folder, rng, tally, given.master).run(deadline)
+            Round(folder, rng, tally, master).run(deadline)
             assert harness.outcome(folder) == expected, f"round {number} of seed {given.seed} came out differently"
             number += 1
             tally["rounds"] += 1
             given.tally.write_text(json.dumps(tally))
             print(f"seed {given.seed}: {dict(tally)}", flush=True)
+
+
+@contextmanager
+def _cluster(master: str, folder: Path) -> Iterator[str]:
+    """The master's address; of one that is started for it, where that was asked for."""
+    if master == "standalone":
+        with StandaloneCluster(folder / "cluster") as cluster:
+            yield cluster.url
+    else:
+        yield master
+
+
+def _is_cluster(master: str) -> bool:
+    return "cluster" in master or master.startswith("spark:")
 
 
 def _undisturbed(folder: Path) -> tuple[Path, dict[str, Any]]:

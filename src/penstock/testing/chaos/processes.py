@@ -111,7 +111,7 @@ class Program:
         for _ in range(int(PATIENCE / 0.02)):
             assert self.is_running, f"it ended before it stopped: {self.errors()}"
             for pid in [self._process.pid, *_descendants(self._process.pid, _is_forked)]:
-                if _stat(pid)[:1] == [b"T"]:
+                if is_stopped(pid):
                     return pid
             time.sleep(0.02)
         raise AssertionError(f"nothing stopped after {self.lines[-1:]}")
@@ -181,6 +181,16 @@ class Program:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
+
+
+def own(kind: str) -> list[int]:
+    """The processes of a kind that this one, its children and theirs have started."""
+    return _descendants(os.getpid(), _IS[kind])
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process sleeps until somebody sends it ``SIGCONT``."""
+    return _stat(pid)[:1] == [b"T"]
 
 
 # --- processes ----------------------------------------------------------------------------------------------------
