@@ -20,6 +20,7 @@ POINTS = (
     "after-delta",
     "before-manifest",
     "after-manifest",
+    "before-publish",
     "during-publish",
     "after-publish",
     "after-forget",
@@ -31,6 +32,9 @@ POINTS = (
     "after-snapshot",
 )
 """Those of every commit, in the order in which it comes to them."""
+
+BESIDE_POINTS = ("awaits-publish",)
+"""Those of a commit that only a loop has, which publishes beside the next commit: where that waits for it."""
 
 AT_LEAST_ONCE_POINTS = ("before-offsets",)
 """Those of a commit that only ``processing_guarantee="at_least_once"`` has: between its two manifests."""
@@ -75,6 +79,7 @@ KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
 
 ALL_POINTS = frozenset(
     POINTS
+    + BESIDE_POINTS
     + AT_LEAST_ONCE_POINTS
     + STORE_POINTS
     + SLOT_POINTS

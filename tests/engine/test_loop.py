@@ -13,7 +13,8 @@ import pytest
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.engine.local import LocalApplication
 from penstock.engine.loop import CommitLoop
-from penstock.errors import ProcessingError
+from penstock.engine.manifest import Manifest
+from penstock.errors import CommitError, ProcessingError
 from penstock.log.produce import produce
 from support.world import World
 
@@ -21,10 +22,14 @@ from support.world import World
 class Looped:
     """An application of a world whose commits a loop makes."""
 
-    def __init__(self, world: World, interval: float = 0.0, ends_with_input: bool = False):
+    def __init__(self, world: World, interval: float = 0.0, ends_with_input: bool = False, begins: bool = True):
         self.application: LocalApplication = world.start()
         self.commits: list[tuple[int, int]] = []
         self.loop = CommitLoop(self.application.coordinator, interval, ends_with_input, self._note)
+        if begins:
+            self.begin()
+
+    def begin(self) -> None:
         self.loop.start()
 
     def _note(self, done: Any, ends: Any) -> None:
@@ -150,3 +155,78 @@ def test_a_stop_comes_from_any_thread_and_twice(world: World, looped: Looped):
     looped.loop.stop()
     assert looped.loop.has_ended
     looped.loop.process_all_available()  # at once
+
+
+def hold_back(monkeypatch: pytest.MonkeyPatch, points: set[str]) -> list[str]:
+    """Have what a loop publishes beside the next commit wait until that waits for it; which points come when."""
+    seen: list[str] = []
+    is_awaited = threading.Event()
+
+    def hear(point: str) -> None:
+        is_beside = "publishes" in threading.current_thread().name
+        if point == "awaits-publish":
+            is_awaited.set()
+        elif point == "before-publish" and is_beside:
+            assert is_awaited.wait(60)
+            is_awaited.clear()
+        if point in points:
+            seen.append(f"{point} beside" if is_beside else point)
+
+    monkeypatch.setattr("penstock.faults.listener", hear)
+    monkeypatch.setattr("penstock.engine.loop.MOST_SECONDS_BESIDE", 60.0)
+    return seen
+
+
+def test_a_commit_is_published_beside_the_work_on_the_next_one_whose_manifest_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path, commit_max_bytes=1, chunk_records=1)
+    produce([(key, "x", 0) for key in "aab"], "in", key=str, value=str, log=world.log)
+    seen = hold_back(monkeypatch, {"after-delta", "before-manifest", "before-publish", "after-publish"})
+    looped = Looped(world, ends_with_input=True)
+    assert looped.loop.wait(60)
+    looped.close()
+    assert world.output() == [("a", 1), ("a", 2), ("b", 1)]
+    assert looped.commits == [(1, 1), (2, 1), (3, 1)]
+    first = ["after-delta", "before-manifest", "before-publish", "after-publish"]  # which tells how long commits take
+    second = ["after-delta", "before-manifest"]
+    third = ["after-delta", "before-publish beside", "after-publish beside", "before-manifest"]
+    assert seen == first + second + third + ["before-publish beside", "after-publish beside"]
+
+
+def test_what_goes_wrong_beside_the_next_commit_ends_the_loop_before_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path, commit_max_bytes=1, chunk_records=1)
+    produce([(key, "x", 0) for key in "aab"], "in", key=str, value=str, log=world.log)
+    hold_back(monkeypatch, set())
+    looped = Looped(world, ends_with_input=True, begins=False)
+    publishing = looped.application.coordinator.publishing
+    publish = publishing.publish
+
+    def fails_at_second(manifest: Manifest) -> None:
+        if manifest.commit == 2:
+            raise CommitError("the disk is full")
+        publish(manifest)
+
+    monkeypatch.setattr(publishing, "publish", fails_at_second)
+    looped.begin()
+    assert looped.loop.wait(60)
+    looped.close()
+    assert str(looped.loop.error) == "the disk is full"
+    assert looped.commits == [(1, 1)]
+    assert world.output() == [("a", 1)]
+    monkeypatch.undo()
+    world.run()
+    assert world.output() == [("a", 1), ("a", 2), ("b", 1)]
+
+
+def test_what_the_application_reads_itself_is_never_published_beside_a_commit(tmp_path: Path):
+    builder = StreamsBuilder()
+    short = builder.stream("in", value=str).filter(lambda key, value: len(value) < 3)
+    short.map_values(lambda value: value + "x", value=str).to("in")
+    world = World(tmp_path, builder.build())
+    produce([("a", "x", 0)], "in", key=str, value=str, log=world.log)
+    looped = Looped(world)
+    assert not looped.application.coordinator.publishing.can_be_beside()
+    looped.close()

@@ -132,7 +132,7 @@ def test_a_topic_that_is_not_read_is_refused(world: World):
 def test_what_a_crash_left_unpublished_is_put_out_first(world: World, monkeypatch: pytest.MonkeyPatch):
     world.produce("e")
     running = world.start()
-    monkeypatch.setattr(running.coordinator, "_publish", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(running.coordinator.publishing, "publish", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         running.run_until()
     for task in running.host.tasks():

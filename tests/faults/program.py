@@ -2,6 +2,7 @@
 
 python program.py FOLDER --fill N   make the input topic
 python program.py FOLDER --local    process it without Spark
+python program.py FOLDER --beside   process it without Spark, each commit visible as late as may be
 python program.py FOLDER --spark    process it on Spark
 
 The variable STATE names another folder for local state than ``state``, as another machine has one, and CHECKPOINT the
@@ -12,14 +13,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock import StreamsBuilder, TimeWindows, Topology
+from penstock import StreamsBuilder, TimeWindows, Topology, faults
 from penstock.arrays import partitions
+from penstock.engine import loop
 from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
@@ -98,6 +101,31 @@ def run_local(folder: Path, topology: Topology | None = None, **more: Any) -> No
     app.close()
 
 
+def run_beside(folder: Path) -> None:
+    """All commits of a loop in this process; nothing is published until the next commit waits for it."""
+    is_awaited = threading.Event()
+
+    def hear(point: str) -> None:
+        if point == "awaits-publish":
+            is_awaited.set()
+        elif point == "before-publish" and "publishes" in threading.current_thread().name:
+            is_awaited.wait(60)
+            is_awaited.clear()
+
+    log = FileLog(folder / "log")
+    app = LocalApplication(
+        two_stages(), APPLICATION, settings(folder), log, checkpoint(folder), local_state(folder) / "tasks"
+    )
+    faults.listener = hear
+    loop.MOST_SECONDS_BESIDE = 60.0
+    commits = loop.CommitLoop(app.coordinator, 0.0, True, lambda done, _: print("commit", done.commit, flush=True))
+    commits.start()
+    commits.wait()
+    app.close()
+    if commits.error is not None:
+        raise commits.error
+
+
 def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) -> None:
     """All commits on two slots."""
     streams = (topology or two_stages()).start(
@@ -132,7 +160,7 @@ def main() -> None:
     if mode == "--fill":
         fill(FileLog(Path(folder) / "log"), int(rest[0]))
     else:
-        {"--local": run_local, "--spark": run_on_spark}[mode](Path(folder))
+        {"--local": run_local, "--beside": run_beside, "--spark": run_on_spark}[mode](Path(folder))
         print("done", flush=True)
 
 

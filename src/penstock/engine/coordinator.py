@@ -2,7 +2,8 @@
 
     1. The tasks of each stage run and write files: output segments, repartition files, one delta file each.
     2. The manifest is created, at most once. This is the commit of outputs, state and offsets together.
-    3. The output segments are appended to their topics; a repeated append does nothing.
+    3. The output segments are appended to their topics; a repeated append does nothing. The next commit's tasks may run
+       meanwhile (publishing.py); its manifest waits.
     4. Each task commits its own state when it next hears of the new manifest, or reads it from the delta file.
 
 A crash before 2 leaves files that nobody refers to. A crash after 2 is made good by repeating 3 at the next start.
@@ -47,6 +48,7 @@ from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.needed import NeededManifests
 from penstock.engine.picture import picture_of
 from penstock.engine.program import ProgramFile
+from penstock.engine.publishing import Publishing
 from penstock.engine.settling import Settling
 from penstock.engine.starts import Start, Starts, start_of
 from penstock.engine.topics import Topics, create_sink_topics
@@ -55,7 +57,6 @@ from penstock.errors import (
     CorruptDataError,
     FencedError,
     PenstockError,
-    TopicNotFoundError,
 )
 from penstock.faults import crash_point
 from penstock.log.base import Log
@@ -121,6 +122,7 @@ class Coordinator:
         self.log = log.with_outbox(storage, application_id, settings.at_least_once)
         self._check_outputs(newest)
         self.manifest = begun
+        self.publishing = Publishing(self)
         self._settling = Settling(self)
         self._needed = NeededManifests(self.manifests)
         self._forgetting = Forgetting(self)
@@ -154,6 +156,7 @@ class Coordinator:
             self.log.close()
         planned = Coordinator(topology, self.application_id, self.settings, self._plain_log, self.storage)
         vars(self).update(vars(planned))  # whoever reads its commits goes on with it
+        self.publishing = Publishing(self)
         _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
 
     def _extra_topics(self) -> list[str]:
@@ -212,7 +215,7 @@ class Coordinator:
         begun = self._carried(newest, fitted)
         if begun is None:
             return False
-        self._publish(begun, repeated=True)
+        self.publishing.publish(begun, repeated=True)
         crash_point("before-take-over")
         number = newest.commit + 1
         name = self.starts.write(number, start)
@@ -263,7 +266,7 @@ class Coordinator:
             for topic in self.log.topics() if self.topology.dynamic_sinks else self._extra_topics():
                 sweep(topic, is_left)
 
-    def _fenced(self) -> FencedError | None:
+    def fenced(self) -> FencedError | None:
         """The error of a program that another one has taken the application over from; None if that is not so."""
         numbers = self.manifests.numbers()
         if not numbers or numbers[-1] <= self.manifest.commit:
@@ -333,7 +336,7 @@ class Coordinator:
         except FencedError:
             raise
         except Exception as error:  # it may be that of a program whose files a rival removed
-            fenced = self._fenced()
+            fenced = self.fenced()
             if fenced is not None:
                 raise fenced from error
             raise
@@ -347,6 +350,7 @@ class Coordinator:
             self.topics.check(self.manifest)  # then this is what is to be told
             raise
         if attempt is None:
+            self.publishing.finish()
             self._settling.settle()
             return None
         self.topics.check(self.manifest)  # what was read and written belongs to the topics that the manifest names
@@ -396,13 +400,13 @@ class Coordinator:
 
     def _create(self, manifest: Manifest) -> None:
         """Make a manifest the newest, and its records visible."""
+        self.publishing.finish()
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
-            raise self._fenced() or FencedError(f"commit {manifest.commit} was made by another program")
+            raise self.fenced() or FencedError(f"commit {manifest.commit} was made by another program")
         crash_point("after-manifest")
         self.manifest = manifest
-        self._publish(manifest)
-        crash_point("after-publish")
+        self.publishing.begin(manifest)
 
     def _attempt(self, ends: Ends, advances: Advances) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
@@ -424,23 +428,3 @@ class Coordinator:
                 f"{len(_PAUSES) + 1} times, the last time because {error}; everything up to commit "
                 f"{self.manifest.commit} is safe. Look for the cause in the logs of Spark's executors and start again"
             ) from error
-
-    def _publish(self, manifest: Manifest, repeated: bool = False) -> None:
-        with self.log.publishing(self._producer, manifest.commit, self.offsets(manifest)):
-            self._append(manifest, repeated)
-
-    def _append(self, manifest: Manifest, repeated: bool) -> None:
-        for topic, segments in manifest.sinks.items():
-            try:
-                appended = self.log.append(topic, segments, self._producer, manifest.commit)
-            except TopicNotFoundError:
-                known = self._extra_topics()
-                if repeated and (topic in self.topics.adopted or topic not in known):
-                    continue  # it was made anew when manifests knew no ids, or was chosen, and was removed since
-                raise self.topics.output_is_gone(topic, manifest.commit) from None
-            if not appended and not repeated:
-                raise self._fenced() or FencedError(
-                    f"topic {topic!r} already has commit {manifest.commit} of application {self.application_id!r}: "
-                    "another program has taken over, and this one stops"
-                )
-            crash_point("during-publish")

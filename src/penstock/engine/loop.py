@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
@@ -19,6 +20,10 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 """How long it takes at most until a topic is noticed that matches a pattern (Kafka's `metadata.max.age.ms`)."""
 
 _SHORTEST_SECONDS = 0.005
+
+MOST_SECONDS_BESIDE = 0.25
+"""Commits that take longer are published before the next one begins: it would make little difference, and what they did
+is to be told soon."""
 
 _LONGEST_SECONDS = 60.0
 """How long to wait for records when nothing can be due: whatever ends a wait is told."""
@@ -58,6 +63,9 @@ class CommitLoop:
         self._on_end = on_end
         self._takes_up = takes_up
         self._next_look = 0.0
+        self._made: tuple[CommitDone, Ends, float] | None = None
+        """A commit whose output may not be visible yet, up to where it read at most, and when it was made."""
+        coordinator.publishing.on_done = self._tell
         self.rests = threading.Event()
         """Set when it is paused, and the commit that was under way is finished."""
         self.is_paused = False
@@ -147,43 +155,70 @@ class CommitLoop:
 
     def _work(self) -> PenstockError | None:
         """Make commits until there is an end to it, or an error."""
+        publishing = self._coordinator.publishing
         try:
-            while not self._is_stopping:
-                if self.is_paused:
-                    self.rests.set()
-                    self._watch.wait(_LONGEST_SECONDS)
-                    continue
-                began = time.monotonic()
-                with self._asking:
-                    asked = list(self._asked)
-                self._look_for_topics()
-                self._check()
-                ends = self._ends_now()
-                if self._ends is None:
-                    self._watch.has_seen(ends)
-                done = self._coordinator.step(ends)
-                if done is None and self._ends is None:
-                    done = self._coordinator.advance_time()
-                if done is not None:
-                    self._on_commit(done, ends)
-                    self._pause_until(began + self._interval)
-                    continue
-                waits = self._coordinator.waits(ends)
-                if waits is not None:  # there is more, which tasks do not go on with yet
-                    self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience()))
-                    continue
-                with self._asking:
-                    self._asked = [one for one in self._asked if one not in asked]
-                for one in asked:
-                    one.set()
-                if self._ends is not None:
-                    break
-                self._watch.wait(self._patience())
+            try:
+                self._make_commits()
+            finally:
+                publishing.finish()
         except PenstockError as error:
             return error
         except Exception as error:
             return self._unexpected(error)
+        finally:
+            publishing.close()
+            publishing.is_beside = False
         return None
+
+    def _make_commits(self) -> None:
+        while not self._is_stopping:
+            if self.is_paused:
+                self._coordinator.publishing.finish()
+                self.rests.set()
+                self._watch.wait(_LONGEST_SECONDS)
+                continue
+            began = time.monotonic()
+            with self._asking:
+                asked = list(self._asked)
+            self._look_for_topics()
+            self._check()
+            ends = self._ends_now()
+            if self._ends is None:
+                self._watch.has_seen(ends)
+            done = self._coordinator.step(ends)
+            if done is None and self._ends is None:
+                done = self._coordinator.advance_time()
+            if done is not None:
+                self._take_note(done, ends)
+                self._pause_until(began + self._interval)
+                continue
+            waits = self._coordinator.waits(ends)
+            if waits is not None:  # there is more, which tasks do not go on with yet
+                self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience()))
+                continue
+            with self._asking:
+                self._asked = [one for one in self._asked if one not in asked]
+            for one in asked:
+                one.set()
+            if self._ends is not None:
+                break
+            self._watch.wait(self._patience())
+
+    def _take_note(self, done: CommitDone, ends: Ends) -> None:
+        """Tell of a commit, now or when its output is visible; and choose when the next one's is to be."""
+        publishing = self._coordinator.publishing
+        self._made = done, ends, time.monotonic()
+        if not publishing.is_under_way:
+            self._tell(0.0)
+        is_short = done.seconds < MOST_SECONDS_BESIDE
+        publishing.is_beside = is_short and self._interval == 0 and publishing.can_be_beside()
+
+    def _tell(self, visible_at: float) -> None:
+        """Tell of the commit whose output is visible now."""
+        made, self._made = self._made, None
+        if made is not None:
+            done, ends, at = made
+            self._on_commit(replace(done, seconds=done.seconds + max(visible_at - at, 0.0)), ends)
 
     def _look_for_topics(self) -> None:
         """Now and then, where sources read by patterns: whether topics have appeared that match."""

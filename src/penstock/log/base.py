@@ -303,6 +303,11 @@ class Log(ABC):
         return nullcontext()
 
     @property
+    def can_publish_beside(self) -> bool:
+        """Whether one thread may publish a commit while another reads."""
+        return False
+
+    @property
     def place(self) -> Any:
         """What ``open_log`` opens the same log with in another process; it can be pickled."""
         return self.url

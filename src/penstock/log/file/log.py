@@ -69,6 +69,10 @@ class FileLog(Log):
         return str(self.root)
 
     @property
+    def can_publish_beside(self) -> bool:
+        return True
+
+    @property
     def claims(self) -> Storage:
         return LocalStorage(self.root / "@applications")
 

@@ -1,0 +1,107 @@
+"""Making visible what a commit put out: at once, or beside the work on the next commit.
+
+The manifest of the next commit waits until it is done: a start repeats the appends of the newest manifest, and of no
+other. So readers see the same either way. What a crash can leave besides are files of an attempt that nobody names,
+while the commit before it is not visible yet; a start publishes the one and removes the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from penstock.engine.claim import producer_of
+from penstock.engine.manifest import Manifest
+from penstock.errors import FencedError, TopicNotFoundError
+from penstock.faults import crash_point
+
+if TYPE_CHECKING:
+    from penstock.engine.coordinator import Coordinator
+
+
+class Publishing:
+    """Appends what commits put out to its topics.
+
+    Attributes:
+        is_beside: whether that happens in a thread of its own from now on, beside the next commit.
+        on_done: called by whoever waits for such an append, with the time at which it was done.
+    """
+
+    def __init__(self, coordinator: Coordinator):
+        self._coordinator = coordinator
+        self.is_beside = False
+        self.on_done: Callable[[float], None] = lambda at: None
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[float] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether nobody has waited yet for the end of the newest one."""
+        return self._under_way is not None
+
+    def can_be_beside(self) -> bool:
+        """Whether no other order than that of the manifests can be seen then: nothing that the application writes is
+        read by it, at least once has no second manifest behind, and the log can do both at once."""
+        coordinator = self._coordinator
+        topology, settings = coordinator.topology, coordinator.settings
+        written = {*topology.sink_topics, *settings.dead_letters}
+        is_open = topology.has_patterns or topology.dynamic_sinks or not written.isdisjoint(topology.source_topics)
+        return coordinator.log.can_publish_beside and not is_open and not settings.at_least_once
+
+    def begin(self, manifest: Manifest) -> None:
+        """Publish a commit, or have that begun; the one before is done."""
+        if not self.is_beside:
+            self._published(manifest)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, f"penstock {self._coordinator.application_id} publishes")
+        self._under_way = self._thread.submit(self._published, manifest)
+
+    def finish(self) -> None:
+        """Wait until what was begun is visible; raises what went wrong with it."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            crash_point("awaits-publish")
+            self.on_done(under_way.result())
+
+    def close(self) -> None:
+        """Let go of the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+
+    def _published(self, manifest: Manifest) -> float:
+        crash_point("before-publish")
+        self.publish(manifest)
+        crash_point("after-publish")
+        return time.monotonic()
+
+    def publish(self, manifest: Manifest, repeated: bool = False) -> None:
+        """Append what a commit put out, unless it is there already.
+
+        Raises:
+            FencedError: it is there, though nobody has repeated it here: another program has taken over.
+        """
+        coordinator = self._coordinator
+        producer = producer_of(coordinator.application)
+        with coordinator.log.publishing(producer, manifest.commit, coordinator.offsets(manifest)):
+            self._append(manifest, producer, repeated)
+
+    def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
+        coordinator = self._coordinator
+        for topic, segments in manifest.sinks.items():
+            try:
+                appended = coordinator.log.append(topic, segments, producer, manifest.commit)
+            except TopicNotFoundError:
+                known = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
+                if repeated and (topic in coordinator.topics.adopted or topic not in known):
+                    continue  # it was made anew when manifests knew no ids, or was chosen, and was removed since
+                raise coordinator.topics.output_is_gone(topic, manifest.commit) from None
+            if not appended and not repeated:
+                raise coordinator.fenced() or FencedError(
+                    f"topic {topic!r} already has commit {manifest.commit} of application "
+                    f"{coordinator.application_id!r}: another program has taken over, and this one stops"
+                )
+            crash_point("during-publish")
