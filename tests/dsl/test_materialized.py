@@ -118,14 +118,20 @@ def test_a_table_is_kept_in_a_store_of_ones_own_until_another_one_is_named():
 
 
 def test_a_store_of_ones_own_keeps_neither_windows_nor_what_its_class_does_not():
-    def windowed(stream: Any) -> None:
-        windows = TimeWindows.of_size_with_no_grace("1 hour")
-        stream.group_by_key().windowed_by(windows).count(materialized=Materialized.as_(Own()))
+    for windows, needed in [
+        (TimeWindows.of_size_with_no_grace("1 hour"), "a window store"),
+        (SlidingWindows.of_time_difference_with_no_grace("1 hour"), "a window store"),
+        (SessionWindows.of_inactivity_gap_with_no_grace("1 hour"), "a session store"),
+    ]:
 
-    with pytest.raises(
-        TopologyError, match=r"the store 'own' at .* is a key-value store, but what is kept there needs"
-    ):
-        stores(windowed)
+        def windowed(stream: Any, windows: Any = windows) -> None:
+            stream.group_by_key().windowed_by(windows).count(materialized=Materialized.as_(Own()))
+
+        says = (
+            rf"the store 'own' at .* is one of your own, .* keep the value of each key; .* needs {needed}: .*to_table"
+        )
+        with pytest.raises(TopologyError, match=says):
+            stores(windowed)
     with pytest.raises(ConfigError, match="'own' is one of your own, and cannot be in memory besides"):
         Materialized.as_(Own()).in_memory()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Materialized, Processor, Record, Stores, StreamsBuilder, Topology, faults
+from penstock import Materialized, Processor, Record, Stores, StreamsBuilder, TimeWindows, Topology, faults
 from penstock.errors import StoreError
 from penstock.faults import POINTS, STORE_POINTS
 from penstock.log.produce import produce
@@ -274,3 +274,18 @@ def test_a_users_store_is_opened_and_used_in_one_thread(tmp_path):
         application.run_until()
         application.close()
     assert threads == {(f"0_{partition}", get_ident()) for partition in range(3)}
+
+
+@pytest.mark.kip("KS-03")
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_of_windows_are_kept_in_a_users_store_under_keys_that_say_the_window(kind):
+    """Which is the way that the refusal of a window store of one's own names."""
+    builder, supplier = StreamsBuilder(), Supplier(kind)
+    windows = TimeWindows.of_size_with_no_grace("10 ms")
+    counts = builder.stream("in", value=str).group_by_key().windowed_by(windows).count("counts")
+    by_window = counts.to_stream(lambda window, n: f"{window.key}@{window.start}", key=str)
+    by_window.to_table(materialized=Materialized.as_(supplier)).to_stream().to("out")
+    with TopologyTestDriver(builder.build(), statestore_cache_max_bytes=0) as driver:
+        driver.pipe_record_list("in", [("a", "x", 1), ("b", "x", 2), ("a", "x", 3), ("a", "x", 11)])
+        assert sorted(row[:2] for row in driver.store(supplier.name).all()) == [("a@0", 2), ("a@10", 1), ("b@0", 1)]
+        assert [record[:2] for record in driver.read_output("out")] == [("a@0", 1), ("b@0", 1), ("a@0", 2), ("a@10", 1)]

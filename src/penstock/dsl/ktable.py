@@ -131,7 +131,9 @@ class KTable(TableJoins[K, V]):
 
         Raises:
             TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
-            ProcessingError: while it runs, that the transformer forwards or schedules, which ``process`` may.
+            ProcessingError: while it runs, that the transformer forwards, which ``process`` may, or schedules
+                punctuations elsewhere than in ``init``; or does that in a table that somebody looks into and that has
+                no store of its own.
         """
         given = materialized_of(materialized, store)
         key, values, spec = self._spec(

@@ -19,6 +19,7 @@ from penstock.ops.core.operator import Operator, TwoSided
 from penstock.ops.processors.arrivals import Arrivals
 from penstock.ops.processors.group import Group, Member
 from penstock.ops.processors.operator import Process
+from penstock.ops.processors.transform_values import TransformValues
 from penstock.ops.processors.views import Hosted, RecordView, Views
 from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
@@ -33,6 +34,9 @@ Outputs = dict[str, list[Batch]]
 
 
 _Result = Batch | tuple[Batch, ...] | None
+
+_PUNCTUATED = Process | TransformValues
+"""The operators in which the user's functions are called because time has come."""
 
 _BURST = 32_768
 """How many results that come at once, because a record lets go of many, go down together."""
@@ -114,7 +118,7 @@ class Flow:
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
         self._counted = {part.name for part in parts} - elsewhere
-        self._processors = [step.operator for step in self._steps if isinstance(step.operator, Process)]
+        self._processors = [step.operator for step in self._steps if isinstance(step.operator, _PUNCTUATED)]
         self._sources = sum(part.kind == "source" for part in parts)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
         self._groups = dict(self._grouped(groups, below))
@@ -150,7 +154,7 @@ class Flow:
         """Call the punctuations that are due by the wall clock."""
         if not self._processors:
             return iter(())
-        return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, Process) else None)
+        return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, _PUNCTUATED) else None)
 
     def restart(self) -> None:
         """Make the processors anew: what they have done was rolled back."""
@@ -290,7 +294,7 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)
-    is_timed = any(isinstance(other.node, nodes.Process) for other in parts if other.name in reached)
+    is_timed = any(isinstance(other.node, nodes.HOSTING) for other in parts if other.name in reached)
     gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
     return gives and not is_seen and not is_timed and not theirs & others
 

@@ -234,6 +234,13 @@ def _shapes_of_stores(facts: TableFacts) -> None:
         needed = "a key-value store"
         if isinstance(node, nodes.WindowedAggregate):
             needed = "a session store" if isinstance(node.windows, SessionWindows) else "a window store"
+        if spec.supplier is not None and needed != "a key-value store":
+            raise TopologyError(
+                f"the store {spec.name!r} at {node.where} is one of your own, and these keep the value of each key; "
+                f"what is kept here needs {needed}: give a name, or one that Stores describes. Its results can go "
+                "into a store of your own behind it, by to_stream(mapper).to_table(...), under keys that say the "
+                "window. Nothing was started"
+            )
         if spec.shape is not None and _DESCRIBED[spec.shape] != needed:
             raise TopologyError(
                 f"the store {spec.name!r} at {node.where} is {_DESCRIBED[spec.shape]}, but what is kept there needs "

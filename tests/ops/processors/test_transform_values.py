@@ -4,6 +4,7 @@ import pytest
 
 from penstock import (
     STREAM_TIME,
+    WALL_CLOCK_TIME,
     ProcessingError,
     Record,
     Stores,
@@ -91,11 +92,6 @@ class ForwardingFirst(Labelled):
         context.forward(Record("a", 1, 1))
 
 
-class SchedulingFirst(Labelled):
-    def init(self, context):
-        context.schedule("1 s", STREAM_TIME, print)
-
-
 class SchedulingLater(Labelled):
     def init(self, context):
         self.context = context
@@ -105,18 +101,103 @@ class SchedulingLater(Labelled):
         return "scheduled"
 
 
+class ForwardingInAPunctuation(Labelled):
+    def init(self, context):
+        context.schedule("1 ms", STREAM_TIME, lambda now: context.forward(Record("a", 1, now)))
+
+
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
         (Forwarding, "cannot forward; it returns the value"),
         (ForwardingFirst, "cannot forward; it returns the value"),
-        (SchedulingFirst, "cannot schedule punctuations, .*; use table.to_stream"),
-        (SchedulingLater, "cannot schedule punctuations, .*; use table.to_stream"),
+        (ForwardingInAPunctuation, "cannot forward; it returns the value"),
+        (SchedulingLater, "schedules punctuations in init, and not while it makes a value"),
     ],
 )
-def test_a_transformer_neither_forwards_nor_schedules(run: Run, transformer, message):
+def test_a_transformer_does_not_forward_and_schedules_in_init_only(run: Run, transformer, message):
     with pytest.raises(ProcessingError, match=f"labels: a transformer of transform_values {message}"):
         run(transformed(transformer, name="labels"), ROWS).output()
+
+
+# --- punctuations ----------------------------------------------------------------------------------------------------
+
+
+class Epochs(ValueTransformerWithKey):
+    """Says with each value how many values there were since the last call, and at which times there were calls."""
+
+    type = STREAM_TIME
+
+    def init(self, context):
+        self.counts = context.get_state_store("counts")
+        context.schedule("10 ms", self.type, self.tick)
+
+    def tick(self, now):
+        self.counts.put(f"call {now}", 1)
+        self.counts.put("since", 0)
+
+    def transform(self, key, value):
+        since = (self.counts.get("since") or 0) + 1
+        self.counts.put("since", since)
+        return f"{value}#{since}"
+
+
+def test_stream_time_calls_come_between_the_rows_that_move_time_on_and_the_next(run: Run):
+    """The first at the first row; calls tell stream time, and time may jump over some."""
+    rows = [("a", 1, 3), ("b", 2, 9), ("c", 3, 12), ("d", 4, 47), ("e", 5, 20), ("f", 6, 49), ("g", 7, 50)]
+    ran = run(transformed(Epochs, "counts"), rows)
+    assert ran.output() == [
+        ("a", "1#1", 3),
+        ("b", "2#1", 9),
+        ("c", "3#2", 12),
+        ("d", "4#1", 47),
+        ("e", "5#1", 20),
+        ("f", "6#2", 49),
+        ("g", "7#3", 50),
+    ]
+    calls = [(f"call {now}", 1) for now in (12, 3, 47, 50)]
+    assert [row[:2] for row in ran.store("counts")] == [*calls, ("since", 0)]
+
+
+def test_rows_that_do_not_reach_the_transformer_move_its_time_on_too(run: Run):
+    builder = StreamsBuilder()
+    counts = Stores.persistent_key_value_store("counts")
+    builder.add_state_store(Stores.key_value_store_builder(counts, str, int))
+    table = builder.stream("in", value=int).filter(lambda key, value: key == "a").to_table()
+    table.transform_values(Epochs, "counts", value=str).to_stream().to("out")
+    ran = run(builder, [("a", 1, 3), ("a", 2, 4), ("b", 3, 15), ("a", 4, 16), ("b", 5, 30)])
+    assert ran.output() == [("a", "1#1", 3), ("a", "2#1", 4), ("a", "4#1", 16)]
+    assert [row[0] for row in ran.store("counts")] == ["call 15", "call 3", "call 30", "since"]
+
+
+def test_wall_clock_calls_come_when_the_clock_is_set_on():
+    class ByTheClock(Epochs):
+        type = WALL_CLOCK_TIME
+
+    with TopologyTestDriver(transformed(ByTheClock, "counts").build()) as driver:
+        driver.pipe_input("in", "a", 1, 0)
+        began = driver.store("counts").get("since")
+        driver.advance_wall_clock_time("10 ms")
+        assert (began, driver.store("counts").get("since")) == (1, 0)
+
+
+def test_a_call_that_raises_is_told_with_the_step(run: Run):
+    class Raising(Labelled):
+        def init(self, context):
+            context.schedule("10 ms", STREAM_TIME, lambda now: 1 // 0)
+
+    with pytest.raises(ProcessingError, match=r"labels.*ZeroDivisionError"):
+        run(transformed(Raising, name="labels"), ROWS).output()
+
+
+def test_one_that_is_looked_into_without_a_store_of_its_own_is_refused():
+    builder = transformed(Labelled)
+    table = builder.table("t", value=int).transform_values(Epochs, "counts", value=str)
+    counts = Stores.persistent_key_value_store("counts")
+    builder.add_state_store(Stores.key_value_store_builder(counts, str, int))
+    builder.stream("s", value=int).join(table, lambda one, other: other, value=str).to("joined")
+    with pytest.raises(ProcessingError, match=r"looked into without a store of its own.*store="):
+        TopologyTestDriver(builder.build())
 
 
 def test_a_row_whose_transformer_raises_is_left_out(run: Run):

@@ -47,16 +47,16 @@ def global_store(node: nodes.GlobalStore, at: Lowering) -> Process:
 
 
 def transform_values(node: nodes.TableTransformValues, at: Lowering) -> TransformValues:
-    return transformer(node, at, at.sends_old, at.table_store())
+    return transformer(node, at, at.sends_old, at.table_store(), is_step=True)
 
 
 def transformer(
-    node: nodes.TableTransformValues, at: Lowering, sends_old: bool, store: TableWriter | None
+    node: nodes.TableTransformValues, at: Lowering, sends_old: bool, store: TableWriter | None, is_step: bool = False
 ) -> TransformValues:
     """A transformer of its own, as each that looks the table's values up has one in Kafka Streams."""
     views = _views(node, at)
     made = TransformValues(
-        node.name, at.context, node.supplier, node.value, sends_old, store, views, _contexts(at, views)
+        node.name, at.context, node.supplier, node.value, sends_old, store, views, _contexts(at, views), is_step
     )
     at.hosted.append(made)
     return made

@@ -12,12 +12,16 @@ from penstock.batch import NO_RECORD, Batch, order_columns
 from penstock.durations import Duration, to_ms
 from penstock.errors import ProcessingError
 from penstock.messages import show
+from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
 from penstock.state.clock import StreamTime
+
+Failed = Callable[[Callable[[int], object], BaseException], None]
+"""What is told the function of a punctuation that raised, and what."""
 
 
 class TaskProcessorContext:
@@ -150,6 +154,29 @@ class TaskProcessorContext:
             yield
         finally:
             self._batch, self._punctuating = batch, None
+
+    def call_due(self, type_: PunctuationType, now: int, failed: Failed) -> Iterator[int]:
+        """Call all punctuations whose time has come, the earliest first; behind each for when it was scheduled.
+
+        Args:
+            failed: is told the function that raised, and what.
+        """
+        queue = self.queues[type_]
+        while (punctuation := queue.take(now)) is not None:
+            self._context.see(PUNCTUATED, scope="task")
+            at = punctuation.at
+            with self.punctuating(now if type_ is PunctuationType.STREAM_TIME else None):
+                try:
+                    punctuation.callback(now)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    failed(punctuation.callback, error)
+            if not punctuation.is_cancelled:
+                punctuation.called(now)
+                queue.add(punctuation)
+            yield at
+        self.has_scheduled = False
 
     def take_forwarded(self) -> tuple[list[Record], dict[int, int]]:
         """What was forwarded since the last call."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
 from penstock.errors import ProcessingError
-from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.operator import Operator
@@ -211,27 +210,17 @@ class Process(Operator):
 
     def _punctuate(self, to: _Punctuated, position: int, now: int, type_: PunctuationType) -> None:
         """Call all punctuations whose time has come."""
-        own, queue = self.own, self.own.queues[type_]
-        while (punctuation := queue.take(now)) is not None:
-            self._context.see(PUNCTUATED, scope="task")
-            at = punctuation.at
-            with own.punctuating(now if type_ is STREAM_TIME else None):
-                try:
-                    punctuation.callback(now)
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:
-                    function = UserFunction(punctuation.callback, 1, False, self._supplier.function.where)
-                    self._fail(None if position == NO_RECORD else position, error, function)
-            if not punctuation.is_cancelled:
-                punctuation.called(now)
-                queue.add(punctuation)
-            records, addressed = own.take_forwarded()
+
+        def failed(callback: Callable[[int], object], error: BaseException) -> None:
+            function = UserFunction(callback, 1, False, self._supplier.function.where)
+            self._fail(None if position == NO_RECORD else position, error, function)
+
+        for at in self.own.call_due(type_, now, failed):
+            records, addressed = self.own.take_forwarded()
             to.addressed.update((len(to.records) + number, child) for number, child in addressed.items())
             to.records.extend(records)
             to.positions.extend(repeat(position, len(records)))
             to.times.extend(repeat(at, len(records)))
-        own.has_scheduled = False
 
     # --- what goes on --------------------------------------------------------------------------------------------
 

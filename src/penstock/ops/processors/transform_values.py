@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import BoolArray
-from penstock.batch import Batch, Changes
+from penstock.batch import NO_RECORD, Batch, Changes, merge
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
+from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.views import Views
 from penstock.ops.tables.table import TableMapValues, TableWriter, row_numbers_of
+from penstock.plan.functions import UserFunction
 from penstock.plan.processors import ProcessorFunction
+from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.serdes import Serde
 
 
@@ -35,6 +38,7 @@ class TransformValues(TableMapValues):
         store: TableWriter | None,
         views: Views,
         context_of: Callable[[], TaskProcessorContext],
+        is_step: bool = True,
     ):
         super().__init__(Caller(node, supplier.function, context), value, sends_old, store)
         self.node = node
@@ -43,7 +47,16 @@ class TransformValues(TableMapValues):
         self._views = views
         self._context_of = context_of
         self._own = context_of()
+        self._is_step = is_step
         self._transformer: Any = None
+        self._reached = -1
+        """The position of the last record of the chunk that came here."""
+
+    @property
+    def has_stream_time_punctuations(self) -> bool:
+        """Whether it is called when stream time moves on."""
+        self.start()
+        return self._own.queues[STREAM_TIME].next_at() is not None
 
     def start(self) -> None:
         """Make the transformer, unless it is there."""
@@ -54,7 +67,14 @@ class TransformValues(TableMapValues):
         self._views.on_refused = self._own.refused
         with self._views.open(None):
             transformer.init(self._own)
+        self._own.started()
         self._check_only_returns()
+        if self._own.has_scheduled and not self._is_step:
+            raise ProcessingError(
+                f"{self.node}: the transformer schedules punctuations, and its table is looked into without a store of "
+                "its own, so that each who looks has a transformer; keep the table: transform_values(..., store=...)"
+            )
+        self._own.has_scheduled = False
         self._transformer = transformer
 
     def restart(self) -> None:
@@ -68,7 +88,7 @@ class TransformValues(TableMapValues):
             transformer.close()
 
     def step(self, batch: Batch) -> Changes | None:
-        self.start()
+        self._begin()
         return super().step(batch)
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
@@ -80,25 +100,91 @@ class TransformValues(TableMapValues):
         caller = self._caller.of_old_values() if is_old else self._caller
         with self._views.open(batch.key):
             self._own.begin(part)
-            kept, results = caller.each(self._transformed, part, part.key.decoded(), part.value.decoded())
+            if is_old or self._next_punctuation() is None:
+                kept, results = caller.each(self._transformed, part, part.key.decoded(), part.value.decoded())
+            else:
+                kept, results = self._between_punctuations(caller, part)
             self._own.end()
         self._check_only_returns()
+        self._check_schedules_at_first()
         column: Column = ValuesColumn(results, self._value)
         if self._store is not None:
             kept = caller.context.encoded(self.node, kept.with_value(column), "value")
             column = kept.value
         return self._in_place(kept, column, len(batch))
 
+    # --- punctuations --------------------------------------------------------------------------------------------
+
+    def _between_punctuations(self, caller: Caller, part: Batch) -> tuple[Batch, list[Any]]:
+        """The results of rows, and of which; punctuations are called where stream time reaches them."""
+        done, kept, results = 0, [], []
+        while done < len(part):
+            position = self._next_punctuation()
+            stop = len(part) if position is None else int(np.searchsorted(part.position, position, "right"))
+            some = part.slice(done, stop)
+            fine, made = caller.each(self._transformed, some, some.key.decoded(), some.value.decoded())
+            kept.append(fine)
+            results += made
+            done = stop
+            self._reached = int(part.position[done - 1]) if done else -1
+            if position is not None and done < len(part):
+                self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
+        return merge([some for some in kept if len(some)] or kept[:1]), results
+
+    def end_of_chunk(self) -> None:
+        """Call the punctuations that are due behind the last record that came here."""
+        self._begin()
+        position, self._reached = self._next_punctuation(), -1
+        if position is None:
+            return
+        with self._views.open(None):
+            while position is not None:
+                self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
+                position = self._next_punctuation()
+
+    def punctuate(self) -> None:
+        """Call the punctuations that are due by the wall clock."""
+        self._begin()
+        now = self._context.facts.wall_clock_ms()
+        at = self._own.queues[WALL_CLOCK_TIME].next_at()
+        if at is not None and at <= now:
+            with self._views.open(None):
+                self._punctuate(NO_RECORD, now, WALL_CLOCK_TIME)
+
+    def _begin(self) -> None:
+        self.start()
+        arrivals = self._context.chunk.arrivals
+        self._own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
+
+    def _next_punctuation(self) -> int | None:
+        """The position of the record behind which the next punctuation of the chunk is due."""
+        at = self._own.queues[STREAM_TIME].next_at()
+        position = None if at is None else self._own.arrivals.first_at(max(at, 0))
+        return None if position is None else max(position, self._reached)
+
+    def _punctuate(self, position: int, now: int, type_: PunctuationType) -> None:
+        def failed(callback: Callable[[int], object], error: BaseException) -> None:
+            function = UserFunction(callback, 1, False, self._supplier.function.where)
+            self._context.failed(self.node, position, error, function)
+
+        for _ in self._own.call_due(type_, now, failed):
+            self._check_only_returns()
+
+    # --- what it may not do --------------------------------------------------------------------------------------
+
     def _check_only_returns(self) -> None:
-        """Refuse a transformer that forwarded or scheduled something, in ``init`` or for a row."""
+        """Refuse a transformer that forwarded something."""
         if self._own.take_forwarded()[0]:
             raise ProcessingError(
                 f"{self.node}: a transformer of transform_values cannot forward; it returns the value"
             )
+
+    def _check_schedules_at_first(self) -> None:
+        """Refuse one that scheduled something for a row."""
         if self._own.has_scheduled:
             raise ProcessingError(
-                f"{self.node}: a transformer of transform_values cannot schedule punctuations, since it cannot "
-                "forward; use table.to_stream().process(...)"
+                f"{self.node}: a transformer of transform_values schedules punctuations in init, and not while it "
+                "makes a value; schedule one there, and keep in a store what it is to do"
             )
 
     def _transformed(self, key: Any, value: Any) -> Any:
