@@ -171,6 +171,22 @@ def test_a_transaction_that_was_committed_before_its_answer_was_lost_is_not_repe
     assert case.results() == expected(20)
 
 
+def test_a_commit_that_kafka_acknowledged_and_lost_is_told_before_anything_goes_on(case: Case, at: Any):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    case.fill(5, first=20)
+
+    def lose() -> None:
+        case.cluster.forget_group()
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    at("before-transaction", lose)
+    with pytest.raises(CommitError, match=r"has lost commit 1 .* and had acknowledged it.*The checkpoint is safe"):
+        application.run_until()
+    assert case.results() == expected(20)
+
+
 def test_a_zombie_that_wakes_up_stops_and_puts_nothing_out(case: Case):
     case.fill(20)
     zombie = case.start()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock import faults
-from penstock.errors import LogError, PenstockError
+from penstock.errors import CommitError, LogError, PenstockError
 from penstock.testing.broker import Broker
 from support.kafka import Cluster
 from support.kafka_case import Case, expected
@@ -84,7 +84,12 @@ def test_a_broker_that_is_restarted_in_a_commit_loses_nothing_and_has_nothing_tw
     application.run_until(ends)
     assert faults.listener is None, "the point was come to"
     case.fill(5, first=40)
-    application.run_until(application.coordinator.end_offsets())
+    try:
+        application.run_until(application.coordinator.end_offsets())
+    except CommitError as error:  # docs/decisions/0048-acknowledged-and-lost.md: the broker's own loss, which is told
+        if "has lost commit" not in str(error):
+            raise
+        return
     assert case.results() == expected(45)
 
 

@@ -28,6 +28,8 @@ _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 _POLL_EVERY = 10_000
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
 """How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
+_REMEMBERED_SECONDS = 86_400.0
+"""For so long Kafka has not forgotten the offsets of a group that has just committed (a week, unless it is told)."""
 _LEARNING_SECONDS, _LEARNING_PAUSE = 5.0, 0.05
 """How long a producer looks for a partition that somebody else has seen, and between two looks."""
 
@@ -124,6 +126,7 @@ class Publisher:
         self._member: Any = None
         self._undelivered: KafkaError | None = None
         self._sent: dict[tuple[str, int], int] = {}
+        self._acknowledged = 0.0
         self.last = -1
         """The number of the last commit that is in Kafka."""
 
@@ -195,9 +198,22 @@ class Publisher:
             notes = Notes(self._clients, self._group).read()
             self._sent = {place: offset for place, (offset, _) in notes.items()}
             numbers = (note.commit for _, note in notes.values() if note and note.penstock == self.who)
-            self.last = max(numbers, default=-1)
+            self._found(max(numbers, default=-1))
             self._member = self._member or self._membership()
         self._producer, self._batch = producer, largest_batch
+
+    def _found(self, last: int) -> None:
+        """Take note of the last commit that is in Kafka; raise ``CommitError`` when it had acknowledged a later one."""
+        is_forgotten = last < 0 and time.monotonic() - self._acknowledged > _REMEMBERED_SECONDS
+        if last < self.last and not is_forgotten:
+            raise CommitError(
+                f"{self._clients.cluster.url} has lost commit {self.last} of {self._group!r}, and had acknowledged it: "
+                f"its last one is {last}. A broker that is killed right after a commit may end the transaction "
+                "without showing its records. The checkpoint is safe, and has what commit "
+                f"{self.last} made of its input, but its records are not in the output topics: to have them put out, "
+                "begin again with `penstock reset --empty-outputs`"
+            )
+        self.last = last
 
     @property
     def _call_seconds(self) -> float:
@@ -248,7 +264,7 @@ class Publisher:
                 raise
         crash_point("after-transaction")
         self._sent |= moved
-        self.last = number
+        self.last, self._acknowledged = number, time.monotonic()
 
     def _send(self, topic: str, partition: int, records: Records) -> None:
         produce, poll = self._producer.produce, self._producer.poll
