@@ -30,7 +30,7 @@ from penstock.errors import CommitError, SparkLostError
 from penstock.log.produce import produce
 from penstock.query.application import ApplicationStores
 from penstock.query.commits import OwnCommits
-from support.forked_slots import ForkedHost, stop_and_go_on
+from support.forked_slots import HALF_AN_ANSWER, ForkedHost, stop_and_go_on
 from support.world import World
 
 pytestmark = pytest.mark.kip("892-13")
@@ -127,6 +127,31 @@ def test_a_slot_that_stalls_is_replaced_and_what_it_does_when_it_goes_on_does_no
     assert (tmp_path / "stopped").exists()
     assert len(host.jobs) > 1  # on a busy machine another one may seem to stall
     assert Counter(world.output()) == expected(2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "sleeps"])
+def test_an_answer_of_which_only_half_comes_is_an_attempt_more(world: World, tmp_path: Path, number: int):
+    host = ForkedHost()
+    host.environment = {HALF_AN_ANSWER: f"{tmp_path / 'half'}:{int(number)}"}
+    application = Application(world, host, timeout=5)
+    for _ in range(2):
+        put(world)
+        application.process()
+    application.close()
+    assert (tmp_path / "half").exists()
+    assert len(host.jobs) > 1
+    assert Counter(world.output()) == expected(2)
+
+
+def test_slots_of_a_driver_that_is_gone_end_by_themselves(world: World, application: Application):
+    put(world)
+    application.process()
+    slots = list(application.host.jobs[0].slots)
+    for link in application.slots._links.values():  # as the kernel does when the process dies
+        link.close()
+    for slot in slots:
+        slot.join(60)
+    assert [slot.exitcode for slot in slots] == [0, 0]
 
 
 def test_slots_that_sleep_for_less_than_the_time_out_are_waited_for(world: World, application: Application):

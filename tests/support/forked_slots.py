@@ -5,14 +5,21 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import struct
 import threading
 import time
 from collections.abc import Callable
 
+import msgspec
+
+from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark.shipping import dumps, loads
 from penstock.errors import SparkLostError
+
+HALF_AN_ANSWER = "TESTS_HALF_AN_ANSWER"
+"""A variable of slots: a file, and the number of the signal that the first of them sends itself in its first answer."""
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.spark.shipping"])
@@ -99,7 +106,32 @@ class ForkedJob:
 
 def _be_slot(place: Place, environment: dict[str, str], address: Address, seconds: float, packed: bytes) -> None:
     os.environ.update(environment)
+    if HALF_AN_ANSWER in environment:
+        file, number = environment[HALF_AN_ANSWER].split(":")
+        _dies_or_sleeps_in_its_answer(file, int(number))
     serve(place, address, lambda: loads(packed), seconds)
+
+
+def _dies_or_sleeps_in_its_answer(file: str, number: int) -> None:
+    """Have the first slot to answer send half of that and then die, or sleep until somebody wakes it."""
+    send = links.Link.send
+
+    def send_half(self: links.Link, message: links.Order | links.Message) -> None:
+        if isinstance(message, links.Done) and _is_first(file):
+            data = msgspec.json.encode(message)
+            os.write(self.fileno(), struct.pack("!i", len(data)) + data[: len(data) // 2])
+            os.kill(os.getpid(), number)
+        send(self, message)
+
+    links.Link.send = send_half  # type: ignore[method-assign]
+
+
+def _is_first(file: str) -> bool:
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def stop_and_go_on(pid: int, seconds: float) -> None:
