@@ -120,6 +120,19 @@ def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Browser):
     page.value("localStorage.clear()")
 
 
+def test_a_page_that_is_left_keeps_no_connection_and_listens_again_when_it_is_back(browser: Browser, shop: Shown):
+    spy = """window.heard = []
+        window.EventSource = class extends EventSource { constructor(url) { super(url); heard.push(this) } }"""
+    added = browser.call("Page.addScriptToEvaluateOnNewDocument", source=spy)["identifier"]
+    browser.open(shop.url)
+    browser.wait("window.heard?.length === 1 && heard[0].readyState === 1", "the page listens")
+    browser.value("dispatchEvent(new PageTransitionEvent('pagehide'))")
+    assert browser.value("heard.map((one) => one.readyState)") == [2]
+    browser.value("dispatchEvent(new PageTransitionEvent('pageshow'))")
+    browser.wait("heard.length === 2 && heard[1].readyState === 1", "it listens again")
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+
+
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(page: Browser):
     page.size(390, 844, mobile=True)
     page.wait("document.querySelector('#graph').classList.contains('narrow')")

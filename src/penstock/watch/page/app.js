@@ -6,7 +6,7 @@ import { count, element, exact, moment, plural, put, rate, short, size, span } f
 const place = (id) => document.getElementById(id);
 const panel = new Panel(place("panel"), place("panel-title"), place("panel-body"), (node) => graph.select(node));
 const graph = new Graph(place("graph"), (chosen) => panel.show(chosen));
-let picture = null, figures = null, asking = false;
+let picture = null, figures = null, asking = false, events = null;
 
 // --- what comes -----------------------------------------------------------------------------------------------------
 
@@ -30,12 +30,24 @@ async function takePicture() {
   }
 }
 
+// A browser has six connections for a server. A page that was left may be kept with its own, and so may one behind
+// others: the seventh would wait for a minute.
 function listen() {
-  const events = new EventSource("/api/events");
+  if (events || document.hidden) return;
+  events = new EventSource("/api/events");
   events.addEventListener("figures", (event) => show(JSON.parse(event.data)));
   events.addEventListener("trouble", (event) => trouble(JSON.parse(event.data).error));
   events.addEventListener("error", () => status("lost", "the page's server does not answer; trying again"));
 }
+
+function rest() {
+  events?.close();
+  events = null;
+}
+
+addEventListener("pagehide", rest);
+addEventListener("pageshow", listen);
+document.addEventListener("visibilitychange", () => (document.hidden ? rest() : listen()));
 
 function trouble(message) {
   const told = place("trouble");
