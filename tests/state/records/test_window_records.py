@@ -290,3 +290,21 @@ def test_the_end_of_a_window_is_at_most_the_last_time():
     view.begin()
     view.put("a", 1, 2**63 - 10)
     assert list(view.all()) == [(Windowed("a", 2**63 - 10, 2**63 - 1), 1)]
+
+
+def test_a_window_at_hand_takes_no_key_that_cannot_be_written_and_is_gone_with_the_chunk():
+    store = WindowStore("store", RETENTION)
+    view = record_view(store, STR, INT, timestamped=False, window_size=SIZE)
+    view.begin()
+    view.put("a", 1, 5)
+    assert (view.get("a", 5), view.get("b", 5), view.get("c", -1)) == (1, None, None)
+    with pytest.raises(SerdeError):
+        view.get("\ud800", 5)
+    with pytest.raises(StoreError):
+        view.get(None, 5)
+    view.put("b", 2, 5)
+    view.put("c", 3, 30)  # 5 is over now
+    assert (view.get("a", 5), view.get("b", 5), view.get("c", 30)) == (None, None, 3)
+    view.end()
+    with pytest.raises(StoreError):
+        view.get("c", 30)

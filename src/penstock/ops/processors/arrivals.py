@@ -45,12 +45,12 @@ class Arrivals:
 
     def time_at(self, position: int) -> int:
         """The stream time when the record at a position is processed."""
-        row = int(np.searchsorted(self.positions, position, side="right")) - 1
+        row = int(self.positions.searchsorted(position, "right")) - 1
         return int(self.times[row]) if row >= 0 else self.before
 
     def first_at(self, time: int) -> int | None:
         """The position of the record with which stream time reaches a time; None when none of the chunk does."""
-        row = int(np.searchsorted(self.times, time))
+        row = int(self.times.searchsorted(time))
         return int(self.positions[row]) if row < len(self.times) else None
 
 

@@ -96,7 +96,7 @@ class TaskProcessorContext:
         return self._context.facts.wall_clock_ms()
 
     def forward(self, record: Record, child: str | None = None) -> None:
-        if record.__class__ is not Record:
+        if type(record) is not Record:
             raise self._refused(record)
         if child is not None:
             self.addressed[len(self.forwarded)] = self._number_of(child)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,20 +175,18 @@ class Process(Operator):
         assert self._processor is not None
         own = self.own
         process, forwarded, ends = self._processor.process, own.forwarded, own.ends
-        failing = first
         try:
-            for failing in range(first, stop):
-                process(records[failing])
+            for record in islice(records, first, stop):
+                process(record)
                 ends.append(len(forwarded))
                 if own.has_scheduled:
-                    return failing + 1
+                    break
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             self._fail(own.position(), error, self._supplier.function)
             ends.append(len(forwarded))
-            return failing + 1
-        return stop
+        return len(ends)
 
     def _fail(self, position: int | None, error: BaseException, function: UserFunction) -> None:
         self._context.failed(self.node, NO_RECORD if position is None else position, error, function)

@@ -64,7 +64,8 @@ class Keys:
 
     def take(self, rows: IntArray) -> Keys:
         times = None if self.times is None else self.times[rows]
-        return Keys(self.data.take(pa.array(rows)), times, self.hashes[rows])
+        hashes = None if self._hashes is None else self._hashes[rows]  # where nobody has asked, maybe nobody will
+        return Keys(self.data.take(pa.array(rows)), times, hashes)
 
     def at(self, rows: IntArray, times: IntArray) -> Keys:
         """These keys again, each with a time."""

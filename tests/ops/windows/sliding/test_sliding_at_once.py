@@ -217,3 +217,17 @@ def test_nor_are_counts_of_times_that_lie_too_far_apart_for_one_line_of_numbers(
         (windowed("a", far, far + 5), 2, far + 5),
     ]
     assert counted.dropped_records_total() == 1
+
+
+def test_counts_are_the_same_where_there_is_too_little_room_for_them_at_first(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.ops.windows.sliding.processing._USUAL_PUTS", 0)
+    monkeypatch.setattr("penstock.ops.windows.sliding.processing._BLOCK", 8)
+    builder, stream = source()
+    windows = SlidingWindows.of_time_difference_and_grace(DIFFERENCE, 1000)
+    stream.group_by_key().windowed_by(windows).count("counts").to_stream().to("out")
+    chosen = random.Random(2)
+    rows = [(chosen.choice("ab"), chosen.choice("xyz"), 1000 + chosen.randrange(25)) for _ in range(50)]
+    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=100) as driver:
+        pipe_rows(driver, rows)
+        found = [record[:3] for record in driver.read_output("out")]
+    assert found == [(window, len(text), time) for window, text, time in updates(rows)]

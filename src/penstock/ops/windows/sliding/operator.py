@@ -7,13 +7,13 @@ that (its right one); it is added to every window that covers it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch, Changes, join
-from penstock.columns import NumberColumn, WindowedColumn
+from penstock.batch import Batch, Changes, join, take_order
+from penstock.columns import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import drop_nulls
@@ -24,7 +24,6 @@ from penstock.ops.windows.sliding.processing import Outcome, process_records, re
 from penstock.ops.windows.sliding.rules import Rules
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SlidingWindows
-from penstock.serdes import INT
 from penstock.state.kinds.sliding import SlidingStore
 
 _MOST_PUTS = 1 << 19
@@ -110,17 +109,26 @@ class SlidingAggregate(PackedAggregate):
             self._context.expired(self._store.name, "window", int(expired.sum()))
 
     def _changes(self, batch: Batch, rows: IntArray, outcome: Outcome) -> Changes | None:
-        """All updates, old values with them."""
+        """All updates; with old values, if anybody needs them."""
         record, start, timestamp, is_there, new, old = outcome.updates
         if not len(record):
             return None
-        without_values = batch.with_value(NumberColumn(batch.timestamp, INT))
-        wide = without_values.take(rows[record])
-        key = WindowedColumn(wide.key, start, start + self._difference, self._serde)
-        wide = replace(wide.with_key(key), order=(*wide.order, np.arange(len(record))))
-        if self._cache is not None:  # it tells what the store had, and not what a window began with
-            old = old.where(is_there)
-        return wide.as_changes(new, timestamp, old)
+        row = record if len(rows) == len(batch) else rows[record]
+        before = None
+        if self._sends_old or self._cache is not None:
+            before = old()
+            if self._cache is not None:  # it tells what the store had, and not what a window began with
+                before = before.where(is_there)
+        return Changes(
+            WindowedColumn(batch.key.take(row), start, start + self._difference, self._serde),
+            new,
+            timestamp,
+            (*take_order(batch.order, row), np.arange(len(row))),
+            None if batch.headers is None else batch.headers.take(pa.array(row)),
+            batch.placed,
+            before,
+            topic_bytes=None if batch.topic_bytes is None else batch.topic_bytes[row],
+        )
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
         """The results of the windows that the records close; those cannot change any more, so the store has them.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
@@ -24,6 +25,7 @@ from penstock.ops.windows.sliding.rules import (
     Windows,
     keep,
     process,
+    spread,
 )
 from penstock.serdes import INT
 from penstock.state.columns.packed import Entries
@@ -34,6 +36,8 @@ _FEWEST_PUTS = 256
 """For how many puts there is room at first."""
 _BLOCK = 4096
 """How many puts become columns at once: few enough to stay in the processor's cache until then."""
+_USUAL_PUTS = 32
+"""For how many puts a record there is room at first when records are counted: room that is not used costs nothing."""
 
 
 class Updates(NamedTuple):
@@ -46,7 +50,8 @@ class Updates(NamedTuple):
     is_there: BoolArray
     """Whether the window was there before."""
     new: Column
-    old: Column
+    old: Callable[[], Column]
+    """What was there before, for those who ask."""
 
 
 class Outcome(NamedTuple):
@@ -133,7 +138,7 @@ def process_records(
         windows = windows_of(stored, keys, records, counts, stream_time)
         users = _Users(fold, batch, stored.data, len(windows.is_gone))
         puts = _one_by_one(rules, records[:done], windows, users, failed)
-    updates = Updates(*_columns(puts), fold.column(users.new), fold.column(users.old))
+    updates = Updates(*_columns(puts), fold.column(users.new), lambda: fold.column(users.old))
     return _outcome(done, records, windows, updates, users.last, stored), failed
 
 
@@ -172,21 +177,49 @@ def _outcome(
 
 def _count_all(rules: Rules, records: Any, windows: Windows, most: int) -> tuple[int, Updates]:
     """Count records in order, until there is about so much to put: up to which, and the updates."""
-    puts, done, put = table(_BLOCK, PUT), 0, 0
-    parts = [_count_columns(puts[:0])]
-    while done < len(records) and (put < most or not done):
+    puts, done, counted = table(_BLOCK, PUT), 0, _Counted(min(most, _USUAL_PUTS * len(records)) + _BLOCK)
+    while done < len(records) and (counted.used < most or not done):
         stop, used = process(rules, records, windows, puts, 0, done, True)
         if stop == done:  # no room for one record
             puts = twice(puts)
-        parts.append(_count_columns(puts[:used]))
-        done, put = stop, put + used
-    record, start, latest, is_there, count, was_there = (np.concatenate(some) for some in zip(*parts, strict=True))
-    old = NumberColumn(np.where(was_there, count - 1, 0), INT, was_there)
-    return done, Updates(record, start, latest, is_there, NumberColumn(count, INT), old)
+        counted.add(puts, used)
+        done = stop
+    return done, counted.updates()
 
 
-def _count_columns(puts: Any) -> tuple[Any, ...]:
-    return *_columns(puts), column(puts, "count"), puts["kind"] != COPY
+class _Counted:
+    """The columns of what is put when records are counted.
+
+    Args:
+        room: for how many puts there is room at first.
+    """
+
+    def __init__(self, room: int):
+        self.used = 0
+        self._numbers = [np.empty(room, np.int64) for _ in range(4)]
+        self._flags = [np.empty(room, np.bool_) for _ in range(2)]
+
+    def add(self, puts: Any, used: int) -> None:
+        """Take in the first puts, as many as are used."""
+        if self.used + used > len(self._numbers[0]):
+            room = 2 * (self.used + used)
+            self._numbers, self._flags = ([_grown(one, room) for one in some] for some in (self._numbers, self._flags))
+        spread(puts, used, self.used, *self._numbers, *self._flags)
+        self.used += used
+
+    def updates(self) -> Updates:
+        record, start, latest, count, is_there, has_old = (one[: self.used] for one in (*self._numbers, *self._flags))
+
+        def old() -> Column:
+            return NumberColumn(np.where(has_old, count - 1, 0), INT, has_old)
+
+        return Updates(record, start, latest, is_there, NumberColumn(count, INT), old)
+
+
+def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+    grown = np.empty(room, array.dtype)
+    grown[: len(array)] = array
+    return grown
 
 
 def _columns(puts: Any) -> tuple[IntArray, IntArray, IntArray, BoolArray]:

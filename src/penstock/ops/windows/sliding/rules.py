@@ -336,3 +336,25 @@ def keep(rules: Rules, records: Any, windows: Windows, puts: Any, first: int, st
     """Have the windows keep some puts."""
     for j in range(first, stop):
         _keep(rules, windows, records[puts[j].record].owner, puts[j])
+
+
+_NUMBERS, _FLAGS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
+
+
+@compiled(_EXAMPLES[3], 0, 0, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _FLAGS, _FLAGS)
+def spread(
+    puts: Any,
+    used: int,
+    to: int,
+    record: IntArray,
+    start: IntArray,
+    latest: IntArray,
+    count: IntArray,
+    is_there: BoolArray,
+    has_old: BoolArray,
+) -> None:
+    """Write the first puts into columns, from a place on: each put is read once, while it is in the cache."""
+    for j in range(used):
+        put = puts[j]
+        record[to + j], start[to + j], latest[to + j], count[to + j] = put.record, put.start, put.latest, put.count
+        is_there[to + j], has_old[to + j] = put.is_there != 0, put.kind != COPY
