@@ -60,7 +60,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     ):
         super().__init__(store, key, values)
         self._size = window_size
-        self._key_type = self._keys.plain
+        self._key_type: Any = self._keys.plain
         self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
@@ -223,6 +223,13 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 class PlainWindowRecords(WindowRecords):
     """Windows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
 
+    _at: int | None
+    """The start of the window at hand."""
+    _changed_at: int | None
+    """The same, if something of it has changed."""
+    _new_at: int | None
+    """The same, if it began with the chunk."""
+
     def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
@@ -284,9 +291,7 @@ class PlainWindowRecords(WindowRecords):
 
     def _leave(self) -> None:
         """Have no window at hand."""
-        self._at: int | None = None
-        self._changed_at: int | None = None
-        self._new_at: int | None = None
+        self._at = self._changed_at = self._new_at = None
         self._rows, self._puts = _NO_ROWS, _NO_ROWS
 
     def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:

@@ -196,19 +196,18 @@ class _Counted:
 
     def __init__(self, room: int):
         self.used = 0
-        self._numbers = [np.empty(room, np.int64) for _ in range(4)]
-        self._flags = [np.empty(room, np.bool_) for _ in range(2)]
+        kinds = [np.int64] * 4 + [np.bool_] * 2
+        self._columns: list[Any] = [np.empty(room, kind) for kind in kinds]
 
     def add(self, puts: Any, used: int) -> None:
         """Take in the first puts, as many as are used."""
-        if self.used + used > len(self._numbers[0]):
-            room = 2 * (self.used + used)
-            self._numbers, self._flags = ([_grown(one, room) for one in some] for some in (self._numbers, self._flags))
-        spread(puts, used, self.used, *self._numbers, *self._flags)
+        if self.used + used > len(self._columns[0]):
+            self._columns = [_grown(one, 2 * (self.used + used)) for one in self._columns]
+        spread(puts, used, self.used, *self._columns)
         self.used += used
 
     def updates(self) -> Updates:
-        record, start, latest, count, is_there, has_old = (one[: self.used] for one in (*self._numbers, *self._flags))
+        record, start, latest, count, is_there, has_old = (one[: self.used] for one in self._columns)
 
         def old() -> Column:
             return NumberColumn(np.where(has_old, count - 1, 0), INT, has_old)
