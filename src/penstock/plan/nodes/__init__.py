@@ -12,9 +12,9 @@ from penstock.plan.nodes.aggregations import TableAggregate as TableAggregate
 from penstock.plan.nodes.aggregations import WindowAggregate as WindowAggregate
 from penstock.plan.nodes.aggregations import WindowDistinct as WindowDistinct
 from penstock.plan.nodes.aggregations import WindowedAggregate as WindowedAggregate
-from penstock.plan.nodes.deduplication import Deduplicate as Deduplicate
-from penstock.plan.nodes.deduplication import KeyById as KeyById
-from penstock.plan.nodes.deduplication import RestoreKey as RestoreKey
+from penstock.plan.nodes.deduplicate import Deduplicate as Deduplicate
+from penstock.plan.nodes.deduplicate import KeyById as KeyById
+from penstock.plan.nodes.deduplicate import RestoreKey as RestoreKey
 from penstock.plan.nodes.foreign_key import Announce as Announce
 from penstock.plan.nodes.foreign_key import ForeignTableJoin as ForeignTableJoin
 from penstock.plan.nodes.foreign_key import ResponseJoin as ResponseJoin
@@ -44,7 +44,7 @@ from penstock.plan.nodes.stateless import Merge as Merge
 from penstock.plan.nodes.stateless import Peek as Peek
 from penstock.plan.nodes.stateless import SelectKey as SelectKey
 from penstock.plan.nodes.stateless import Split as Split
-from penstock.plan.nodes.suppression import Suppress as Suppress
+from penstock.plan.nodes.suppress import Suppress as Suppress
 from penstock.plan.nodes.tables import TableFilter as TableFilter
 from penstock.plan.nodes.tables import TableGroupBy as TableGroupBy
 from penstock.plan.nodes.tables import TableMapValues as TableMapValues
