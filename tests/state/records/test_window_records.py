@@ -292,7 +292,7 @@ def test_the_end_of_a_window_is_at_most_the_last_time():
     assert list(view.all()) == [(Windowed("a", 2**63 - 10, 2**63 - 1), 1)]
 
 
-def test_a_window_at_hand_takes_no_key_that_cannot_be_written_and_is_gone_with_the_chunk():
+def test_a_window_takes_no_key_that_cannot_be_written_and_is_closed_with_the_chunk():
     store = WindowStore("store", RETENTION)
     view = record_view(store, STR, INT, timestamped=False, window_size=SIZE)
     view.begin()

@@ -31,8 +31,6 @@ _MISSES = 16
 _COST_ALONE = 64
 """How many keys are loaded at once in the time of looking up one by itself; windows of late records are asked for few
 of the chunk's keys."""
-_NO_ROWS: dict[Any, Any] = {}
-"""Of a window of which nothing is known; nothing is ever put there."""
 
 
 class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore], WindowStore[Any, Any]):
@@ -60,7 +58,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     ):
         super().__init__(store, key, values)
         self._size = window_size
-        self._key_type: Any = self._keys.plain
+        self._key_type = self._keys.plain
         self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
@@ -223,88 +221,34 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 class PlainWindowRecords(WindowRecords):
     """Windows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
 
-    _at: int | None
-    """The start of the window at hand."""
-    _changed_at: int | None
-    """The same, if something of it has changed."""
-    _new_at: int | None
-    """The same, if it began with the chunk."""
-
     def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
-        self._leave()
 
     def get(self, key: Any, window_start: int) -> Any:
         """The value of one window of a key, None when it has none."""
-        if window_start == self._at:
-            rows = self._rows
-        elif window_start in self._windows and window_start > self._expired:
+        if type(key) is self._key_type and window_start in self._windows and window_start > self._expired:
             rows = self._windows[window_start]
-        else:
-            rows = _NO_ROWS
-        if type(key) is self._key_type:
             if key in rows:
                 return rows[key]
-            if window_start == self._new_at and key.isascii():
-                rows[key] = None
-                return None
-        found = self._find(key, window_start)
-        if window_start != self._at:
-            self._enter(window_start)
-        return found
+        return self._find(key, window_start)
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
-        if window_start == self._changed_at:
-            rows, puts = self._rows, self._puts
-        elif window_start in self._changed and window_start > self._expired:
-            rows, puts = self._windows[window_start], self._changed[window_start]
-        else:
-            rows = puts = _NO_ROWS
         if (
             type(value) is self._value_type
             and type(key) is self._key_type
-            and key in rows
+            and window_start in self._changed  # so it is among the windows, and no later than the latest
+            and window_start > self._expired
             and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
         ):
-            rows[key] = value
-            puts[key] = True
-            return
+            rows = self._windows[window_start]
+            if key in rows:
+                rows[key] = value
+                self._changed[window_start][key] = True
+                return
         super().put(key, value, window_start)
-        if window_start != self._changed_at:
-            self._enter(window_start)
-
-    def _enter(self, window_start: int) -> None:
-        """Have a window at hand, if anything is known of it and it can be seen: what follows is mostly about it too.
-
-        Of one that the store has not seen the start of yet, nothing is looked up for keys that are text.
-        """
-        self._leave()
-        if window_start > self._expired and window_start in self._windows:
-            self._at, self._rows = window_start, self._windows[window_start]
-            if window_start > self._newest and self._key_type is str:
-                self._new_at = window_start
-            if window_start in self._changed:
-                self._changed_at, self._puts = window_start, self._changed[window_start]
-
-    def _leave(self) -> None:
-        """Have no window at hand."""
-        self._at = self._changed_at = self._new_at = None
-        self._rows, self._puts = _NO_ROWS, _NO_ROWS
-
-    def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
-        self._leave()
-        return super()._own(key, first, last)
-
-    def _write(self) -> None:
-        self._leave()
-        super()._write()
-
-    def _forget(self) -> None:
-        self._leave()
-        super()._forget()
 
 
 class DuplicateWindowRecords(WindowRecords):
