@@ -96,17 +96,18 @@ def _certificates(run: str) -> Path:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Slow tests start Spark: faster when its classes are in an archive, which ``make test`` makes."""
+    """Slow tests start Spark: faster with the quick JVM, and when its classes are in an archive, which ``make test``
+    makes."""
     if item.get_closest_marker("slow") is not None:
-        _use_archive()
+        _use_quick_jvm()
 
 
-_use_archive = cache(spark_classes.use)
+_use_quick_jvm = cache(spark_classes.use)
 
 
 _LONGEST = (
-    *("faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py", "oracle/test_cases.py"),
-    *("faults/test_chaos.py", "spark/test_losses.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
+    *("spark/test_losses.py", "faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py"),
+    *("faults/test_chaos.py", "oracle/test_cases.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
     *("examples/test_weather.py", "examples/test_readme.py", "faults/test_demo.py", "spark/test_streams.py"),
 )
 """Files of tests that take minutes, those that take most first."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from support.spark_classes import QUICK_JVM
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "faults"))  # the topology of two stages, and its input
 
 
@@ -18,8 +20,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     builder = SparkSession.builder.master("local[4]").appName("a user's own")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the CPU, as in sessions that Penstock makes
-    builder = builder.config("spark.driver.extraJavaOptions", java)
+    builder = builder.config("spark.driver.extraJavaOptions", QUICK_JVM)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "3")
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -29,7 +29,8 @@ print("found", [record[:2] for record in penstock.consume("out", log=folder)])
 def test_topics_are_data_frames_wherever_penstock_can_be_imported(beginning: str, tmp_path: Path):
     here = Path(sys.executable).parent
     path = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder).resolve() != here.resolve()]
-    environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYSPARK", "VIRTUAL"))}
+    chosen = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL"
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(chosen)}
     ran = subprocess.run(
         [sys.executable, "-c", f"folder = {str(tmp_path)!r}\n{beginning}\n{PROGRAM}"],
         capture_output=True,

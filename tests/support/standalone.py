@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pyspark
 
+from support.spark_classes import QUICK_JVM
+
 _PATIENCE = 120.0
-_QUIETLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class StandaloneCluster:
@@ -62,7 +63,7 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
-            "SPARK_DAEMON_JAVA_OPTS": _QUIETLY,
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
             "PYSPARK_PYTHON": sys.executable,
         }
         command = [str(home / "bin" / "spark-class"), class_, "--host", "127.0.0.1", *arguments]
