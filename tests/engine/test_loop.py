@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,22 @@ def test_what_the_application_reads_itself_is_never_published_beside_a_commit(tm
     looped = Looped(world)
     assert not looped.application.coordinator.publishing.can_be_beside()
     looped.close()
+
+
+def test_where_the_interpreter_begins_no_threads_any_more_a_commit_is_published_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path, commit_max_bytes=1, chunk_records=1)
+    produce([(key, "x", 0) for key in "ab"], "in", key=str, value=str, log=world.log)
+
+    class Ended(ThreadPoolExecutor):
+        def submit(self, *_: Any) -> Any:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr("penstock.engine.publishing.ThreadPoolExecutor", Ended)
+    monkeypatch.setattr("penstock.engine.loop.MOST_SECONDS_BESIDE", 60.0)
+    looped = Looped(world, ends_with_input=True)
+    assert looped.loop.wait(60)
+    looped.close()
+    assert looped.loop.error is None
+    assert world.output() == [("a", 1), ("b", 1)]

@@ -57,7 +57,10 @@ class Publishing:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"penstock {self._coordinator.application_id} publishes")
-        self._under_way = self._thread.submit(self._published, manifest)
+        try:
+            self._under_way = self._thread.submit(self._published, manifest)
+        except RuntimeError:  # the interpreter ends, and begins no threads any more
+            self._published(manifest)
 
     def finish(self) -> None:
         """Wait until what was begun is visible; raises what went wrong with it."""
