@@ -90,6 +90,11 @@ def user_function(
             f"{method} at {where} takes a function of {forms}; got {getattr(call, '__name__', call)!r} "
             f"of {signature}{'; ' + hint if hint else ''}"
         )
+    if not context and _is_context(_needed(call)):
+        raise TopologyError(
+            f"{method} at {where} takes a function of {forms}, without the context of a record; the last argument of "
+            f"{getattr(call, '__name__', call)!r} is that context. Take it away, or name it differently if it is none"
+        )
     columnar = bool(getattr(call, _MARK, False))
     if columnar and method in _ROW_BY_ROW:
         raise TopologyError(
@@ -107,17 +112,29 @@ def user_function(
 def _wants_context(call: Callable[..., Any], most: int) -> bool:
     """Whether a function asks for the record's context: its last argument must be given, and is called ``context``, is
     annotated as ``RecordContext``, or is one more than the method could give otherwise."""
+    needed = _needed(call)
+    if len(needed) < 2 or len(needed) > most + 1:
+        return False
+    return _is_context(needed) or len(needed) == most + 1
+
+
+def _needed(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The arguments that must be given by position."""
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (ValueError, TypeError):  # builtins that do not tell
-        return False
+        return []
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [one for one in parameters if one.kind in plain and one.default is inspect.Parameter.empty]
-    if len(needed) < 2 or len(needed) > most + 1:
+    return [one for one in parameters if one.kind in plain and one.default is inspect.Parameter.empty]
+
+
+def _is_context(needed: list[inspect.Parameter]) -> bool:
+    """Whether the last of several arguments says that it is the context of a record."""
+    if len(needed) < 2:
         return False
     last = needed[-1]
     is_annotated = getattr(last.annotation, "__name__", last.annotation) in ("RecordContext", "penstock.RecordContext")
-    return last.name == "context" or is_annotated or len(needed) == most + 1
+    return last.name == "context" or is_annotated
 
 
 def accepts(call: Callable[..., Any], arity: int) -> bool:

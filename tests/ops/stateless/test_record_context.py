@@ -141,3 +141,34 @@ def test_who_does_not_ask_gets_what_was_always_given():
 def test_functions_of_columns_cannot_ask():
     with pytest.raises(TopologyError, match="works on whole columns, which have no context"):
         driver_of(lambda stream: stream.filter(columnar(lambda key, value, context: value)))
+
+
+def table(steps) -> None:
+    steps(StreamsBuilder().table("in", value=int))
+
+
+@pytest.mark.parametrize(
+    ("method", "steps"),
+    [
+        ("filter", lambda table: table.filter(lambda value, context: True)),
+        ("map_values", lambda table: table.map_values(lambda value, context: value)),
+        ("group_by", lambda table: table.group_by(lambda value, context: ("k", value))),
+        ("join", lambda table: table.join(table, lambda value, context: value)),
+        ("left_join", lambda table: table.left_join(table, lambda key, value, context: value)),
+        ("aggregate", lambda table: table.to_stream().group_by_key().aggregate(int, lambda key, value, context: value)),
+        ("reduce", lambda table: table.to_stream().group_by_key().reduce(lambda value, context: value)),
+    ],
+)
+def test_functions_of_tables_and_groups_cannot_ask_and_do_not_get_something_else_for_it(method: str, steps):
+    with pytest.raises(
+        TopologyError, match=rf"^{method}.* at .*test_record_context.py:\d+ takes a function of .*context"
+    ):
+        table(steps)
+
+
+def test_annotated_as_context_it_is_refused_there_under_any_name():
+    def with_place(value: int, at: RecordContext) -> str:
+        return place(at)
+
+    with pytest.raises(TopologyError, match="the last argument of 'with_place' is that context"):
+        table(lambda table: table.map_values(with_place))
