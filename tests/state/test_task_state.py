@@ -256,6 +256,37 @@ def test_a_task_killed_between_the_manifest_and_its_own_commit_applies_the_delta
     state.close()
 
 
+def test_a_delta_file_is_applied_without_reading_what_the_database_has_for_its_keys(checkpoint, monkeypatch):
+    checkpoint.settings = FLUSH_ONLY
+    state = checkpoint.open(stores())
+    for key in (b"a", b"b", b"d"):
+        count(state, key, b"1", 10)
+        count_in_hour(state, key, 0, b"1")
+    checkpoint.commit(state)
+    count(state, b"a", b"2", 20)
+    count(state, b"b", None, 21)
+    count(state, b"c", b"1", 22)
+    count_in_hour(state, b"a", 0, b"2")
+    count_in_hour(state, b"b", 0, None)
+    checkpoint.make_manifest(state)
+    state.abandon()
+    asked: list[bytes] = []
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.state.database.Family.get_many", lambda family, keys: asked.extend(keys))
+        state = checkpoint.open(stores())
+    expected = {
+        "counts": [(b"a", b"2", 20), (b"c", b"1", 22), (b"d", b"1", 10)],
+        "hours": [(b"a", 0, b"2", 0), (b"d", 0, b"1", 0)],
+    }
+    assert (asked, content(state)) == ([], expected)
+    checkpoint.commit(state)  # flushes
+    state.close()
+    state = checkpoint.open(stores())
+    assert content(state) == expected
+    state.close()
+    assert on_disk(checkpoint.folder)[1]["counts"] == [b"a", b"c", b"d"]
+
+
 @pytest.mark.kip("892-09")
 def test_rows_of_all_stores_their_stream_times_and_the_commit_are_one_write(checkpoint):
     checkpoint.settings = FLUSH_ONLY

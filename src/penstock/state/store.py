@@ -119,8 +119,12 @@ class StateStore(interface.StateStore):
         """Take up what is on disk; None for a store that lives in memory alone."""
 
     @abstractmethod
-    def locate(self, keys: Keys) -> Located:
-        """Look up distinct keys."""
+    def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
+        """Look up distinct keys.
+
+        Args:
+            all_are_put: whether every key is put next, so that nobody asks what the disk has for it.
+        """
 
     @abstractmethod
     def put(self, located: Located, values: Values) -> None:
@@ -148,7 +152,7 @@ class StateStore(interface.StateStore):
 
     def apply(self, changes: ChangeSet) -> None:
         """Write changes of a committed transaction that are not here yet, or some of them."""
-        self.put(self.locate(changes.keys), changes.values)
+        self.put(self.locate(changes.keys, all_are_put=True), changes.values)
         self.commit()
 
     def applied(self, changelog_offsets: ChangelogOffsets) -> None:

@@ -127,6 +127,15 @@ class TransactionalRows:
         self._touched[rows] = True
         return rows
 
+    def place(self, keys: Keys) -> IntArray:
+        """The rows of distinct keys, each of which is put next: what the disk has for them is not read."""
+        rows = self._table.find(keys)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size:
+            rows[unknown] = self._add(keys.take(unknown) if unknown.size < len(keys) else keys)
+        self._touched[rows] = True
+        return rows
+
     def seek(self, keys: Keys) -> IntArray:
         """The rows of distinct keys, -1 for those without one; none are made."""
         rows = self._table.find(keys)
@@ -314,7 +323,7 @@ class TransactionalRows:
 
     def apply(self, changes: ChangeSet) -> None:
         """Write committed changes that another process made."""
-        self.put(self.find(changes.keys), changes.values)
+        self.put(self.place(changes.keys), changes.values)
         self.commit()
 
     def commit(self) -> None:

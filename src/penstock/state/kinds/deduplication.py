@@ -170,7 +170,7 @@ class DeduplicationStore(SegmentedStore):
         """Keep entries that are not older than the interval; the ids are distinct, or their timestamps far apart."""
         self.put(self.locate(Keys(ids.data, timestamps, ids.hashes)), _values(timestamps, offsets))
 
-    def locate(self, keys: Keys) -> Located:
+    def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
         """Where the entries of ids belong whose timestamps are the keys' times."""
         assert keys.times is not None
         numbers = keys.times // self.segment_interval
@@ -180,12 +180,13 @@ class DeduplicationStore(SegmentedStore):
                 places = np.flatnonzero(numbers == id_)
                 part = keys.take(places)
                 segment = self._at(id_)
-                parts.append(Part(segment, segment.find(Keys(part.data, None, part.hashes)), places))
+                ids = Keys(part.data, None, part.hashes)
+                parts.append(Part(segment, segment.place(ids) if all_are_put else segment.find(ids), places))
         return Located(keys, parts)
 
     def apply(self, changes: ChangeSet) -> None:
         ids, values = changes
-        self.put(self.locate(Keys(ids.data, values.timestamps)), values)
+        self.put(self.locate(Keys(ids.data, values.timestamps), all_are_put=True), values)
         self.commit()
 
     def count(self, low: int, high: int) -> int:

@@ -47,8 +47,9 @@ class KeyValueStore(StateStore):
             if self.in_memory:
                 self._piece.load_all()
 
-    def locate(self, keys: Keys) -> Located:
-        return Located(keys, [Part(self._piece, self._piece.find(keys), np.arange(len(keys)))])
+    def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
+        rows = self._piece.place(keys) if all_are_put else self._piece.find(keys)
+        return Located(keys, [Part(self._piece, rows, np.arange(len(keys)))])
 
     def put(self, located: Located, values: Values) -> None:
         located.put(values)

@@ -89,7 +89,7 @@ class SegmentedStore(StateStore):
         """The segments that the second parts of keys belong to."""
         return times // self.segment_interval
 
-    def locate(self, keys: Keys) -> Located:
+    def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
         """Look up distinct pairs of key and time; those of segments that are gone stay without a row."""
         assert keys.times is not None
         ids = self._segment_ids(keys.times)
@@ -103,7 +103,8 @@ class SegmentedStore(StateStore):
             if id_ >= oldest:
                 segment = self._segments.get(id_) or self._segments.setdefault(id_, self.segment_type())
                 part = keys if len(places) == len(keys) else keys.take(places)
-                parts.append(Part(segment, segment.find(part), places))
+                rows = segment.place(part) if all_are_put else segment.find(part)
+                parts.append(Part(segment, rows, places))
         return Located(keys, parts)
 
     def look_up(self, keys: Keys) -> Values:
