@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Penstock
+from penstock.cli.chaos import _CtrlC, _Teller
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 
@@ -129,6 +130,20 @@ def test_ctrl_c_stops_it_and_leaves_no_process(folder: Path, recorded: list[str]
             break
         time.sleep(0.1)
     assert left == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_that_python_loses_while_an_object_is_destroyed_ends_it_at_the_next_event():
+    class Destroyed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    with _CtrlC() as ctrl_c:
+        teller = _Teller(1, ctrl_c)
+        teller.say("round 1")
+        Destroyed()  # in whose end the exception is lost
+        with pytest.raises(KeyboardInterrupt):
+            teller.say("round 2")
 
 
 def has(environ: Path, text: str) -> bool:

@@ -7,8 +7,6 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +88,10 @@ def chaos(
         Path(trial.__file__), program, load_program(program), open_log(settings.topics_in), records or None, mode,
         **_chosen(settings),
     )  # fmt: skip
-    teller = _Teller(kills)
+    ctrl_c = _CtrlC()
+    teller = _Teller(kills, ctrl_c)
     try:
-        with _ctrl_c(), teller:
+        with ctrl_c, teller:
             _run_undisturbed(subject, work, mode, teller)
             teller.say(f"seed {seed}, in {work}")
             tally = rounds_of_chaos([subject], kills, seed, [mode], work, teller, only)
@@ -173,21 +172,38 @@ def _tell_of_success(tally: Tally, seed: int) -> None:
     )
 
 
-@contextmanager
-def _ctrl_c() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, so that no process is left either way."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+class _CtrlC:
+    """Ctrl-C, and SIGTERM like it, so that no process is left either way. Python loses the exception where it comes
+    while an object is destroyed, so that it was asked for is remembered."""
+
+    def __init__(self) -> None:
+        self._was_asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _CtrlC:
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        self._was_asked = True
+        self.check()
+
+    def check(self) -> None:
+        """Raise ``KeyboardInterrupt`` if it was asked for."""
+        if self._was_asked:
+            raise KeyboardInterrupt
 
 
 class _Teller(Teller):
     """A bar on a terminal; a line for each round anywhere."""
 
-    def __init__(self, kills: int):
+    def __init__(self, kills: int, ctrl_c: _CtrlC):
         self.done = Tally()
+        self._ctrl_c = ctrl_c
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("kills"),
             TimeElapsedColumn(), console=stderr(), transient=True, disable=not stderr().is_terminal,
@@ -206,9 +222,11 @@ class _Teller(Teller):
 
     def event(self, tally: Tally, round_: Round) -> None:
         self.done = tally
+        self._ctrl_c.check()
         kills, points = tally.kills + round_.done.kills, len(tally.points | round_.done.points)
         what = f"{points} of {_ALL_POINTS} points · {round_.events[-1][:40]}"
         self._bar.update(self._task, completed=kills, description=what)
 
     def say(self, text: str) -> None:
+        self._ctrl_c.check()
         self._bar.console.print(text, markup=False, soft_wrap=True)
