@@ -8,7 +8,7 @@ ever sees committed rows, when ``flush`` writes them there.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -120,19 +120,17 @@ class TransactionalRows:
 
     def find(self, keys: Keys) -> IntArray:
         """The rows of distinct keys, made where there are none yet; good until the next commit."""
-        rows = self._table.find(keys)
-        unknown = np.flatnonzero(rows < 0)
-        if unknown.size:
-            rows[unknown] = self._load(keys.take(unknown) if unknown.size < len(keys) else keys)
-        self._touched[rows] = True
-        return rows
+        return self._found(keys, self._load)
 
     def place(self, keys: Keys) -> IntArray:
         """The rows of distinct keys, each of which is put next: what the disk has for them is not read."""
+        return self._found(keys, self._add)
+
+    def _found(self, keys: Keys, make: Callable[[Keys], IntArray]) -> IntArray:
         rows = self._table.find(keys)
         unknown = np.flatnonzero(rows < 0)
         if unknown.size:
-            rows[unknown] = self._add(keys.take(unknown) if unknown.size < len(keys) else keys)
+            rows[unknown] = make(keys.take(unknown) if unknown.size < len(keys) else keys)
         self._touched[rows] = True
         return rows
 
