@@ -92,7 +92,13 @@ def entries_left(log: FileLog) -> list[int]:
     return sorted(int(path.stem) for path in (log.root / "t" / "commits").glob("*.json"))
 
 
-@pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.fixture
+def files_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is given time to read to the end in files that are no longer needed."""
+    monkeypatch.setattr("penstock.log.file.entries.GRACE_MS", 0)
+
+
+@pytest.mark.usefixtures("checkpoint_every_4", "files_go_at_once")
 def test_old_entries_go_two_with_each_append_so_that_no_append_waits_for_all_of_them(log: FileLog):
     left = []
     for number in range(7, 12):
@@ -101,7 +107,7 @@ def test_old_entries_go_two_with_each_append_so_that_no_append_waits_for_all_of_
     assert left == [2, 4, 4, 4, 6]  # the states after 8 and 12 appends make those before 4 and 8 needless
 
 
-@pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.mark.usefixtures("checkpoint_every_4", "files_go_at_once")
 def test_programs_that_append_once_and_end_leave_no_more_entries_than_others(log: FileLog):
     for number in range(40):
         append_numbers(FileLog(log.root), number, number + 1)
