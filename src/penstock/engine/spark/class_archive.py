@@ -2,7 +2,7 @@
 
 It halves the time until Spark is there. The first JVM of a Java and a Spark leaves it behind when it ends, in the
 user's cache folder; where that does not work, starts take longer, and nothing else. A JVM that finds it unfit does
-without.
+without: it is fit for the very files of Spark that it was made from, so each environment has one of its own.
 
     python -m penstock.engine.spark.class_archive
 
@@ -17,13 +17,15 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 _PREFIX = "spark-classes-"
 _WHOLE_BYTES = 1 << 20
 _AT_REST_SECONDS = 30.0
 """A JVM takes seconds to write an archive, from one end to the other; its first bytes come last."""
+_KEPT = 4
+"""How many environments' archives are kept, the newest."""
 _QUIETLY = "-Xlog:disable -Xlog:all=error:stderr"
 
 
@@ -37,12 +39,24 @@ def archive() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     try:
-        program = java.resolve(strict=True)
-        facts = program.stat()
+        text = f"{_identity(java)} {_identity(_spark() / 'jars')}"
     except OSError:
         return None
-    text = f"{program} {facts.st_size} {facts.st_mtime_ns} {version('pyspark')}"
     return folder() / f"{_PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsa"
+
+
+def _identity(path: Path) -> str:
+    """A JVM compares place and time of the files behind an archive with its own."""
+    place = path.resolve(strict=True)
+    facts = place.stat()
+    return f"{place} {facts.st_size} {facts.st_mtime_ns}"
+
+
+def _spark() -> Path:
+    """Where PySpark looks for Spark, without the cost of importing it."""
+    home = os.environ.get("SPARK_HOME")
+    spec = None if home else find_spec("pyspark")
+    return Path(home or (spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""))
 
 
 def java_options() -> str:
@@ -84,11 +98,17 @@ def _adopted(place: Path) -> bool:
         facts = made.stat()
         if facts.st_size >= _WHOLE_BYTES and time.time() - facts.st_mtime > _AT_REST_SECONDS:
             made.replace(place)
-            for old in place.parent.glob(f"{_PREFIX}*"):
-                if old != place:
-                    old.unlink(missing_ok=True)
+            _remove_old(place.parent)
             return True
     return False
+
+
+def _remove_old(place: Path) -> None:
+    """Remove the archives of environments that have not made one for long, and those that somebody's end cut short."""
+    for pattern in (f"{_PREFIX}*.jsa", f"{_PREFIX}*.made"):
+        newest_first = sorted(place.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in newest_first[_KEPT:]:
+            old.unlink(missing_ok=True)
 
 
 def make() -> Path | None:
@@ -100,6 +120,7 @@ def make() -> Path | None:
     for made in place.parent.glob(f"{place.stem}-*.made"):
         if ran.returncode == 0 and made.stat().st_size >= _WHOLE_BYTES:
             made.replace(place)
+            _remove_old(place.parent)
             return place
     print(ran.stderr[-2000:], file=sys.stderr)
     return None
