@@ -15,6 +15,7 @@ from penstock.engine import forgetting
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS
+from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.storage import LocalStorage
 from support.world import World
@@ -225,6 +226,16 @@ def test_a_start_that_is_refused_stops_nobody(world: World, undisturbed: dict[st
     first.run_until()
     first.close()
     assert outcome(world) == undisturbed
+
+
+def test_a_checkpoint_of_another_application_is_named_before_anything_of_its_topics(world: World, tmp_path: Path):
+    world.run("a", "b")
+    other_log = FileLog(tmp_path / "other log")
+    produce([("a", "x", 0)], "in", value=str, log=other_log)
+    world.log = other_log
+    with pytest.raises(ConfigError, match="belongs to application 'app', not to 'other'"):
+        world.start(application_id="other")
+    assert other_log.topics() == ["in"]
 
 
 # --- the claim of a checkpoint on a log ------------------------------------------------------------------------------

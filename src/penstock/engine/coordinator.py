@@ -33,8 +33,9 @@ from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.forgetting import Forgetting, waiting_files
 from penstock.engine.formats import formats_of
 from penstock.engine.identity import (
+    Identity,
     application_of,
-    check_identity,
+    check_owner,
     check_shape,
     check_sources,
     keep_identity,
@@ -107,6 +108,9 @@ class Coordinator:
         self.runner = runner
         self.starts = Starts(storage)
         newest = self.manifests.newest() or Manifest(-1, {})
+        known = read_identity(storage, newest)
+        if known is not None:
+            check_owner(known, application_id, storage.shown)
         self._program = self._checked(program, newest)
         create_sink_topics(topology, log, settings)
         self.layout: Layout = layout_of(topology, log, application_id)
@@ -117,7 +121,7 @@ class Coordinator:
         self._evolution = Evolution(topology, application_id, self.layout, self.description, storage, wishes)
         check_sources(newest, topology, application_id, wishes.drop)
         begun = self.topics.take_up(self._evolution.fitted(newest))
-        self.application = self._identified(newest)
+        self.application = self._identified(newest, known)
         self._plain_log = log
         self.log = log.with_outbox(storage, application_id, settings.at_least_once)
         self._check_outputs(newest)
@@ -164,14 +168,11 @@ class Coordinator:
 
     # --- starting ------------------------------------------------------------------------------------------------
 
-    def _identified(self, newest: Manifest) -> str:
+    def _identified(self, newest: Manifest, old: Identity | None) -> str:
         """The identity of the checkpoint, which fits this application; made for a new one."""
-        old = read_identity(self.storage, newest)
         new = new_identity(self.application_id, self.topology, self.layout)
-        if old is not None:
-            check_identity(old, new, self.storage.shown)
-            if not newest.start:
-                check_shape(old, new, self.storage.shown)
+        if old is not None and not newest.start:
+            check_shape(old, new, self.storage.shown)
         claims = Claims(self.log)
         claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
         keep_identity(self.storage, old or new)

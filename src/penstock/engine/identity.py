@@ -74,9 +74,8 @@ def keep_identity(storage: Storage, identity: Identity) -> None:
     storage.create(_NAME, seal(identity))
 
 
-def check_identity(old: Identity, new: Identity, where: str) -> None:
+def check_owner(old: Identity, application_id: str, where: str) -> None:
     """Raise ``ConfigError`` when a checkpoint belongs to another application."""
-    application_id = new.application_id
     if old.application_id != application_id:
         raise ConfigError(
             f"the checkpoint {where} belongs to application {old.application_id!r}, not to {application_id!r}; "
