@@ -1,13 +1,16 @@
 """Kills and stops all processes of a program on Spark, at random; what comes of it is that of an undisturbed run.
 
-python tests/faults/kills_on_spark.py --until 200 --seconds 280 --tally FILE [--seed N] [--master MASTER]
+python tests/faults/kills_on_spark.py --until 200 --seconds 280 --tally FILE [--seed N] [--master MASTER] [--kinds K,K]
 
 It ends at the first round after so many seconds; the tally goes on from the file, so that it can be run in pieces. Each
-round is one program, which is started until it has done everything. In each start its slots, the daemon that they are
-forked from and, on a cluster (``local-cluster[2,1,1024]``, or ``standalone``: a master and two workers that are started
-for it), its executors are killed or stopped for longer than ``slot_timeout``; its driver and its JVM as well, which
-mostly ends it. Now and then the driver sleeps while another program takes over. In half of the starts that happens at
-named points instead, of the protocol and of a commit, at which whoever comes there is killed or stopped.
+round is one program, which is started until it has done everything. In each start its slots and the daemon that they
+are forked from are killed or stopped for longer than ``slot_timeout``; its driver and its JVM as well, which mostly
+ends it. On a cluster (``local-cluster[2,2,1024]``, or ``standalone``: a master and two workers that are started for
+it) so are its executors: the JVM alone, or as a ``machine`` with its daemon and slots in one go. Now and then the
+driver sleeps while another program takes over. In half of the starts that happens at named points instead, of the
+protocol and of a commit, at which whoever comes there is killed or stopped.
+
+``--kinds executor,machine`` disturbs these and nothing else.
 """
 
 from __future__ import annotations
@@ -41,23 +44,28 @@ _MOST_STARTS = 60
 OF_SLOTS = ("before-answer", "after-answer", "before-delta", "after-delta", "before-local-commit", "after-local-commit")
 """Where a slot is that was sent an order, has done it, has its answer out, or hears that all of it counts."""
 
+OF_CLUSTERS = ("executor", "machine")
+"""The JVM of an executor, and one with the daemon and the slots that it started."""
+
 OF_DRIVERS = ("after-order", "before-manifest", "after-manifest", "during-publish", "after-publish")
 
 
 class Round:
     """One program, from its first start to its end."""
 
-    def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], master: str):
+    def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], master: str, kinds: list[str]):
         self._folder, self._rng, self._tally = folder, rng, tally
         self._environment = {**ENVIRONMENT, **({"SPARK_MASTER": master} if master else {})}
         self._has_room = not master.startswith("spark:")
         """Whether another program finds cores while this one keeps its own."""
-        self._kinds = ["slot"] * 10 + ["daemon", "driver", "jvm"] + (["executor"] * 4 if _is_cluster(master) else [])
+        self._at_points = not kinds
+        of_cluster = [kind for kind in OF_CLUSTERS for _ in range(4)] if _is_cluster(master) else []
+        self._kinds = kinds or ["slot"] * 10 + ["daemon", "driver", "jvm"] + of_cluster
 
     def run(self, until: float) -> None:
         """Start it until it has done everything, disturbed until that time."""
         for number in range(_MOST_STARTS):
-            if time.monotonic() < until and self._rng.random() < 0.5:
+            if time.monotonic() < until and self._at_points and self._rng.random() < 0.5:
                 running = self._disturbed_at_points(number)
             else:
                 running = self._start()
@@ -104,9 +112,7 @@ class Round:
             time.sleep(0.1)
             sleeping = {pid for pid in self._all_of(running) if processes.is_stopped(pid)}
             since = {pid: since.get(pid, time.monotonic()) for pid in sleeping}
-            for pid in [pid for pid, began in since.items() if time.monotonic() > began + SLEEP]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+            _signal([pid for pid, began in since.items() if time.monotonic() > began + SLEEP], signal.SIGCONT)
         for file, (way, point, _) in markers.items():
             if file.exists():
                 self._tally[f"{way} at {point}"] += 1
@@ -117,34 +123,36 @@ class Round:
 
     def _found(self, running: harness.Program, kind: str) -> list[int]:
         """Its processes of a kind; those of a standalone cluster are children of its workers, which are ours."""
+        kind = "executor" if kind == "machine" else kind
         found = running.processes(kind)
         return found or (processes.own(kind) if kind in ("slot", "daemon", "executor") else [])
 
-    def _kill(self, running: harness.Program, kind: str) -> bool:
+    def _victims(self, running: harness.Program, kind: str) -> list[int]:
+        """One of its processes of a kind; of a machine all of them, none where it has no slot, or where it has gone."""
         found = self._found(running, kind)
         if not found or not running.is_running:
-            return False
-        try:
-            os.kill(self._rng.choice(found), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
+            return []
+        pid = self._rng.choice(found)
+        if kind != "machine":
+            return [pid]
+        beside = processes.started_by(pid)
+        return [pid, *beside] if beside else []
+
+    def _kill(self, running: harness.Program, kind: str) -> bool:
+        victims = self._victims(running, kind)
+        return _signal(victims, signal.SIGKILL)
 
     def _stop(self, running: harness.Program, kind: str) -> None:
         """Stop a process for longer than the time-out; a driver sometimes until another program has taken over."""
-        found = self._found(running, kind)
-        if not found or not running.is_running:
-            return
-        pid = self._rng.choice(found)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-            self._tally[f"stop {kind}"] += 1
-            try:
+        victims = self._victims(running, kind)
+        try:
+            if _signal(victims, signal.SIGSTOP):
+                self._tally[f"stop {kind}"] += 1
                 if kind == "driver" and self._has_room and self._rng.random() < 0.5:
                     self._take_over()
                 time.sleep(SLEEP)
-            finally:
-                os.kill(pid, signal.SIGCONT)
+        finally:
+            _signal(victims, signal.SIGCONT)
 
     def _take_over(self) -> None:
         """Another program, as if on another machine, makes some commits and is killed."""
@@ -161,6 +169,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--master", default="")
+    parser.add_argument("--kinds", default="", help="which processes, with commas; by default all kinds, and points")
     parser.add_argument("--tally", type=Path, required=True)
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
@@ -170,7 +179,7 @@ def main() -> None:
         number, deadline = 0, time.monotonic() + given.seconds
         while time.monotonic() < deadline and tally.total() - tally["rounds"] < given.until:
             folder = harness.copy_of(base, Path(name, f"round-{number}"))
-            Round(folder, rng, tally, master).run(deadline)
+            Round(folder, rng, tally, master, given.kinds.split(",") if given.kinds else []).run(deadline)
             assert harness.outcome(folder) == expected, f"round {number} of seed {given.seed} came out differently"
             number += 1
             tally["rounds"] += 1
@@ -186,6 +195,16 @@ def _cluster(master: str, folder: Path) -> Iterator[str]:
             yield cluster.url
     else:
         yield master
+
+
+def _signal(pids: list[int], number: int) -> bool:
+    """Send a signal to processes; whether one of them was there to get it."""
+    got = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+            got += 1
+    return got > 0
 
 
 def _is_cluster(master: str) -> bool:

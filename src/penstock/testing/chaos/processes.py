@@ -188,6 +188,11 @@ def own(kind: str) -> list[int]:
     return _descendants(os.getpid(), _IS[kind])
 
 
+def started_by(pid: int) -> list[int]:
+    """The processes that one has started, and theirs."""
+    return _descendants(pid, lambda one: True)
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process sleeps until somebody sends it ``SIGCONT``."""
     return _stat(pid)[:1] == [b"T"]
