@@ -36,7 +36,7 @@ _AT_LEAST_1 = (
 
 _DURATIONS = ("commit_interval", "slot_timeout", "max_task_idle", "flush_interval", "snapshot_interval")
 
-_AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_partitions")
+_AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_partitions", "standby_replicas")
 
 _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
@@ -106,6 +106,7 @@ class SettingsArguments(TypedDict, total=False):
     commit_interval: int | str
     max_task_idle: int | str
     slot_timeout: int | str
+    standby_replicas: int
     emit_interval_ms: int
     output_partitions: int
     require_names: bool
@@ -174,6 +175,9 @@ class Settings:
             is never waited with (in Kafka Streams: `commit.interval.ms`).
         slot_timeout: how long a slot may say nothing while it works before Spark is to replace it; to start it has that
             time too, and a minute at least.
+        standby_replicas: on a cluster, how many other machines have a copy of each task's state that follows it commit
+            by commit, so that a task which moves there restores nothing: 0 or 1 (Kafka's `num.standby.replicas`). A
+            copy takes the disk of the task's own and a quarter of ``hot_max_bytes``. Stores that users bring have none.
         emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
             (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
         output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
@@ -218,6 +222,7 @@ class Settings:
     commit_interval: int = 0
     max_task_idle: int = 0
     slot_timeout: int = 60_000
+    standby_replicas: int = 0
     emit_interval_ms: int = 0
     output_partitions: int = 0
     require_names: bool = False
@@ -249,6 +254,11 @@ class Settings:
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.standby_replicas > 1:
+            raise ConfigError(
+                f"standby_replicas must be 0 or 1, got {self.standby_replicas}: there is at most one copy of a task's "
+                "state, beside the checkpoint, from which any machine restores it"
+            )
         for name in ("statestore_cache_max_bytes", *_AT_LEAST_0):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")

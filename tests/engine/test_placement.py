@@ -65,6 +65,41 @@ def test_only_so_many_move_at_a_time_to_an_executor_that_comes():
     assert seen == [4, 8]
 
 
+def test_each_slot_is_followed_on_another_machine_and_none_where_there_is_only_one():
+    placement = Placement(4, copies=True)
+    placement.settle(executors("a"))
+    assert placement.followers == {}
+    machine = [Executor("a", "machine"), Executor("b", "machine")]
+    placement.settle(machine)
+    assert placement.followers == {}
+    placement = Placement(4, copies=True)
+    placement.settle(executors("a", "b"))
+    assert ids(placement) == "abab"
+    assert placement.followers == {0: 1, 1: 0, 2: 3, 3: 2}
+    before = dict(placement.followers)
+    placement.settle(executors("a", "b"))
+    assert placement.followers == before  # or each would begin anew
+
+
+def test_slots_go_where_their_copies_are_though_another_executor_has_fewer():
+    placement = Placement(5, copies=True)
+    placement.settle(executors("a", "b", "c"))
+    assert ids(placement) == "abcab"
+    assert "".join(ids(placement)[placement.followers[slot]] for slot in range(5)) == "baaca"
+    for slot in range(5):
+        placement.copied(slot)
+    placement.settle(executors("a", "c"))
+    assert ids(placement) == "aacca", "1 and 4 are where their copies are, and 3 went to its own to even loads out"
+
+
+def test_an_executor_that_is_back_on_the_slots_own_machine_is_as_good_as_the_copy():
+    placement = Placement(2, copies=True)
+    placement.settle([Executor("1", "machine-a"), Executor("2", "machine-b")])
+    placement.copied(0)
+    placement.settle([Executor("3", "machine-a"), Executor("2", "machine-b")])
+    assert ids(placement) == "32"
+
+
 @dataclass
 class Machine:
     """A process of an executor, which may sleep and take itself for the owner of slots all the while."""
@@ -81,7 +116,7 @@ class Cluster:
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
-        self.placement = Placement(self.random.choice([2, 3, 8, 16]))
+        self.placement = Placement(self.random.choice([2, 3, 8, 16]), copies=self.random.random() < 0.5)
         self.machines = {name: Machine(Executor(name, f"host-{name[0]}")) for name in ("a0", "b0")}
         self.job = 0
         self.born = 1
@@ -140,6 +175,11 @@ def run(seed: int) -> None:
         loads = [homes.count(one) for one in live]
         if homes and set(cluster.live) == live and max(loads) - min(loads) <= 1:
             assert after == homes
+        for slot, follower in placement.followers.items():
+            assert after[slot].host != after[follower].host
+            placement.copied(slot)
+        is_wide = len({home.host for home in after}) > 1
+        assert len(placement.followers) == (placement.slots if placement.copies and is_wide else 0)
     for _ in range(placement.slots // placement.moves + 1):  # then nobody comes or goes
         placement.settle(cluster.live)
     loads = [placement.homes.count(one) for one in cluster.live]

@@ -23,13 +23,17 @@ from penstock.arrays import partitions
 from penstock.engine.coordinator import Coordinator
 from penstock.engine.live import LiveTasks
 from penstock.engine.loop import CommitLoop
+from penstock.engine.manifest import Manifests
 from penstock.engine.restores import Restores
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
-from penstock.errors import CommitError, SparkLostError
+from penstock.errors import CommitError, ConfigError, SparkLostError
 from penstock.log.produce import produce
 from penstock.query.application import ApplicationStores
 from penstock.query.commits import OwnCommits
+from penstock.state.delta import read_delta
+from penstock.state.restoring import StateRestoreListener
+from penstock.storage import FileRef
 from support.forked_slots import HALF_AN_ANSWER, ForkedHost, stop_and_go_on
 from support.world import World
 
@@ -41,10 +45,13 @@ KEYS = [f"key-{n % 7}" for n in range(40)]
 class Application:
     """A program over slots, whose loop runs until it is closed."""
 
-    def __init__(self, world: World, host: ForkedHost, timeout: float = 20.0):
+    def __init__(
+        self, world: World, host: ForkedHost, timeout: float = 20.0, log: str | None = None, storage: str | None = None
+    ):
         self.host = host
         self.coordinator = Coordinator(world.topology, "app", world.settings, world.log, world.storage)
-        layout, places = self.coordinator.layout, (world.log.url, world.storage.url, world.folder / "tasks")
+        layout = self.coordinator.layout
+        places = log or world.log.url, storage or world.storage.url, world.folder / "tasks"
         host.prepare(Program(world.topology, layout, world.settings, *places))
         self.slots = SlotSessions(host, "app", Restores("app"), timeout, world.settings.at_least_once)
         self.stores = ApplicationStores(OwnCommits(self.coordinator), live=LiveTasks(layout, self.slots.ask))
@@ -99,6 +106,20 @@ def test_slots_keep_their_processes_from_commit_to_commit(world: World, applicat
         application.process()
     assert Counter(world.output()) == expected(3)
     assert len(application.host.jobs) == 1
+
+
+@pytest.mark.parametrize("what", ["log", "storage"])
+def test_a_machine_without_the_drivers_topics_or_checkpoint_stops_the_program_with_a_clear_error(
+    world: World, tmp_path: Path, what: str
+):
+    put(world)
+    application = Application(world, ForkedHost(), **{what: str(tmp_path / "elsewhere")})  # type: ignore[arg-type]
+    missing = "the topic 'in' in" if what == "log" else "the checkpoint"
+    with pytest.raises(ConfigError, match=f"{missing} .*elsewhere is not there on .* Nothing was committed"):
+        application.process()
+    application.close()
+    assert world.output() == []
+    assert len(application.host.jobs) == 1  # to try it again would find the same
 
 
 @pytest.mark.parametrize("point", ["before-answer", "after-answer", "after-delta", "before-local-commit"])
@@ -249,6 +270,62 @@ def test_at_least_once_stores_are_asked_in_the_slots_while_they_work(tmp_path: P
     os.kill(application.slot(partition_of("a")), signal.SIGKILL)
     assert counts.get("a") == 20, "where the slot is gone, what is committed is shown"
     application.close()
+
+
+class Restored(StateRestoreListener):
+    """The rows that restores of one partition brought, and the commit that they began at."""
+
+    def __init__(self, partition: int):
+        self.partition = partition
+        self.began: list[int] = []
+        self.rows = 0
+
+    def on_restore_start(self, place: Any, store_name: str, starting_offset: int, ending_offset: int) -> None:
+        if place.partition == self.partition:
+            self.began.append(starting_offset)
+
+    def on_batch_restored(self, place: Any, store_name: str, batch_end_offset: int, num_restored: int) -> None:
+        if place.partition == self.partition:
+            self.rows += num_restored
+
+
+@pytest.mark.parametrize("copies", [1, 0])
+def test_a_task_that_moves_to_the_machine_with_its_copy_restores_only_what_the_copy_is_missing(
+    tmp_path: Path, copies: int
+):
+    world = World(tmp_path, standby_replicas=copies, flush_commits=500, snapshot_commits=500)
+    produce([], "in", key=str, value=str, partitions=2, log=world.log)
+    host = ForkedHost()
+    host.machines = {0: tmp_path / "here", 1: tmp_path / "there"}
+    host.followers = {0: 1, 1: 0}
+    application = Application(world, host)
+    put(world)
+    application.process()
+    known, rounds = 0, 1
+    while rounds < 3 or (copies and host.copies != {0, 1}):  # what copies say is heard with the next commit
+        assert rounds < 200, "the copies have not caught up"
+        known = application.coordinator.manifest.commit
+        put(world)
+        application.process()
+        rounds += 1
+    host.machines[0], host.followers, restored = host.machines[1], {}, Restored(0)  # the machine "here" is gone
+    application.slots.restores.listener = restored
+    entry = application.coordinator.manifest.tasks["0_0"]
+    os.kill(application.slot(0), signal.SIGKILL)
+    put(world)
+    application.process()
+    application.close()
+    assert Counter(world.output()) == expected(rounds + 1)
+    [began] = restored.began
+    assert began >= known if copies else began == -1
+    missing = Manifests(world.storage).since("0_0", entry, began)
+    assert restored.rows == sum(rows_of(world, step.delta) for step in missing)
+
+
+def rows_of(world: World, delta: FileRef | None) -> int:
+    """How many rows a delta file has."""
+    assert delta is not None
+    return sum(len(changes.keys) for _, changes in read_delta(world.storage.read_verified(delta), "here"))
 
 
 def partition_of(key: str) -> int:

@@ -40,8 +40,11 @@ def test_on_a_standalone_cluster_executors_that_die_are_replaced_and_nothing_dif
     with StandaloneCluster(tmp_path / "cluster") as cluster:
         command = [sys.executable, str(script), str(killed), "2", cluster.url]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("killed executor") == 2
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.count("killed executor") == 2
+        databases = [sorted(cluster.state_of(number).glob("*/tasks/*/CURRENT")) for number in (0, 1)]
+    assert all(databases), "each machine has state on its own disk"
+    assert not (killed / "state" / "tasks").exists(), "and the driver's has none"
     assert harness.outcome(killed) == harness.outcome(calm)
 
 

@@ -9,12 +9,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
+from penstock.engine.placement import Executor
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
-from penstock.engine.slots.slot import Place, Program, serve
+from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve
 from penstock.engine.spark.shipping import dumps, loads
 from penstock.errors import SparkLostError
 
@@ -41,8 +43,20 @@ class ForkedHost:
         self.environment: dict[str, str] = {}
         self.is_gone = False
         self.moved = False
+        self.machines: dict[int, Path] = {}
+        """By slots the disk of the machine that they live on; none where they share the driver's."""
+        self.followers: dict[int, int] = {}
+        self.copies: set[int] = set()
+        """The slots whose copies have caught up."""
         self.jobs: list[ForkedJob] = []
         self.packed = b""
+
+    @property
+    def homes(self) -> list[Executor]:
+        return [Executor(str(slot), self.machines[slot].name) for slot in sorted(self.machines)]
+
+    def copied(self, slot: int) -> None:
+        self.copies.add(slot)
 
     def prepare(self, program: Program) -> None:
         """Have slots run a program."""
@@ -74,8 +88,12 @@ class ForkedJob:
     ):
         self.number = places[0].job
         self.failure = ""
-        given = host.environment, address, seconds, host.packed
-        self.slots = [_forks.Process(target=_be_slot, args=(place, *given), daemon=True) for place in places]
+        self.slots = []
+        for place in places:
+            disk = host.machines.get(place.slot)
+            own = {} if disk is None else {EXECUTOR_STATE_DIR: str(disk)}
+            given = {**host.environment, **own}, address, seconds, host.packed
+            self.slots.append(_forks.Process(target=_be_slot, args=(place, *given), daemon=True))
         for slot in self.slots:
             slot.start()
         self._over = threading.Event()
@@ -109,7 +127,7 @@ def _be_slot(place: Place, environment: dict[str, str], address: Address, second
     if HALF_AN_ANSWER in environment:
         file, number = environment[HALF_AN_ANSWER].split(":")
         _dies_or_sleeps_in_its_answer(file, int(number))
-    serve(place, address, lambda: loads(packed), seconds)
+    serve(place, address, lambda: loads(packed).on_executor(), seconds)
 
 
 def _dies_or_sleeps_in_its_answer(file: str, number: int) -> None:

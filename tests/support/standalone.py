@@ -1,4 +1,7 @@
-"""A standalone cluster of Spark on this machine: a master and its workers, each in a folder of its own."""
+"""A standalone cluster of Spark on this machine: a master and its workers, each as if it were another machine.
+
+Each worker has an address of its own, 127.0.0.2 and so on, and its executors keep state in a folder of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +15,33 @@ from pathlib import Path
 
 import pyspark
 
+from penstock.engine.slots.slot import EXECUTOR_STATE_DIR
 from support.spark_classes import QUICK_JVM
 
 _PATIENCE = 120.0
 
 
 class StandaloneCluster:
-    """A master with so many workers of one core each; they end with the context.
+    """A master with so many workers, of one core each; they end with the context.
 
     Attributes:
         url: ``spark://...``.
     """
 
-    def __init__(self, folder: Path, workers: int = 2):
+    def __init__(self, folder: Path, workers: int = 2, cores: int = 1):
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self._workers = workers
+        self._cores = cores
         self.url = ""
 
     def __enter__(self) -> StandaloneCluster:
         try:
-            log = self._start("master", "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+            master = "org.apache.spark.deploy.master.Master"
+            log = self._start("master", "127.0.0.1", master, "--port", "0", "--webui-port", "0")
             self.url = self._said(log, r"Starting Spark master at (spark://\S+)")
             for number in range(self._workers):
-                name, limits = f"worker-{number}", ("--cores", "1", "--memory", "1g")
-                log = self._start(name, "org.apache.spark.deploy.worker.Worker", "--webui-port", "0", *limits, self.url)
-                self._said(log, r"(Successfully registered) with master")
+                self.add_worker(number)
         except BaseException:
             self.__exit__()
             raise
@@ -53,20 +57,32 @@ class StandaloneCluster:
                 process.kill()
                 process.wait()
 
-    def _start(self, name: str, class_: str, *arguments: str) -> Path:
+    def add_worker(self, number: int) -> None:
+        """Start a worker, as a machine that nobody has seen yet where its number is new."""
+        limits = "--cores", str(self._cores), "--memory", "1g"
+        worker = "org.apache.spark.deploy.worker.Worker"
+        log = self._start(f"worker-{number}", f"127.0.0.{number + 2}", worker, "--webui-port", "0", *limits, self.url)
+        self._said(log, r"(Successfully registered) with master")
+
+    def state_of(self, number: int) -> Path:
+        """Where the executors of a worker keep state."""
+        return self._folder / f"worker-{number}" / "state"
+
+    def _start(self, name: str, host: str, class_: str, *arguments: str) -> Path:
         own = self._folder / name
-        own.mkdir(parents=True)
+        own.mkdir(parents=True, exist_ok=True)
         home = Path(pyspark.__file__).parent
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
             "PYSPARK_PYTHON": sys.executable,
+            EXECUTOR_STATE_DIR: str(own / "state"),
         }
-        command = [str(home / "bin" / "spark-class"), class_, "--host", "127.0.0.1", *arguments]
+        command = [str(home / "bin" / "spark-class"), class_, "--host", host, *arguments]
         log = own / "log"
         with open(log, "wb") as out:
             self._processes.append(

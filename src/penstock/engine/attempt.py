@@ -81,6 +81,11 @@ class Attempt:
         return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
 
     @property
+    def tasks(self) -> list[str]:
+        """The tasks that take part in the commit."""
+        return list(self._done)
+
+    @property
     def busy_tasks(self) -> list[str]:
         """The tasks that had records to process."""
         return [name for name, done in self._done.items() if done.records]

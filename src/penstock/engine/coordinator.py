@@ -365,6 +365,9 @@ class Coordinator:
         self._forgetting.after(before, self.manifest, attempt.exchange_files)
         self.idle.had_records(attempt.busy_tasks)
         crash_point("after-forget")
+        follow = getattr(self.runner, "follow", None)
+        if follow is not None and self.settings.standby_replicas:
+            follow(self.application, self.manifest, attempt.tasks)
         self.of_last_commit = latencies_of(time.monotonic() - ran)
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 

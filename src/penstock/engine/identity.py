@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import socket
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -11,6 +12,8 @@ from penstock.engine.layout import Layout
 from penstock.engine.manifest import Manifest
 from penstock.engine.starts import Starts
 from penstock.errors import ConfigError, CorruptDataError
+from penstock.log.base import Log
+from penstock.masking import masked
 from penstock.plan.topology import Topology
 from penstock.storage import Storage, seal, unseal
 
@@ -81,6 +84,22 @@ def check_owner(old: Identity, application_id: str, where: str) -> None:
             f"the checkpoint {where} belongs to application {old.application_id!r}, not to {application_id!r}; "
             "give each application a checkpoint of its own"
         )
+
+
+def check_shared(application: str, storage: Storage, log: Log, topics: Iterable[str]) -> None:
+    """Raise ``ConfigError`` where a machine has another checkpoint, or other topics, than the driver's."""
+    found = read_identity(storage, Manifest(-1, {}))
+    is_folder = "://" not in log.url  # a cluster of Kafka is the same for everybody who reaches it
+    missing = [topic for topic in topics if is_folder and not log.exists(topic)]
+    if (found is not None and found.id == application) and not missing:
+        return
+    what = f"the topic {missing[0]!r} in {masked(log.url)}" if missing else f"the checkpoint {storage.shown}"
+    raise ConfigError(
+        f"{what} is not there on {socket.gethostname()}, on which an executor runs: on a cluster all machines must "
+        "reach the same topics and the same checkpoint. Give the program topics in Kafka (log='kafka://...') or in a "
+        "folder that all machines share, and a checkpoint in an object store (checkpoint='s3://...') or in such a "
+        "folder. Nothing was committed"
+    )
 
 
 def check_shape(old: Identity, new: Identity, where: str) -> None:

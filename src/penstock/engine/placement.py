@@ -4,6 +4,9 @@ A slot's tasks are always together, so where it lives is where they are. Nothing
 an executor is gone its slots go to where their state is: to the executor they came from last, or to another one on the
 same machine, whose disk has it; else to the one with the fewest. When executors come, slots move to them until loads
 differ by one at most, but only so many at a time.
+
+Where copies are wanted, each slot has another one on another machine that follows it, and whose disk is as good as its
+own.
 """
 
 from __future__ import annotations
@@ -14,6 +17,10 @@ from typing import NamedTuple
 
 _REMEMBERED = 4
 """Of so many machines that a slot lived on it is known that they have state of it; the oldest has little use of it."""
+
+
+_FOLLOWED = 2
+"""How many slots one follows at most for the sake of copies that its disk has already."""
 
 
 class Executor(NamedTuple):
@@ -46,14 +53,18 @@ class Placement:
     Args:
         slots: how many slots there are.
         moves: how many of them move at a time to even loads out; by default a quarter.
+        copies: whether each slot has another one on another machine that follows it.
     """
 
-    def __init__(self, slots: int, moves: int | None = None):
+    def __init__(self, slots: int, moves: int | None = None, copies: bool = False):
         self.slots = slots
+        self.copies = copies
+        self.followers: dict[int, int] = {}
+        """By each slot the one on another machine that follows it; none where there is one machine."""
         self.moves = max(slots // 4, 1) if moves is None else moves
         self._homes: dict[int, Executor] = {}
-        self._lived: dict[int, dict[str, int]] = {slot: {} for slot in range(slots)}
-        """Of each slot the machines that it lived on, whose disks have its state, and when that was."""
+        self._lived: dict[int, dict[str, float]] = {slot: {} for slot in range(slots)}
+        """Of each slot the machines whose disks have its state, since it lived there or has a copy, and as of when."""
         self._settled = 0
 
     @property
@@ -70,10 +81,34 @@ class Placement:
         self._homes = self._after(live)
         self._settled += 1
         for slot, home in self._homes.items():
-            lived = self._lived[slot]
-            lived[home.host] = self._settled
-            if len(lived) > _REMEMBERED:
-                del lived[min(lived, key=lambda host: lived[host])]
+            self._remember(slot, home.host, self._settled)
+        self.followers = self._chosen_followers() if self.copies else {}
+
+    def copied(self, slot: int) -> None:
+        """The slot that follows this one has caught up: where it lives the state is as good as new, too."""
+        if slot in self.followers:
+            self._remember(slot, self._homes[self.followers[slot]].host, self._settled - 0.5)
+
+    def _remember(self, slot: int, host: str, when: float) -> None:
+        lived = self._lived[slot]
+        lived[host] = when
+        if len(lived) > _REMEMBERED:
+            del lived[min(lived, key=lambda one: lived[one])]
+
+    def _chosen_followers(self) -> dict[int, int]:
+        """For each slot one on another machine: where a copy is already, else whoever follows the fewest."""
+        follows: Counter[int] = Counter()
+        found = {}
+        for slot, home in sorted(self._homes.items()):
+            others = [other for other, there in self._homes.items() if there.host != home.host]
+            free = [other for other in others if follows[other] < _FOLLOWED] or others
+            if free:
+                lived = self._lived[slot]
+                found[slot] = best = min(
+                    free, key=lambda other: (-lived.get(self._homes[other].host, 0), follows[other], other)
+                )
+                follows[best] += 1
+        return found
 
     def _after(self, live: Sequence[Executor]) -> dict[int, Executor]:
         if not live:
@@ -114,3 +149,8 @@ class Placement:
 
 def _emptiest(some: Iterable[Executor], loads: Mapping[Executor, int]) -> Executor:
     return min(some, key=lambda one: (loads[one], one))
+
+
+def slot_of(task: str, slots: int) -> int:
+    """The slot on which a task is placed: tasks of the same partition are together."""
+    return int(task.split("_")[1]) % slots

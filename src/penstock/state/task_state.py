@@ -64,6 +64,7 @@ class TaskState:
         folder: Path | None = None,
         storage: Storage | None = None,
         context: TaskContext | None = None,
+        publishes: bool = True,
     ):
         self.task = task
         self.stores = {store.name: store for store in stores}
@@ -82,6 +83,8 @@ class TaskState:
         self._flushed = -1
         self._schedule = DiskSchedule(settings)
         self._upload = Upload()
+        self._publishes = publishes
+        """Whether it makes snapshots; a copy that follows another machine's task does not."""
 
     def clock(self, name: str) -> StreamTime:
         """The stream time that an operator of this name keeps."""
@@ -249,6 +252,15 @@ class TaskState:
             self.at = step.commit
             self._schedule.committed(0 if step.delta is None else step.delta.size)
 
+    def follow(self, steps: Iterable[Committed]) -> None:
+        """Take over commits that somebody else has made, and write them to disk when that is due."""
+        for step in steps:
+            self.apply(step)
+            if self._database is not None and self._is_flush_due():
+                self.flush()
+        if self._database is not None:
+            self._database.settle()
+
     # --- transactions --------------------------------------------------------------------------------------------
 
     def changes(self) -> list[tuple[str, ChangeSet]]:
@@ -329,7 +341,7 @@ class TaskState:
         """
         assert self._database is not None
         self._take_uploaded()
-        publishes = publishes and self._storage is not None and not self._upload.is_under_way
+        publishes = publishes and self._publishes and self._storage is not None and not self._upload.is_under_way
         publishes = publishes and self._schedule.is_snapshot_due(self.at - self.snapshot)
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from penstock.engine.live import StoreAnswer, StoreQuestion
+from penstock.engine.manifest import TaskEntry
 from penstock.engine.work import StageWork, TaskDone
 from penstock.state.restoring import RestoreStep
 
@@ -31,6 +32,18 @@ class Work(msgspec.Struct, frozen=True, tag=True):
     """An order: run tasks of a stage, all of which are on this slot."""
 
     stage: StageWork
+
+
+class Follow(msgspec.Struct, frozen=True, tag=True):
+    """An order that is carried out beside others: move copies of other machines' tasks on to where these are committed.
+
+    Nobody waits for it; ``Followed`` comes when it does.
+    """
+
+    application: str
+    number: int
+    """The newest commit, by which the answer tells which order it is for."""
+    entries: dict[str, TaskEntry]
 
 
 class Close(msgspec.Struct, frozen=True, tag=True):
@@ -63,14 +76,22 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     tasks: list[TaskDone] = []
 
 
+class Followed(msgspec.Struct, frozen=True, tag=True):
+    """Copies have come to where an order said."""
+
+    number: int
+    failed: list[str] = []
+    """But those of these tasks."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """A slot ends, because of what it could not tell as an answer."""
 
     reason: str
 
 
-Order = Work | Close | StoreQuestion
-Message = Hello | Alive | Restoring | Done | Failed | StoreAnswer
+Order = Work | Follow | Close | StoreQuestion
+Message = Hello | Alive | Restoring | Done | Followed | Failed | StoreAnswer
 
 
 class Address(NamedTuple):

@@ -11,14 +11,17 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from penstock.engine.attempt import LostWorkError
 from penstock.engine.live import StoreAnswer, StoreQuestion
+from penstock.engine.manifest import Manifest
+from penstock.engine.placement import Executor, slot_of
 from penstock.engine.restores import Restores
+from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
     Address,
     Alive,
@@ -26,6 +29,7 @@ from penstock.engine.slots.links import (
     Done,
     Door,
     Failed,
+    Followed,
     Link,
     LinkLostError,
     Message,
@@ -33,7 +37,6 @@ from penstock.engine.slots.links import (
     Work,
     readable,
 )
-from penstock.engine.slots.slot import slot_of
 from penstock.engine.work import StageWork, TaskDone
 from penstock.faults import crash_point
 
@@ -67,6 +70,17 @@ class Host(Protocol):
     """Under which name they find it."""
     slots: int
     cores: int
+
+    @property
+    def homes(self) -> list[Executor]:
+        """Where each slot lives; empty where all are on this machine."""
+
+    @property
+    def followers(self) -> Mapping[int, int]:
+        """By each slot the one on another machine that follows it."""
+
+    def copied(self, slot: int) -> None:
+        """The slot that follows this one has a copy of its state."""
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when it is gone for good."""
@@ -111,7 +125,7 @@ class SlotSessions:
     def __init__(self, host: Host, application_id: str, restores: Restores, timeout: float, asks: bool = False):
         self.slots = host.slots
         self._host = host
-        self._restores = restores
+        self.restores = restores
         self._timeout = timeout
         self._run = f"{application_id}-{os.urandom(6).hex()}"
         self._door = Door(host.bind, host.name, secrets.token_bytes(32), timeout)
@@ -121,6 +135,7 @@ class SlotSessions:
         self._job: Job | None = None
         self._jobs = 0
         self._is_given_up = False
+        self._following = Following({}, self.slots, host.copied)
         self.on_lost: Callable[[], None] = lambda: None
         """Called from another thread when the job of the slots has ended, by itself or not."""
 
@@ -142,8 +157,26 @@ class SlotSessions:
             reason = self._job.failure if self._job is not None and self._job.failure else str(error)
             self._let_go()
             self._host.check()
-            self._restores.suspend()
+            self.restores.suspend()
             raise LostWorkError(reason) from error
+
+    def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
+        """Have copies on other machines moved on to a commit, in which some tasks took part. Nobody waits for them, and
+        a slot that is gone is noticed when there is work for it."""
+        self._following.note(application, manifest, changed)
+        try:
+            for slot, link in self._links.items():
+                while link.has_more():
+                    self._heard(link.message(), slot)
+            for slot, order in self._following.due():
+                self._links[slot].send(order)
+        except LinkLostError:
+            pass
+
+    @property
+    def homes(self) -> list[Executor]:
+        """Where each slot lives, by its number."""
+        return self._host.homes or [Executor("driver", self._host.name)] * self.slots
 
     def give_up(self) -> None:
         """Let the stage that is under way be a lost attempt; from any thread."""
@@ -191,7 +224,9 @@ class SlotSessions:
             return message
         if isinstance(message, Restoring):
             for step in message.steps:
-                self._restores.hear(step)
+                self.restores.hear(step)
+        elif isinstance(message, Followed):
+            self._following.heard(slot, message)
         elif not isinstance(message, Alive):
             said = message.reason if isinstance(message, Failed) else type(message).__name__
             raise LinkLostError(f"slot {slot} failed: {said}")
@@ -228,6 +263,7 @@ class SlotSessions:
             self._job = self._host.start(
                 self._run, self._jobs, self._door.address, max(self._timeout, _COME_SECONDS), lost
             )
+            self._following = Following(self._host.followers, self.slots, self._host.copied)
 
     def _tell_of_loss(self) -> None:
         self.on_lost()

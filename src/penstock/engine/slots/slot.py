@@ -7,22 +7,27 @@ it ends that task; where the same process becomes the slot again, it finds the d
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.engine.host import TaskHost
+from penstock.engine.identity import check_shared
 from penstock.engine.layout import Layout
 from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.lock import SlotLock
 from penstock.engine.restores import Batched
+from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import (
     Address,
     Alive,
     Done,
     Failed,
+    Follow,
+    Followed,
     Hello,
     Link,
     LinkLostError,
@@ -30,7 +35,8 @@ from penstock.engine.slots.links import (
     Work,
     connected,
 )
-from penstock.engine.work import StageWork
+from penstock.engine.work import StageWork, TaskDone
+from penstock.errors import ConfigError
 from penstock.faults import crash_point
 from penstock.log.open import open_log
 from penstock.messages import describe
@@ -39,6 +45,10 @@ from penstock.settings import Settings
 from penstock.storage import open_storage
 
 _BEAT_SECONDS = 1.0
+
+EXECUTOR_STATE_DIR = "PENSTOCK_EXECUTOR_STATE_DIR"
+"""The variable of a machine of a cluster that says where its executors keep state, each application in a folder of its
+own there; without it that is the program's ``state_dir``, a path that every machine has."""
 
 
 class Program:
@@ -53,13 +63,28 @@ class Program:
         self.log_place = log_place
         self.storage_url = storage_url
         self.folder = folder
+        """Where tasks have their databases."""
+
+    def on_executor(self) -> Program:
+        """The program as it is on a machine that may not be the driver's."""
+        own = os.environ.get(EXECUTOR_STATE_DIR)
+        if own:
+            self.folder = Path(own).absolute() / self.layout.application_id / "tasks"
+        return self
 
     def lock(self, slot: int, run: str) -> SlotLock:
         return SlotLock(self.folder.parent / "slots", slot, run)
 
-    def host(self) -> TaskHost:
+    def host(self, application: str) -> TaskHost:
+        """Raises ``ConfigError`` where this machine has another checkpoint or other topics than the driver's."""
         log, storage = open_log(self.log_place), open_storage(self.storage_url)
+        check_shared(application, storage, log, self.topology.source_topics)
         return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
+
+    def followers(self, tell: Callable[[Followed], None]) -> Followers:
+        """Copies of tasks that live elsewhere."""
+        storage = open_storage(self.storage_url)
+        return Followers(self.topology, self.layout, self.settings, storage, self.folder, tell)
 
 
 class Place(NamedTuple):
@@ -74,10 +99,14 @@ class Place(NamedTuple):
 class _Held:
     """The state that this process holds, of one run."""
 
-    def __init__(self, program: Program, place: Place):
+    def __init__(self, program: Program, place: Place, application: str):
         self.run = place.run
         self._lock = program.lock(place.slot, place.run)
-        self.host = program.host()
+        try:
+            self.host = program.host(application)
+        except BaseException:
+            self._lock.release()
+            raise
 
     def close(self) -> None:
         self.host.close()
@@ -117,25 +146,56 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
     if known.settings.at_least_once:
         asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
         threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
-    with _Beating(link) as beating:
+    with _Beating(link) as beating, closing(_Copies(known, link)) as copies:
         order = link.order()
-        while isinstance(order, Work):
-            with beating.at_work():
-                done = _obey(order.stage, link, place, known)
-            crash_point("before-answer")
-            link.send(done)
-            crash_point("after-answer")
+        while isinstance(order, Work | Follow):
+            if isinstance(order, Work):
+                with beating.at_work():
+                    done = _obey(order.stage, link, place, known)
+                crash_point("before-answer")
+                link.send(done)
+                crash_point("after-answer")
+            else:
+                copies.take(order)
             order = link.order()
         with beating.at_work():
+            copies.close()
             _let_go()
         link.send(Done())
+
+
+class _Copies:
+    """The copies of other machines' tasks in this slot, as long as the connection lasts; whoever comes to own such a
+    task on this machine meets what they have come to on disk."""
+
+    def __init__(self, program: Program, link: Link):
+        self._program = program
+        self._link = link
+        self._followers: Followers | None = None
+
+    def take(self, order: Follow) -> None:
+        if self._followers is None:
+            self._followers = self._program.followers(self._tell)
+        self._followers.take(order)
+
+    def _tell(self, followed: Followed) -> None:
+        with suppress(LinkLostError, ValueError):  # it is closed
+            self._link.send(followed)
+
+    def close(self) -> None:
+        if self._followers is not None:
+            self._followers.close()
+            self._followers = None
 
 
 def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
     """Carry out an order. State is opened with the first one: it says that the driver wants this process."""
     if not _held or _held[0].run != place.run:
         _let_go()
-        _held.append(_Held(program, place))
+        try:
+            _held.append(_Held(program, place, stage.application))
+        except ConfigError as error:  # the next attempt would find the same
+            return Done([TaskDone(work.task, error=str(error), error_type="ConfigError") for work in stage.tasks])
     host = _held[0].host
     with Batched(lambda steps: link.send(Restoring(steps))) as restores:
         host.on_restore = restores.hear
@@ -198,11 +258,6 @@ def _tell(link: Link, message: Alive | Failed) -> bool:
     except (LinkLostError, ValueError):  # it is closed
         return False
     return True
-
-
-def slot_of(task: str, slots: int) -> int:
-    """The slot on which a task is placed: tasks of the same partition are together."""
-    return int(task.split("_")[1]) % slots
 
 
 def _set_apart() -> None:

@@ -13,12 +13,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from penstock.engine.placement import Executor, Placement
 from penstock.engine.slots.links import Address
-from penstock.engine.slots.slot import Place, serve
+from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark.shipping import loads
 from penstock.errors import SparkLostError
 
@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 """How often to look for executors that came."""
+
+_COME_SECONDS = 5.0
+"""How long a start waits for executors: those that are there already have registered by then."""
 
 _ENVIRONMENT = {
     # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
@@ -43,9 +46,10 @@ class SparkHost:
     Args:
         context: Spark's.
         program: what slots need to know, as ``shipping`` packs it.
+        copies: whether each slot's state is followed on another machine.
     """
 
-    def __init__(self, context: Any, application_id: str, program: bytes, slots: int):
+    def __init__(self, context: Any, application_id: str, program: bytes, slots: int, copies: bool = False):
         self.slots = slots
         self.cores = int(context.defaultParallelism)
         conf = context.getConf()
@@ -54,9 +58,22 @@ class SparkHost:
         self._context = context
         self._application_id = application_id
         self._program = context.broadcast(program)
-        self._placement = Placement(slots)
+        self._comes_with_tasks = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+        """Whether Spark asks for executors only when there are tasks that have none."""
+        self._placement = Placement(slots, copies=copies)
         """At which executors slots are; at none where the driver is the only one."""
         self._looked = 0.0
+
+    @property
+    def homes(self) -> list[Executor]:
+        return self._placement.homes
+
+    @property
+    def followers(self) -> Mapping[int, int]:
+        return self._placement.followers
+
+    def copied(self, slot: int) -> None:
+        self._placement.copied(slot)
 
     def check(self) -> None:
         if not is_alive(self._context):
@@ -68,7 +85,7 @@ class SparkHost:
 
     def has_moved(self) -> bool:
         """Whether executors have come or gone so that slots are to live elsewhere."""
-        if not self._placement.homes or time.monotonic() - self._looked < _LOOK_SECONDS:
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
             return False
         self._looked = time.monotonic()
         live = live_executors(self._context)
@@ -76,12 +93,30 @@ class SparkHost:
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
-        self._placement.settle(live_executors(self._context))
+        self._placement.settle(self._executors_to_be())
         homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
         for home, slots in Counter(homes).items():
             _log.info("application %r: %d slots at %s", self._application_id, slots, home)
         graph = SlotGraph(self._context, self._application_id, homes, self.slots)
-        return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds)), number, on_end)
+        is_cluster = not is_local(self._context)
+        return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
+
+    def _executors_to_be(self) -> list[Executor]:
+        """The executors that there are; at the first start, all that come within moments: they register one by one, and
+        slots that have to move when the next one has come stand still for a second."""
+        live = live_executors(self._context)
+        deadline = time.monotonic() + _COME_SECONDS
+        is_first = not self._placement.homes and not is_local(self._context) and not self._comes_with_tasks
+        while is_first and time.monotonic() < deadline and not self._has_room(live):
+            time.sleep(0.05)
+            live = live_executors(self._context)
+        return live
+
+    def _has_room(self, live: list[Executor]) -> bool:
+        """Whether these executors have a core for every slot."""
+        spark = self._context._jsc.sc()
+        usual = spark.resourceProfileManager().defaultResourceProfile()
+        return bool(live) and int(spark.maxNumConcurrentTasks(usual)) >= self.slots
 
     def close(self) -> None:
         if is_alive(self._context):
@@ -171,11 +206,17 @@ def _slot_body(body: Callable[[int], None]) -> Any:
     return run
 
 
-def _serving(run: str, job: int, address: Address, program: Any, seconds: float) -> Callable[[int], None]:
+def _serving(
+    run: str, job: int, address: Address, program: Any, seconds: float, is_cluster: bool
+) -> Callable[[int], None]:
     """What a slot does; it is sent with every job, so it holds no more than a reference to the program."""
 
+    def given() -> Program:
+        known: Program = loads(program.value)
+        return known.on_executor() if is_cluster else known
+
     def body(slot: int) -> None:
-        serve(Place(run, job, slot), address, lambda: loads(program.value), seconds)
+        serve(Place(run, job, slot), address, given, seconds)
 
     return body
 
@@ -231,16 +272,24 @@ def is_alive(context: Any) -> bool:
         return False
 
 
+def is_local(context: Any) -> bool:
+    """Whether the driver is the only machine, and its own executor."""
+    master: str = context.master
+    return master.startswith("local[") or master == "local"
+
+
 def live_executors(context: Any) -> list[Executor]:
-    """The executors that there are; none where the driver is the only one."""
-    if context.master.startswith("local[") or context.master == "local":
+    """The executors that there are and are to stay: none that Spark is decommissioning; none at all where the driver is
+    the only one."""
+    if is_local(context):
         return []
+    backend = context._jsc.sc().schedulerBackend()
     statuses = context._jsc.sc().env().blockManager().master().getMemoryStatus()
     ids = statuses.keysIterator()
     found = []
     while ids.hasNext():
         id_ = ids.next()
-        if id_.executorId() != "driver":
+        if id_.executorId() != "driver" and backend.isExecutorActive(id_.executorId()):
             found.append(Executor(str(id_.executorId()), str(id_.host())))
     return sorted(found)
 

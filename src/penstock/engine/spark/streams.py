@@ -140,7 +140,8 @@ class Streams:
         return dumps(Program(self.topology, layout, self.settings, self.log.place, url, tasks))
 
     def _open_slots(self, packed: bytes) -> None:
-        host = SparkHost(self._context, self.application_id, packed, self._slot_count)
+        copies = self.settings.standby_replicas > 0
+        host = SparkHost(self._context, self.application_id, packed, self._slot_count, copies)
         timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
         self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
         self._resources.append(self._close_slots)

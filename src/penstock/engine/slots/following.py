@@ -1,0 +1,80 @@
+"""What the driver knows of copies: which slot follows which, what it has been told, and up to where it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.placement import slot_of
+from penstock.engine.slots.links import Follow, Followed
+
+_ON_THEIR_WAY = 4
+"""So many orders may be unanswered; what comes then waits and is sent together, so that a slot that is slow or stopped
+is not sent more than its socket holds."""
+
+
+class Following:
+    """The copies of one job's slots.
+
+    Args:
+        followers: by each slot the one that follows it.
+        on_copied: called with a slot whose copy has come to the newest commit that there was.
+
+    >>> sent, copied = [], []
+    >>> following = Following({0: 1}, 2, copied.append)
+    >>> entry = TaskEntry(changed=7)
+    >>> following.note("app", Manifest(7, {"0_0": entry, "0_1": entry}), ["0_0", "0_1"])
+    >>> [(order.number, list(order.entries)) for slot, order in following.due()]
+    [(7, ['0_0'])]
+    >>> following.heard(1, Followed(7))
+    >>> copied
+    [0]
+    """
+
+    def __init__(self, followers: Mapping[int, int], slots: int, on_copied: Callable[[int], None]):
+        self._followers = followers
+        self._slots = slots
+        self._on_copied = on_copied
+        self._knows_all = False
+        self._application = ""
+        self._waiting: dict[int, dict[str, TaskEntry]] = {}
+        self._sent: dict[int, list[int]] = {}
+        """By following slot the numbers of the orders that it has not answered."""
+        self._commit = -1
+        self._failed: dict[int, set[str]] = {}
+        """By following slot the tasks whose copies it could not move on."""
+
+    def note(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
+        """There is another commit, in which some tasks took part; the first that is noted is sent for all tasks."""
+        if not self._followers:
+            return
+        self._application, self._commit = application, manifest.commit
+        names = changed if self._knows_all else manifest.tasks
+        self._knows_all = True
+        for name in names:
+            follower = self._followers.get(slot_of(name, self._slots))
+            if follower is not None and name in manifest.tasks:
+                self._waiting.setdefault(follower, {})[name] = manifest.tasks[name]
+        for follower, failed in self._failed.items():
+            again = {name: manifest.tasks[name] for name in failed if name in manifest.tasks}
+            self._waiting.setdefault(follower, {}).update(again)
+
+    def due(self) -> list[tuple[int, Follow]]:
+        """The orders to be sent now, by slot."""
+        found = []
+        for follower in list(self._waiting):
+            sent = self._sent.setdefault(follower, [])
+            if len(sent) < _ON_THEIR_WAY and (entries := self._waiting.pop(follower)):
+                sent.append(self._commit)
+                found.append((follower, Follow(self._application, self._commit, entries)))
+        return found
+
+    def heard(self, follower: int, answer: Followed) -> None:
+        """A slot has carried out an order."""
+        sent = self._sent.setdefault(follower, [])
+        sent[:] = [number for number in sent if number > answer.number]
+        self._failed[follower] = set(answer.failed)
+        behind = {slot_of(task, self._slots) for task in answer.failed}
+        for slot, by in self._followers.items():
+            if by == follower and slot not in behind and not sent:
+                self._on_copied(slot)
