@@ -11,9 +11,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -138,7 +139,9 @@ def run(command: Sequence[str], timeout: float = 900) -> Cost:
     return Cost(sampler.cpu, sampler.peak_private, seconds, slots, said)
 
 
-def start(command: Sequence[str], with_input: bool = False) -> subprocess.Popen[str]:
+def start(
+    command: Sequence[str], with_input: bool = False, environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[str]:
     """Start a command in a session of its own; ``python -m bench...`` finds its modules."""
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
@@ -148,7 +151,7 @@ def start(command: Sequence[str], with_input: bool = False) -> subprocess.Popen[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **environment, "PYTHONPATH": path},
     )
 
 

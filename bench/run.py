@@ -57,6 +57,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("RESTORE", restore.measure),
     ("TRANSACTIONS", transactions.measure),
     ("START", starts.measure),
+    ("WHOLE", starts.measure_whole),
     ("GET", reads.measure),
     ("SERVE", serve.measure),
     ("IDLE", idle.measure),

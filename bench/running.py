@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from bench.measure import RunError, kill_session, start
 from penstock.log.file.log import FileLog
@@ -15,9 +16,11 @@ _LOOK_SECONDS = 0.01
 
 
 @contextmanager
-def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def running(
+    command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[subprocess.Popen[str]]:
     """Start a program; in the end it is killed, with everything it started."""
-    process = start(command)
+    process = start(command, environment=environment)
     try:
         yield process
     finally:

@@ -1,40 +1,98 @@
-"""Cold start: the time from the start of a program that has no state until its first output can be read."""
+"""How long starts and stops take: cold, in a session that is there, and many records by one program."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bench import data
+from bench.measure import Sampler, run
 from bench.plan import Plan
-from bench.report import Row, Section, median, spread
+from bench.report import Row, Section, at_most, median, spread
 from bench.running import running, wait_for
 
-JOBS = {"W1": "W1, windowed counts", "W3": "W3, sessions, whose rules are compiled code"}
 RECORDS = 100
+WHOLE_RECORDS = 20_000_000
+_NO_CACHE = {"XDG_CACHE_HOME": "/dev/null"}
+"""Where nothing can be kept, so neither the archive of Spark's classes."""
+
+
+class _Figure(NamedTuple):
+    what: str
+    unit: str
+    limit: float | None
+    values: list[float]
+
+    def row(self) -> Row:
+        measured, shown = median(self.values), spread(self.values)
+        if self.limit is None:
+            return Row(self.what, f"{measured:.2f} {self.unit}", shown)
+        return replace(at_most(self.what, measured, self.limit, self.unit), spread=shown)
 
 
 def measure(plan: Plan) -> Section:
-    """How long it takes for a topology without compiled rules and for one with them."""
+    """Starts with and without the archive of Spark's classes, and in a session that is there."""
     source = data.fill_once(plan.penstock.log, "events", RECORDS)
-    seconds: dict[str, list[float]] = {name: [] for name in JOBS}
-    for _ in range(plan.runs):
-        for name, found in seconds.items():
-            found.append(_first_output(plan, name, source))
-            plan.say(f"cold start of {name}: {found[-1]:.2f} s")
-    section = Section(
-        "START: cold start",
-        f"Seconds from the start of a process, which has no state, until its first output can be read; {RECORDS} "
-        "records wait for it. The JVM, Spark and the slots start in them.",
+    figures = (
+        _Figure("W1, windowed counts", "s", 4.5, []),
+        _Figure("W1, all processes until then", "CPU s", 7, []),
+        _Figure("W1, without the class archive", "s", 6, []),
+        _Figure("W3, sessions, whose rules are compiled code", "s", None, []),
+        _Figure("W1, the next program of a session", "s", 1, []),
+        _Figure("stop", "s", 0.5, []),
+        _Figure("end of the process after that", "s", 0.5, []),
     )
-    section.rows += [Row(JOBS[name], f"{median(found):.2f} s", spread(found)) for name, found in seconds.items()]
-    return section
+    for _ in range(plan.runs):
+        seconds, cpu = _first_output(plan, "W1", source)
+        without, _ = _first_output(plan, "W1", source, _NO_CACHE)
+        compiled, _ = _first_output(plan, "W3", source)
+        again, stop, end = _in_a_session(plan, source)
+        for figure, value in zip(figures, (seconds, cpu, without, compiled, again, stop, end), strict=True):
+            figure.values.append(value)
+        plan.say(f"cold start: {seconds:.2f} s, {cpu:.1f} CPU s; in a session {again:.2f} s; stop {stop:.2f} s")
+    about = (
+        "Seconds from the start of a process, which has no state, until its first output can be read; "
+        f"{RECORDS} records wait for it. The JVM, Spark and the slots start in them. In a session of the user's, "
+        "programs start and stop one after the other."
+    )
+    return Section("START: cold start", about, [figure.row() for figure in figures])
 
 
-def _first_output(plan: Plan, name: str, source: str) -> float:
+def measure_whole(plan: Plan) -> Section:
+    """Many records by one program, from its start to its end."""
+    count = plan.size(WHOLE_RECORDS)
+    source = data.fill_once(plan.penstock.log, "events", count)
+    seconds = []
+    for _ in range(plan.runs):
+        plan.penstock.clear("out")
+        seconds.append(run(plan.penstock.job("W1", [source])).seconds)
+        plan.say(f"{count:,} records: {seconds[-1]:.2f} s")
+    plan.penstock.clear("out")
+    about = f"Seconds that one program takes for {count:,} records of W1 (every update), start and end included."
+    return Section("WHOLE: W1 from start to end", about, [_Figure("the program", "s", 9, seconds).row()])
+
+
+def _first_output(
+    plan: Plan, name: str, source: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> tuple[float, float]:
+    """Seconds until then, and CPU seconds."""
     plan.penstock.clear("out")
     began = time.monotonic()
-    with running(plan.penstock.job(name, [source], ["--live"])) as process:
+    with running(plan.penstock.job(name, [source], ["--live"]), environment) as process:
+        sampler = Sampler(process.pid)
+        sampler.start()
         wait_for(process, plan.penstock.log, "out", 1)
         seconds = time.monotonic() - began
+        sampler.stop()
     plan.penstock.clear("out")
-    return seconds
+    return seconds, sampler.cpu
+
+
+def _in_a_session(plan: Plan, source: str) -> Sequence[float]:
+    """Seconds of the start and the stop of a program that is not its session's first, and of the process's end."""
+    cost = run([sys.executable, "-m", "bench.in_session", source, str(plan.penstock.work)])
+    return cost.said["start"], cost.said["stop"], time.monotonic() - cost.said["ended"]
