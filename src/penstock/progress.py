@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.losses import Loss
@@ -30,6 +31,13 @@ class Progress:
     losses: tuple[Loss, ...] = ()
     """Records that did not go on since this start: dropped as late, expired or without a key, skipped, dead letters."""
 
+    executors: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks each executor has."""
+    moved: int = 0
+    """Tasks that came to another machine before this commit."""
+    total_moved: int = 0
+    """Tasks that have come to another machine since this start."""
+
     @property
     def lost(self) -> int:
         """How many records did not go on since this start; one that several steps left out counts several times."""
@@ -37,4 +45,5 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        return asdict(self) | {"losses": [loss.to_dict() for loss in self.losses]}
+        plain = {"losses": [loss.to_dict() for loss in self.losses], "executors": dict(self.executors)}
+        return {one.name: getattr(self, one.name) for one in fields(self)} | plain

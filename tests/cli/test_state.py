@@ -12,6 +12,7 @@ import pytest
 from cli.conftest import Penstock
 from penstock import StreamsBuilder, TimeWindows, produce
 from penstock.engine.local import LocalApplication
+from penstock.engine.places import SlotPlace
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
@@ -117,3 +118,29 @@ def test_what_is_not_there_is_told(penstock: Penstock):
         in penstock("state", "get", "app", "count", "a").err[0]
     )
     assert "'nobody' is no application with commits" in penstock("status", "nobody").err[0]
+
+
+def test_status_says_where_slots_live_and_how_many_tasks_have_moved(penstock: Penstock, folder: Path):
+    log, settings = FileLog(folder / "log"), Settings()
+    builder = StreamsBuilder()
+    builder.stream("bags", key=str, value=str).group_by_key().count("bags")
+    storage = LocalStorage(folder / ".penstock" / "spread" / "checkpoint")
+    produce([("JFK", "x", 0)], "bags", str, str, log, partitions=3)
+    application = LocalApplication(builder.build(), "spread", settings, log, storage)
+    one, two = SlotPlace("1", "here", copy="there"), SlotPlace("2", "there")
+    for places in ([one, two], [one, one], [one, two]):
+        application.places = places  # type: ignore[attr-defined]
+        produce([("JFK", "x", 0)], "bags", str, str, log)
+        application.run_until()
+    application.close()
+    shown = penstock("status", "spread").out
+    at = shown.index("  2 tasks moved to another machine since the start")
+    assert shown[at + 1 : at + 4] == [
+        "slot  executor  machine  tasks  copy on",
+        "   0  1         here         2  there",
+        "   1  2         there        1",
+    ]
+    found = json.loads("".join(penstock("status", "spread", "--json").out))
+    assert found["tasks_moved"] == 2
+    assert found["slots"][1] == {"executor": "2", "host": "there", "tasks": 1}
+    assert "moved" not in "".join(penstock("status", "app").out)  # there is one machine

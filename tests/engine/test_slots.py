@@ -308,6 +308,10 @@ def test_a_task_that_moves_to_the_machine_with_its_copy_restores_only_what_the_c
         put(world)
         application.process()
         rounds += 1
+    before = application.coordinator.manifest.places
+    assert before is not None
+    assert [(slot.host, slot.tasks) for slot in before.slots] == [("here", 1), ("there", 1)]
+    assert not copies or [slot.copy for slot in before.slots] == ["there", "here"]
     host.machines[0], host.followers, restored = host.machines[1], {}, Restored(0)  # the machine "here" is gone
     application.slots.restores.listener = restored
     entry = application.coordinator.manifest.tasks["0_0"]
@@ -316,6 +320,9 @@ def test_a_task_that_moves_to_the_machine_with_its_copy_restores_only_what_the_c
     application.process()
     application.close()
     assert Counter(world.output()) == expected(rounds + 1)
+    after = application.coordinator.manifest.places
+    assert after is not None
+    assert ([slot.host for slot in after.slots], after.moved_total) == (["there", "there"], 1)
     [began] = restored.began
     assert began >= known if copies else began == -1
     missing = Manifests(world.storage).since("0_0", entry, began)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.places import SlotPlace
 from penstock.errors import ConfigError
 from penstock.metrics import DEAD_LETTERS, SKIPPED
 from penstock.query.application import open_stores
@@ -69,3 +70,18 @@ def test_the_dashboard_asks_for_figures_that_prometheus_gets(shop: Shop):
     }
     assert len(asked) >= 12
     assert asked <= there
+
+
+def test_figures_and_prometheus_say_where_slots_live(shop: Shop):
+    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    assert Application(open_stores(shop.folder), shop.log).figures()["places"] == {
+        "slots": [], "moved": 0, "moved_total": 0
+    }  # fmt: skip
+    shop.running.places = [SlotPlace("1", "here", copy="there"), SlotPlace("2", "there")]  # type: ignore[attr-defined]
+    shop.sell(("kim", 1.0, 5_000))
+    found = Application(open_stores(shop.folder), shop.log)
+    assert found.figures()["places"]["slots"][0] == {"executor": "1", "host": "here", "tasks": 1, "copy": "there"}
+    lines = exposition(found)[0].decode().splitlines()
+    assert 'penstock_slot_tasks{application="shop",executor="1",host="here",slot="0"} 1.0' in lines
+    assert 'penstock_slot_copied{application="shop",executor="2",host="there",slot="1"} 0.0' in lines
+    assert 'penstock_moved_tasks{application="shop"} 0.0' in lines

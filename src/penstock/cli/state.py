@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from penstock.cli.command import Command, Group
 from penstock.cli.options import json_option, log_of, log_option, read_by
@@ -223,6 +224,7 @@ def _show_status(found: dict[str, Any]) -> None:
     click.echo(f"  {found['health']}, {count(found['behind'] or 0, 'record')} to go")
     names = found["stores"]
     click.echo(f"  {count(found['tasks'], 'task')}, {count(len(names), 'store')}: {', '.join(names)}")
+    _show_slots(found["slots"], found["tasks_moved"])
     rows = (
         (topic, partition, f"{offset:,}")
         for topic, offsets in found["offsets"].items()
@@ -231,19 +233,35 @@ def _show_status(found: dict[str, Any]) -> None:
     print_table(("topic", "partition", "processed up to"), rows, right=("processed up to",))
 
 
+def _show_slots(slots: list[dict[str, Any]], moved: int) -> None:
+    """Where slots live, if there are several machines."""
+    if len({slot["host"] for slot in slots}) < 2:
+        return
+    click.echo(f"  {count(moved, 'task')} moved to another machine since the start")
+    rows = (
+        (str(number), slot["executor"], slot["host"], str(slot.get("tasks", 0)), slot.get("copy", ""))
+        for number, slot in enumerate(slots)
+    )
+    print_table(("slot", "executor", "machine", "tasks", "copy on"), rows, right=("slot", "tasks"))
+
+
 def _status(stores: ApplicationStores) -> dict[str, Any]:
+    from penstock.engine.places import Places
     from penstock.query.committed import position_of
     from penstock.query.position import Position
 
     newest, start = stores.commits.newest(), stores.commits.last_start()
     positions = (position_of(int(task.partition("_")[2]), entry) for task, entry in newest.tasks.items())
     offsets = Position.merged(positions).offsets
+    places = newest.places or Places()
     return {
         "application_id": start.application_id if start else newest.application,
         "commit": newest.commit,
         "at": newest.at,
         "started_by": str(start) if start else "a version before this one",
         "tasks": len(newest.tasks),
+        "slots": msgspec.to_builtins(places.slots),
+        "tasks_moved": places.moved_total,
         "stores": list(stores.shapes()),
         "offsets": {topic: _ends(partitions) for topic, partitions in sorted(offsets.items())},
     }

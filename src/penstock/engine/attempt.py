@@ -19,6 +19,7 @@ from penstock.engine.exchange import ExchangeRef
 from penstock.engine.idle import Advances
 from penstock.engine.layout import TaskId, TaskPlaces
 from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.places import Places, places_after
 from penstock.engine.reader import LATEST
 from penstock.engine.topics import skipped_records
 from penstock.engine.work import StageWork, TaskDone, TaskWork
@@ -222,9 +223,15 @@ class Attempt:
         requests = self._coordinator.storage.take_counts()
         add_up(observed, labelled("", {Metric(name): figure for name, figure in requests.items()}))
         figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
+        places = self._places()
         return msgspec.structs.replace(
-            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, **figures
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, places=places, **figures
         )
+
+    def _places(self) -> Places | None:
+        """Where the slots live that did this; None where there are none."""
+        slots, tasks = getattr(self._coordinator.runner, "places", None), self._coordinator.layout.tasks
+        return None if slots is None else places_after(self._before.places, slots, tasks.values())
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
         """A manifest with its results and state, but in which nothing of what was read counts as read."""

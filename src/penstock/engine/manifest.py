@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from penstock.engine.exchange import EARLIEST, ExchangeRef
+from penstock.engine.places import Places
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
 from penstock.state.snapshot import Base
@@ -83,6 +84,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     topics: dict[str, str] = {}
     """The ids of the topics that the application reads and writes; offsets and ``sinks`` are of these topics and of
     no others of their names."""
+
+    places: Places | None = None
+    """Where slots live; None behind a start."""
 
     def __post_init__(self) -> None:
         for task in (*self.tasks, *self.waiting):

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.engine.manifest import Manifest
 from penstock.engine.picture import DrawnPart, Picture
+from penstock.engine.places import Places
 from penstock.engine.starts import Start
 from penstock.errors import ConfigError
 from penstock.log.base import Log
@@ -146,6 +147,7 @@ class Application:
             "now": int(time.time() * 1000),
             "started_at": start.at,
             "tasks": len(newest.tasks),
+            "places": _places(newest),
             "rate": rate,
             "nodes": _nodes(newest, parts, rates, losses),
             "stores": _sizes(newest),
@@ -201,6 +203,12 @@ def _nodes(
             one["held"] = held[part.holds.store]
         found[part.name] = one
     return found
+
+
+def _places(manifest: Manifest) -> dict[str, Any]:
+    """Where slots live, and how many tasks have moved."""
+    found: dict[str, Any] = msgspec.to_builtins(manifest.places or Places())
+    return {"slots": [], "moved": 0, "moved_total": 0} | found
 
 
 def _sizes(manifest: Manifest) -> dict[str, dict[str, int]]:

@@ -99,4 +99,18 @@ class _Collector:
         for node, of_node in figures["nodes"].items():
             if "stream_time" in of_node:
                 stream.add_metric([name, node], of_node["stream_time"][0] / 1000)
-        yield from (commit, age, lag, late, stream)
+        yield from (commit, age, lag, late, stream, *self._of_slots(gauge, name, figures["places"]))
+
+    def _of_slots(self, gauge: Any, name: str, places: dict[str, Any]) -> Iterator[Any]:
+        """Where slots live."""
+        labels = ["application", "slot", "executor", "host"]
+        tasks = gauge("penstock_slot_tasks", "How many tasks a slot has.", labels=labels)
+        copied = gauge("penstock_slot_copied", "Whether a copy of its state follows on another machine.", labels=labels)
+        for number, slot in enumerate(places["slots"]):
+            where = [name, str(number), slot["executor"], slot["host"]]
+            tasks.add_metric(where, slot.get("tasks", 0))
+            copied.add_metric(where, int(bool(slot.get("copy"))))
+        help_ = "Tasks that have come to another machine since the start."
+        moved = gauge("penstock_moved_tasks", help_, labels=["application"])
+        moved.add_metric([name], places["moved_total"])
+        yield from (tasks, copied, moved)

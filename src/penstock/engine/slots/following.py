@@ -41,6 +41,8 @@ class Following:
         self._sent: dict[int, list[int]] = {}
         """By following slot the numbers of the orders that it has not answered."""
         self._commit = -1
+        self.copied: set[int] = set()
+        """The slots whose copies have caught up once, and have followed since."""
         self._failed: dict[int, set[str]] = {}
         """By following slot the tasks whose copies it could not move on."""
 
@@ -76,5 +78,8 @@ class Following:
         self._failed[follower] = set(answer.failed)
         behind = {slot_of(task, self._slots) for task in answer.failed}
         for slot, by in self._followers.items():
-            if by == follower and slot not in behind and not sent:
+            if by == follower and slot in behind:
+                self.copied.discard(slot)
+            elif by == follower and not sent:
+                self.copied.add(slot)
                 self._on_copied(slot)

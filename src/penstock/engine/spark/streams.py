@@ -21,6 +21,7 @@ from penstock.engine.lifecycle import (
 from penstock.engine.live import LiveTasks
 from penstock.engine.lock import ApplicationLock
 from penstock.engine.loop import CommitLoop
+from penstock.engine.places import Places, SlotPlace
 from penstock.engine.program import ProgramFile
 from penstock.engine.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.slots.sessions import SlotSessions
@@ -176,7 +177,9 @@ class Streams:
         lag = self._coordinator.lag(ends)
         self._rates.after(self._labelled)
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
-        progress = Progress(self.application_id, done.commit, done.records, self._total, lag, done.seconds, losses)
+        places = self._coordinator.manifest.places or Places()
+        did = done.commit, done.records, self._total, lag, done.seconds, losses
+        progress = Progress(self.application_id, *did, places.tasks, places.moved, places.moved_total)
         self.last_progress = progress
         for listener in self._listeners:
             listener(progress)
@@ -269,6 +272,11 @@ class Streams:
     def restores(self) -> list[RestoreProgress]:
         """How far the restores of stores are, those since the start that are over as well."""
         return self._restores.progress()
+
+    def slots(self) -> list[SlotPlace]:
+        """Where each slot lives, and how many tasks it has, as of the last commit; empty before the first."""
+        places = self._coordinator.manifest.places
+        return [] if places is None else list(places.slots)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.

@@ -83,7 +83,7 @@ function tiles(found) {
   const late = Math.max(0, ...every.map((one) => one.lag_ms ?? 0));
   if (quiet < 5000) status("live", lag ? "processing" : "up to date");
   else status(lag ? "lost" : "idle", lag ? `no commit for ${span(quiet)}, and records wait` : `up to date, idle for ${span(quiet)}`);
-  put("started", `started ${moment(found.started_at)} UTC · ${plural(found.tasks, "task")}`);
+  put("started", `started ${moment(found.started_at)} UTC · ${plural(found.tasks, "task")}${machines(found.places)}`);
   put("rate", rate(found.rate));
   put("rate-more", `${exact(every.reduce((sum, one) => sum + one.read, 0))} read so far`);
   pulse(found);
@@ -99,6 +99,13 @@ function tiles(found) {
   put("lost", count(lost));
   place("lost").classList.toggle("bad", lost > 0);
   put("lost-more", lost ? `most ${found.losses[0].done}` : "nothing was dropped or skipped");
+}
+
+function machines({ slots, moved_total }) {
+  if (!slots.length) return "";
+  place("started").title = slots.map((one, slot) => `slot ${slot}: ${plural(one.tasks ?? 0, "task")} at executor ${one.executor} on ${one.host}${one.copy ? `, a copy on ${one.copy}` : ""}`).join("\n");
+  const hosts = new Set(slots.map((one) => one.host)).size;
+  return ` in ${plural(slots.length, "slot")} on ${plural(hosts, "machine")}${moved_total ? `, ${exact(moved_total)} moved` : ""}`;
 }
 
 const SECONDS = 60;
