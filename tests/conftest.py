@@ -67,6 +67,12 @@ def kafka_listeners() -> dict[str, str]:
 
 
 @pytest.fixture
+def kafka_process(kafka: str) -> int:
+    """The number of that broker's process."""
+    return int((_broker_folder(os.environ[_RUN]) / "broker" / "pid").read_text())
+
+
+@pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], None]:
     """Have something done at a crash point, when it is come to for the first time from now on."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,8 @@ from support.kafka import Cluster
 from support.kafka_case import Case, Crash, crash, expected
 from support.topologies import EXAMPLES
 
+SILENT_SECONDS = 3.0
+"""Other tests of this broker wait meanwhile, each for less than what it takes for an answer."""
 ROWS = [(f"k{n % 7}", n % 11, 1000 * n - 400 * (n % 5) + 1) for n in range(60)]
 
 
@@ -159,6 +164,30 @@ def test_a_transaction_that_takes_too_long_is_ended_by_the_broker_and_repeated(c
     assert case.results() == expected(20)
 
 
+@pytest.mark.parametrize("point", ["before-manifest", "in-transaction"])
+def test_a_program_waits_for_a_broker_that_is_silent_for_a_moment(case: Case, at: Any, kafka_process: int, point: str):
+    """``make outages`` has longer ones, and brokers that are gone."""
+    silenced: list[threading.Timer] = []
+
+    def silence() -> None:
+        os.kill(kafka_process, signal.SIGSTOP)
+        silenced.append(threading.Timer(SILENT_SECONDS, os.kill, (kafka_process, signal.SIGCONT)))
+        silenced[0].start()
+
+    case.fill(20)
+    application = case.start()
+    at(point, silence)
+    try:
+        application.run_until()
+    finally:
+        for one in silenced:
+            one.join()
+    case.fill(5, first=20)
+    application.run_until(application.coordinator.end_offsets())
+    assert len(silenced) == 1
+    assert case.results() == expected(25)
+
+
 def test_a_transaction_that_was_committed_before_its_answer_was_lost_is_not_repeated(case: Case, at: Any):
     case.fill(20)
     application = case.start()
@@ -185,6 +214,43 @@ def test_a_commit_that_kafka_acknowledged_and_lost_is_told_before_anything_goes_
     with pytest.raises(CommitError, match=r"has lost commit 1 .* and had acknowledged it.*The checkpoint is safe"):
         application.run_until()
     assert case.results() == expected(20)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["nothing waits", "another commit waits"])
+def test_a_commit_that_kafka_lost_behind_a_program_that_died_is_told_by_the_next_start(
+    case: Case, at: Any, waits: bool
+):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    before = case.cluster.notes()
+    case.fill(20, first=20)
+    application.run_until()
+    if waits:
+        case.fill(5, first=40)
+        at("after-manifest", crash)
+        with pytest.raises(Crash):
+            application.run_until()
+    case.cluster.go_back_to(before)
+
+    for _ in range(2):
+        with pytest.raises(CommitError, match=r"has lost commit 2 .*its last one is 1.*The checkpoint is safe"):
+            case.start()
+    assert case.results() == expected(40)
+
+
+def test_a_program_goes_on_without_a_lost_commit_when_its_group_is_removed(case: Case):
+    case.fill(20)
+    application = case.start()
+    application.run_until()
+    before = case.cluster.notes()
+    case.fill(20, first=20)
+    application.run_until()
+    case.cluster.go_back_to(before)
+    case.cluster.forget_group()
+    case.fill(5, first=40)
+    case.start().run_until()
+    assert case.results() == expected(45)
 
 
 def test_a_zombie_that_wakes_up_stops_and_puts_nothing_out(case: Case):

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import Producer
+import msgspec
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -64,10 +65,21 @@ class Cluster:
 
     def group(self) -> dict[tuple[str, int], int]:
         """Up to where the group with the test's name has committed."""
+        return {place: offset for place, (offset, _) in self.notes().items()}
+
+    def notes(self) -> dict[tuple[str, int], tuple[int, Any]]:
+        """What that group has committed, with what stands beside it."""
         from penstock.log.kafka.sink import Notes
 
-        notes = Notes(self.log._clients, self.name).read()
-        return {place: offset for place, (offset, _) in notes.items()}
+        return Notes(self.log._clients, self.name).read()
+
+    def go_back_to(self, notes: dict[tuple[str, int], tuple[int, Any]]) -> None:
+        """Have the group say what it said before, as when the broker has lost what came since."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": self.name})
+        texts = {place: msgspec.json.encode(note).decode() for place, (_, note) in notes.items() if note is not None}
+        own = [TopicPartition(*place, offset, metadata=texts.get(place)) for place, (offset, _) in notes.items()]
+        consumer.commit(offsets=own, asynchronous=False)
+        consumer.close()
 
     def forget_group(self) -> None:
         """Have the broker forget the group, as it does after a week without a commit."""

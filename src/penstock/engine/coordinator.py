@@ -221,7 +221,7 @@ class Coordinator:
         number = newest.commit + 1
         name = self.starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
-        own |= {"places": None}
+        own |= {"places": None, "published": self.publishing.last}
         taken = msgspec.structs.replace(begun, **own)
         if not self.manifests.create(taken):
             self.storage.delete(name)
@@ -406,6 +406,7 @@ class Coordinator:
     def _create(self, manifest: Manifest) -> None:
         """Make a manifest the newest, and its records visible."""
         self.publishing.finish()
+        manifest = msgspec.structs.replace(manifest, published=self.publishing.last)
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
             raise self.fenced() or FencedError(f"commit {manifest.commit} was made by another program")

@@ -84,6 +84,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     topics: dict[str, str] = {}
     """The ids of the topics that the application reads and writes; offsets and ``sinks`` are of these topics and of
     no others of their names."""
+    published: int = -1
+    """The last commit whose records were known to be in their topics when this one was made."""
 
     places: Places | None = None
     """Where slots live; None behind a start."""

@@ -27,11 +27,13 @@ class Publishing:
     Attributes:
         is_beside: whether that happens in a thread of its own from now on, beside the next commit.
         on_done: called by whoever waits for such an append, with the time at which it was done.
+        last: the last commit whose records are known to be in their topics.
     """
 
     def __init__(self, coordinator: Coordinator):
         self._coordinator = coordinator
         self.is_beside = False
+        self.last = -1
         self.on_done: Callable[[float], None] = lambda at: None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[float] | None = None
@@ -89,8 +91,10 @@ class Publishing:
         """
         coordinator = self._coordinator
         producer = producer_of(coordinator.application)
-        with coordinator.log.publishing(producer, manifest.commit, coordinator.offsets(manifest)):
+        offsets = coordinator.offsets(manifest)
+        with coordinator.log.publishing(producer, manifest.commit, offsets, manifest.published):
             self._append(manifest, producer, repeated)
+        self.last = manifest.commit
 
     def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
         coordinator = self._coordinator

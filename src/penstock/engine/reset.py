@@ -213,6 +213,7 @@ class Reset:
             at=at,
             start=start,
             topics=self._newest.topics | ids,
+            published=-1,
         )
 
     def _entry(self, entry: TaskEntry, moved: dict[str, int]) -> TaskEntry:

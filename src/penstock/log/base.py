@@ -293,12 +293,17 @@ class Log(ABC):
         return self
 
     def publishing(
-        self, producer: str, sequence: int, offsets: Mapping[str, Sequence[int]]
+        self, producer: str, sequence: int, offsets: Mapping[str, Sequence[int]], known: int | None = None
     ) -> AbstractContextManager[None]:
         """The appends of one commit, which a log that can makes visible together where the context ends well.
 
         Args:
             offsets: up to where the application has read its sources; a log that others look at tells them.
+            known: the last commit that the log has acknowledged, as far as is known; None if it is not to be checked
+                whether the log still has what it has acknowledged.
+
+        Raises:
+            CommitError: it has not.
         """
         return nullcontext()
 

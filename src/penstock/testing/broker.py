@@ -115,6 +115,7 @@ class Broker:
             own_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode().replace("-", "A")
             self._run("kafka.tools.StorageTool", "format", "-t", own_id, "-c", str(properties)).wait()
         self._process = self._run("kafka.Kafka", str(properties))
+        (self.folder / "pid").write_text(str(self.pid))
         self._wait(time.monotonic() + _READY_SECONDS)
 
     def stop(self) -> None:

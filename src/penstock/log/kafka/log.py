@@ -207,7 +207,7 @@ class KafkaLog(Log):
         return True
 
     @contextmanager
-    def publishing(self, producer: str, sequence: int, offsets: Offsets) -> Iterator[None]:
+    def publishing(self, producer: str, sequence: int, offsets: Offsets, known: int | None = None) -> Iterator[None]:
         publisher = self._publisher(producer)
         publisher.open(_USUAL_LIMIT)
         self._open = commit = _Commit(publisher)
@@ -216,16 +216,19 @@ class KafkaLog(Log):
         finally:
             self._open = None
         is_repeated, self._is_known = not self._is_known, True
-        if sequence >= 0 and publisher.last < sequence and not (is_repeated and self._is_gone(commit.sinks)):
+        is_gone = is_repeated and self._is_gone(commit.sinks)
+        flat = {(topic, p): offset for topic, ends in offsets.items() for p, offset in enumerate(ends)}
+        if is_repeated and known is not None:
+            publisher.check_has(sequence if is_gone else known, flat if is_gone else {})
+        if sequence >= 0 and publisher.last < sequence and not is_gone:
             if is_repeated:
                 self._check_is_known(publisher, sequence)
-            flat = {(topic, p): offset for topic, ends in offsets.items() for p, offset in enumerate(ends)}
             self._publish(publisher, sequence, commit.sinks, flat)
 
     def _is_gone(self, sinks: Mapping[str, Sequence[Segment]]) -> bool:
-        """Whether a commit's records have left the outbox, which they do when they are published."""
+        """Whether a commit's records have left the outbox, or some of them, which they do when they are published."""
         files = {segment.file.name for segments in sinks.values() for segment in segments}
-        return bool(files) and files.isdisjoint(self._outbox.list(FOLDER))
+        return not files <= set(self._outbox.list(FOLDER))
 
     def _check_is_known(self, publisher: Publisher, sequence: int) -> None:
         """Raise ``CommitError`` when Kafka has forgotten what was published: nobody could tell what is still to be."""

@@ -206,14 +206,36 @@ class Publisher:
         """Take note of the last commit that is in Kafka; raise ``CommitError`` when it had acknowledged a later one."""
         is_forgotten = last < 0 and time.monotonic() - self._acknowledged > _REMEMBERED_SECONDS
         if last < self.last and not is_forgotten:
-            raise CommitError(
-                f"{self._clients.cluster.url} has lost commit {self.last} of {self._group!r}, and had acknowledged it: "
-                f"its last one is {last}. A broker that is killed right after a commit may end the transaction "
-                "without showing its records. The checkpoint is safe, and has what commit "
-                f"{self.last} made of its input, but its records are not in the output topics: to have them put out, "
-                "begin again with `penstock reset --empty-outputs`"
-            )
+            raise self._lost(self.last, last)
         self.last = last
+
+    def _lost(self, number: int, last: int) -> CommitError:
+        return CommitError(
+            f"{self._clients.cluster.url} has lost commit {number} of {self._group!r}, and had acknowledged it: "
+            f"its last one is {last}. A broker that is killed right after a commit may end the transaction "
+            "without showing its records. The checkpoint is safe, and has what commit "
+            f"{number} made of its input, but its records are not in the output topics: to have them put out, "
+            "begin again with `penstock reset --empty-outputs`; to go on without them, remove the group "
+            f"(kafka-consumer-groups --delete --group {self._group}), and start again"
+        )
+
+    def check_has(self, number: int, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Raise ``CommitError`` when Kafka has lost a commit that it had acknowledged to a program before this one.
+
+        Args:
+            offsets: up to where that commit has read, where it is known: a topic that was removed since takes the
+                numbers of commits along that stood there.
+        """
+        if self._lacks(number, offsets):
+            self.close()
+            self.open(self._batch)  # a rival may have published it since it was looked up
+            if self._lacks(number, offsets):
+                raise self._lost(number, self.last)
+
+    def _lacks(self, number: int, offsets: Mapping[tuple[str, int], int]) -> bool:
+        if not 0 <= self.last < number:  # a group that has no notes at all was forgotten
+            return False
+        return not offsets or any(self._sent.get(place, offset) < offset for place, offset in offsets.items())
 
     @property
     def _call_seconds(self) -> float:
