@@ -32,16 +32,22 @@ def test_executors_that_die_are_replaced_and_nothing_differs(tmp_path: Path):
     assert harness.outcome(killed) == harness.outcome(calm)
 
 
-def test_on_a_standalone_cluster_executors_that_die_are_replaced_and_nothing_differs(tmp_path: Path):
+def test_on_a_standalone_cluster_a_machine_and_an_executor_die_and_nothing_differs(tmp_path: Path):
+    """The tasks of the machine that dies go on from their copies on the other one."""
     base = harness.prepared(tmp_path / "base", 20_000)
     calm, killed = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "killed")
     assert harness.Program(calm, "--local").wait()
     script = Path(__file__).with_name("executors.py")
-    with StandaloneCluster(tmp_path / "cluster") as cluster:
-        command = [sys.executable, str(script), str(killed), "2", cluster.url]
+    with StandaloneCluster(tmp_path / "cluster", cores=2) as cluster:
+        command = [sys.executable, str(script), str(killed), "2", cluster.url, "1"]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.count("killed executor") == 2
+        assert "and its machine" in ran.stdout
+        of_machine = ran.stdout.partition("and its machine")[2].partition("killed executor")[0]
+        began = [int(line.split()[-1]) for line in of_machine.splitlines() if line.startswith("restores ")]
+        assert began, "nothing was restored"
+        assert -1 not in began, "from nothing, though there is a copy"
         databases = [sorted(cluster.state_of(number).glob("*/tasks/*/CURRENT")) for number in (0, 1)]
     assert all(databases), "each machine has state on its own disk"
     assert not (killed / "state" / "tasks").exists(), "and the driver's has none"

@@ -28,7 +28,7 @@ _LOOK_SECONDS = 2.0
 """How often to look for executors that came."""
 
 _COME_SECONDS = 5.0
-"""How long a start waits for executors: those that are there already have registered by then."""
+"""How long a job waits for executors that are about to come."""
 
 _ENVIRONMENT = {
     # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
@@ -63,6 +63,7 @@ class SparkHost:
         self._placement = Placement(slots, copies=copies)
         """At which executors slots are; at none where the driver is the only one."""
         self._looked = 0.0
+        self._is_first = True
 
     @property
     def homes(self) -> list[Executor]:
@@ -94,6 +95,7 @@ class SparkHost:
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
         self._placement.settle(self._executors_to_be())
+        self._is_first = False
         homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
         for home, slots in Counter(homes).items():
             _log.info("application %r: %d slots at %s", self._application_id, slots, home)
@@ -102,15 +104,19 @@ class SparkHost:
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
 
     def _executors_to_be(self) -> list[Executor]:
-        """The executors that there are; at the first start, all that come within moments: they register one by one, and
-        slots that have to move when the next one has come stand still for a second."""
-        live = live_executors(self._context)
+        """The executors that there are, and those that are about to come: at the first start they register one by one,
+        and where the only one is gone it is replaced. Slots that would have to move to them later stand still then."""
         deadline = time.monotonic() + _COME_SECONDS
-        is_first = not self._placement.homes and not is_local(self._context) and not self._comes_with_tasks
-        while is_first and time.monotonic() < deadline and not self._has_room(live):
+        live = live_executors(self._context)
+        while self._waits_for_more(live) and time.monotonic() < deadline:
             time.sleep(0.05)
             live = live_executors(self._context)
         return live
+
+    def _waits_for_more(self, live: list[Executor]) -> bool:
+        if is_local(self._context) or self._comes_with_tasks:
+            return False
+        return not live or (self._is_first and not self._has_room(live))
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Whether these executors have a core for every slot."""
