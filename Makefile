@@ -6,11 +6,14 @@ READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
 JOBS := 4
 
+# Tests start thousands of Python processes, each of which would compile all modules anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 help:
 	@echo 'make setup   a virtual environment with everything needed, in .venv'
 	@echo 'make demo    a year of flights, as a stream, on Spark'
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
-	@echo 'make quick   the tests that need neither Spark nor much time'
+	@echo 'make quick   the tests that need no JVM and little time, some two minutes'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
 	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000'
 	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'

@@ -119,6 +119,13 @@ _LONGEST = (
 """Files of tests that take minutes, those that take most first."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests with a Kafka broker are slow: it is a JVM."""
+    if "kafka_listeners" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first, and then those with slow tests: with ``--dist loadfile --no-loadscope-reorder`` no

@@ -25,6 +25,7 @@ def processed(folder: Path, partitions: int = 2, topology: Topology | None = Non
     return program
 
 
+@pytest.mark.slow
 def test_a_program_rescaled_twice_ends_with_the_tables_of_an_undisturbed_one(tmp_path: Path):
     program = processed(tmp_path / "rescaled")
     for partitions, third in ((8, 1), (3, 2)):

@@ -66,6 +66,7 @@ def test_a_second_program_takes_the_machine_code_out_of_the_cache(programs: Prog
     assert list((programs.home / ".cache" / "penstock").rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_with_a_home_that_cannot_be_written_the_cache_is_in_a_temporary_folder_of_the_user(programs: Programs):
     home = programs.folder / "a file"
     home.write_text("and no folder")
@@ -74,11 +75,13 @@ def test_with_a_home_that_cannot_be_written_the_cache_is_in_a_temporary_folder_o
     assert list((programs.folder / "tmp" / f"penstock-compiled-{os.getuid()}").rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_each_program_compiles_anew(programs: Programs):
     (programs.folder / "rules.py").write_text("from penstock.ops.core import compiled\n" + NOWHERE + RULES)
     assert [programs.ends() for _ in range(2)] == ["10 Counter()", "10 Counter()"]
 
 
+@pytest.mark.slow
 def test_programs_that_start_at_once_on_an_empty_cache_all_compile_the_same(programs: Programs):
     running = [programs.start() for _ in range(4)]
     assert {one.communicate(timeout=120)[0].split()[0] for one in running} == {"10"}
@@ -86,6 +89,7 @@ def test_programs_that_start_at_once_on_an_empty_cache_all_compile_the_same(prog
     assert programs.ends().startswith("10 Counter({")
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_done_without(programs: Programs):
     programs.ends()
     for file in (programs.home / ".cache" / "penstock").rglob("*.nb*"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 
 from penstock import Materialized, SessionWindows, Stores, StreamsBuilder, TimeWindows, Topology, UnlimitedWindows
 from penstock.query import arrow
@@ -109,7 +110,8 @@ def test_an_empty_store_has_its_columns():
     assert (table.num_rows, table.column_names[:3]) == (0, ["key", "window_start", "window_end"])
 
 
-def test_batches_are_bounded_by_rows_and_by_bytes_and_of_one_moment():
+def test_batches_are_bounded_by_rows_and_by_bytes_and_of_one_moment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(arrow, "_BATCH_ROWS", 512)
     builder = StreamsBuilder()
     builder.table("in", key=str, value=str, store="store")
     driver = TopologyTestDriver(builder.build())

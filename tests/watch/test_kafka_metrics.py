@@ -194,7 +194,7 @@ def test_the_program_and_the_exporters_give_the_same(running: Running):
     text = exposition(running.seen)[0].decode()
     samples = [s for family in exposed.text_string_to_metric_families(text) for s in family.samples]
     prometheus = sorted((s.name, s.value) for s in samples if "rate" not in s.name.split("_")[-1])
-    of_app = ("penstock_commit", "penstock_lag", "penstock_stream_time")
+    of_app = ("penstock_commit", "penstock_lag", "penstock_stream_time", "penstock_moved_tasks")
     assert [one for one in prometheus if not one[0].startswith(of_app)] == sorted(
         ("_".join(filter(None, ("penstock", m.scope, m.name.removesuffix("-current").replace("-", "_")))), figure)
         for m, figure in figures.items()
