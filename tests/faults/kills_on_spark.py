@@ -128,15 +128,14 @@ class Round:
         return found or (processes.own(kind) if kind in ("slot", "daemon", "executor") else [])
 
     def _victims(self, running: harness.Program, kind: str) -> list[int]:
-        """One of its processes of a kind; of a machine all of them, none where it has no slot, or where it has gone."""
+        """One of its processes of a kind, of executors one that has slots; of a machine all of them."""
         found = self._found(running, kind)
+        if kind in OF_CLUSTERS:
+            found = [pid for pid in found if processes.started_by(pid)]
         if not found or not running.is_running:
             return []
         pid = self._rng.choice(found)
-        if kind != "machine":
-            return [pid]
-        beside = processes.started_by(pid)
-        return [pid, *beside] if beside else []
+        return [pid, *processes.started_by(pid)] if kind == "machine" else [pid]
 
     def _kill(self, running: harness.Program, kind: str) -> bool:
         victims = self._victims(running, kind)
