@@ -45,10 +45,9 @@ class SyncTogether:
         self._files.append(file)
 
     def sync(self) -> None:
-        """Make what was gathered durable, the files and then their names; raises ``OSError``."""
+        """Make what was gathered durable, the files and their names; raises ``OSError``."""
         files, self._files = self._files, []
-        self._all(files)
-        self._all({file.parent for file in files})
+        self._all([*files, *{file.parent for file in files}])
 
     def _all(self, paths: Iterable[Path]) -> None:
         first, others = (every := [*paths])[:1], every[1:]

@@ -43,6 +43,7 @@ from penstock.messages import describe
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.storage import open_storage
+from penstock.unnamed import make_ahead
 
 _BEAT_SECONDS = 1.0
 
@@ -155,6 +156,7 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
                 crash_point("before-answer")
                 link.send(done)
                 crash_point("after-answer")
+                make_ahead()
             else:
                 copies.take(order)
             order = link.order()

@@ -40,6 +40,7 @@ from penstock.log.file.watch import watch
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name
+from penstock.unnamed import make_ahead
 
 
 class FileLog(Log):
@@ -198,6 +199,7 @@ class FileLog(Log):
         appended = upkeep.add(found, entry_for) is not None
         if appended:
             self._upkeep.appended(topic, found)
+            make_ahead()
         return appended
 
     def last_sequence(self, topic: str, producer: str) -> int:
