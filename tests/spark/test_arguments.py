@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, produce, produce_columns, write
-from penstock.engine.spark import streams
+from penstock.engine.spark import jvm, streams
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import ConfigError, TopologyError
 
@@ -23,6 +23,7 @@ CONNECTION = sqlite3.connect(":memory:")
 def no_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Spark must not be started at all."""
     monkeypatch.setattr(streams, "context_for", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr(jvm, "begin", lambda _: None)
     monkeypatch.chdir(tmp_path)
 
 

@@ -7,13 +7,12 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +163,12 @@ class Signals:
         self.is_terminated = False
         """Whether it is to stop soon (SIGTERM)."""
         self._before: dict[int, Any] = {}
+        self._came: SimpleQueue[int] = SimpleQueue()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal comes."""
+        with suppress(Empty):
+            self._came.get(timeout=seconds)
 
     def __enter__(self) -> Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -183,6 +188,7 @@ class Signals:
             os._exit(_ABORTED)  # Spark's processes end when their pipe from this one breaks
         self.wants_stop = True
         self.is_terminated = number == signal.SIGTERM
+        self._came.put(number)
 
 
 class _Run:
@@ -227,7 +233,7 @@ class _Run:
                     self._look()
         finally:
             self._thread.submit(self._stop, streams).result()
-        self._look()
+        self._look(0.0)
         try:
             streams.await_termination()  # it has ended; this tells why, if it failed
         except SparkLostError:
@@ -277,9 +283,9 @@ class _Run:
         streams.stop(_TERM_SECONDS * 1000 if self._signals.is_terminated else None)
         streams.stop()
 
-    def _look(self) -> None:
-        """Tell what happened since the last look."""
-        time.sleep(_LOOK_SECONDS)
+    def _look(self, seconds: float = _LOOK_SECONDS) -> None:
+        """Tell what happened since the last look, after some time."""
+        self._signals.wait(seconds)
         while not self._states.empty():
             self._display.status(self._states.get())
         while not self._commits.empty():

@@ -342,5 +342,6 @@ class SlotSessions:
             host_goes_on: whether the host has to be rid of the slots' job; else it ends with the host.
         """
         self._close_slots(host_goes_on)
-        self._host.close()
+        if host_goes_on:
+            self._host.close()
         self._door.close()

@@ -39,7 +39,7 @@ def archive() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     try:
-        text = f"{_identity(java)} {_identity(_spark() / 'jars')}"
+        text = f"{_identity(java)} {_identity(spark_home() / 'jars')}"
     except OSError:
         return None
     return folder() / f"{_PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsa"
@@ -52,7 +52,7 @@ def _identity(path: Path) -> str:
     return f"{place} {facts.st_size} {facts.st_mtime_ns}"
 
 
-def _spark() -> Path:
+def spark_home() -> Path:
     """Where PySpark looks for Spark, without the cost of importing it."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable
 from threading import Thread
-from typing import Any
 
 _TRACE = ("Traceback ", "Exception ")
 _HUNG_UP = ("BrokenPipeError", "ConnectionResetError")
@@ -26,17 +25,12 @@ class SparkOutput:
     def __init__(self) -> None:
         self._is_ending = False
 
-    def launch(self, conf: Any) -> Any:
-        """A new JVM for sessions of this process; what it prints is passed on."""
-        from pyspark.java_gateway import launch_gateway
-
+    def pipe(self) -> int:
+        """Where a new JVM is to print; what it prints is passed on. Whoever starts it closes this end then."""
         read, write = os.pipe()
         lines = open(read, encoding="utf-8", errors="replace")  # noqa: SIM115 - read until the JVM ends
         Thread(target=self.pass_on, args=(lines,), name="penstock-spark-output", daemon=True).start()
-        try:
-            return launch_gateway(conf, {"stderr": write})
-        finally:
-            os.close(write)
+        return write
 
     def expect_session(self) -> None:
         """A session begins: whatever is printed from now on is of interest."""

@@ -10,12 +10,10 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
 
-from penstock.engine.spark import class_archive
+from penstock.engine.spark import class_archive, jvm
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.errors import ConfigError
 
-# The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU.
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _OPTIONS = {
@@ -96,25 +94,39 @@ def work_with_this_python(context: Any) -> None:
         context.pythonExec = sys.executable
 
 
-def _new_context(name: str, log_file: Path) -> Any:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkRuntimeError
+def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
+    """Have the JVM of a new context come up, where ``context_for`` will need one."""
+    core = sys.modules.get("pyspark.core.context")
+    has_context = core is not None and core.SparkContext._active_spark_context is not None
+    if spark is None and not has_context and not _has_connect_session():
+        jvm.begin(_options(name, log_file))
 
+
+def _options(name: str, log_file: Path) -> dict[str, str]:
+    """Spark's options in a context that is made here; the environment is made to fit."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     cores = os.cpu_count() or 1
     logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
-    own = {
-        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {class_archive.java_options()} {logging}",
+    return _OPTIONS | {
+        "spark.app.name": name,
+        "spark.master": f"local[{2 * cores}]",  # slots stay, so there is room beside them for what users do
+        "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {logging}",
         "spark.default.parallelism": str(cores),
     }
-    # slots stay, so there is room beside them for what users do on the session
-    conf = SparkConf().setMaster(f"local[{2 * cores}]").setAppName(name).setAll(list((_OPTIONS | own).items()))
+
+
+def _new_context(name: str, log_file: Path) -> Any:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+
+    options = _options(name, log_file)
+    conf = SparkConf().setAll(list(options.items()))
     SPARK_OUTPUT.expect_session()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            gateway = SPARK_OUTPUT.launch(conf) if SparkContext._gateway is None else None
+            gateway = jvm.gateway(options) if SparkContext._gateway is None else None
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise ConfigError(

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration
-from penstock.engine.evolution.matching import Wishes
-from penstock.engine.lifecycle import Lifecycle, StateListener, UncaughtExceptionHandler
-from penstock.engine.program import ProgramFile
-from penstock.engine.restores import check_listener
+from penstock.engine.spark import jvm
 from penstock.engine.spark.arguments import check_arguments
-from penstock.engine.spark.streams import Streams
+from penstock.engine.spark.session import begin_jvm
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
-from penstock.state.restoring import StateRestoreListener
+
+if TYPE_CHECKING:  # what takes long to import is imported while the JVM comes up
+    from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
+    from penstock.engine.program import ProgramFile
+    from penstock.engine.spark.streams import Streams
+    from penstock.state.restoring import StateRestoreListener
 
 
 def start(
@@ -66,26 +68,34 @@ def start(
         AlreadyRunningError: another program runs under this application id.
     """
     check_arguments(application_id, spark, trigger, slots, on_progress)
-    check_listener(state_restore_listener, "start: state_restore_listener")
-    wishes = Wishes.of(rename, drop)
-    lifecycle = Lifecycle(state_listener, uncaught_exception_handler)
     loaded = Settings.load(**settings)
     if loaded.state_dir is None:
         loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
     loaded = loaded.resolved()
+    assert loaded.state_dir is not None
     shared = shared_log(log, loaded)
-    return Streams(
-        topology.completed_by(loaded).expanded(shared.topics()),
-        application_id,
-        loaded,
-        shared,
-        spark,
-        trigger,
-        slots,
-        on_progress,
-        program,
-        on_spark,
-        state_restore_listener,
-        lifecycle,
-        wishes,
-    )
+    begin_jvm(spark, application_id, loaded.state_dir / "spark.log")
+    try:
+        from penstock.engine.evolution.matching import Wishes
+        from penstock.engine.lifecycle import Lifecycle
+        from penstock.engine.restores import check_listener
+        from penstock.engine.spark.streams import Streams
+
+        check_listener(state_restore_listener, "start: state_restore_listener")
+        return Streams(
+            topology.completed_by(loaded).expanded(shared.topics()),
+            application_id,
+            loaded,
+            shared,
+            spark,
+            trigger,
+            slots,
+            on_progress,
+            program,
+            on_spark,
+            state_restore_listener,
+            Lifecycle(state_listener, uncaught_exception_handler),
+            Wishes.of(rename, drop),
+        )
+    finally:
+        jvm.give_up()

@@ -1,0 +1,173 @@
+"""The JVM of Spark that Penstock starts itself: it comes up while the program still looks at its topics and its state.
+
+PySpark starts one and waits for it, at once. Here that is two steps; the second is PySpark's own, for a JVM that is
+there already. Two things that its script does are left out: a Python that looks for Spark's folder, which is known, and
+the optimizing compiler for the short-lived JVM that puts the command together.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.engine.spark.class_archive import spark_home
+from penstock.engine.spark.output import SPARK_OUTPUT
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU."""
+
+_LOOK_SECONDS = 0.005
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+class StartingJvm:
+    """A JVM that is coming up.
+
+    Args:
+        home: Spark's folder.
+        options: Spark's options; those of the JVM itself take effect now only.
+    """
+
+    def __init__(self, home: Path, options: Mapping[str, str]):
+        self._folder = Path(tempfile.mkdtemp())
+        self._told = self._folder / "connection"
+        """Where it says how it is reached."""
+        own = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
+        more = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_CONNECT_MODE": "0",
+            "SPARK_LAUNCHER_OPTS": f"{QUICK} {os.environ.get('SPARK_LAUNCHER_OPTS', '')}",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+        }
+        errors = SPARK_OUTPUT.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [str(home / "bin" / "spark-submit"), *own, *more],
+                stdin=subprocess.PIPE,  # it ends when this end is closed
+                stderr=errors,
+                env=environment,
+                preexec_fn=_ignore_interrupts,
+            )
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
+        finally:
+            os.close(errors)
+
+    def gateway(self) -> Any:
+        """PySpark's connection to it, once it is there.
+
+        Raises:
+            PySparkRuntimeError: it ended.
+        """
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.java_gateway import launch_gateway
+
+        try:
+            while not self._told.exists():
+                if self._process.poll() is not None:
+                    raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+                time.sleep(_LOOK_SECONDS)
+            port, secret = _read(self._told.read_bytes())
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        with _environment({_PORT: str(port), _SECRET: secret}):
+            gateway = launch_gateway()
+        gateway.proc = self._process
+        return gateway
+
+    def end(self) -> None:
+        """Let it go: nobody wants it any more."""
+        self._process.kill()
+        with suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_lock = threading.Lock()
+_starting: list[StartingJvm] = []
+"""At most one: a process has one JVM."""
+
+
+def begin(options: Mapping[str, str]) -> None:
+    """Have a JVM come up, unless there is one, or it is to be started in PySpark's own way."""
+    home = _home()
+    with _lock:
+        if home is not None and not _starting and not _is_there() and _PORT not in os.environ:
+            _starting.append(StartingJvm(home, options))
+
+
+def gateway(options: Mapping[str, str]) -> Any:
+    """PySpark's connection to the JVM that is coming up; to a new one if there is none.
+
+    Raises:
+        PySparkRuntimeError: it ended.
+    """
+    with _lock:
+        if _starting:
+            return _starting.pop().gateway()
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    errors = SPARK_OUTPUT.pipe()
+    try:
+        return launch_gateway(SparkConf(loadDefaults=False).setAll(list(options.items())), {"stderr": errors})
+    finally:
+        os.close(errors)
+
+
+def give_up() -> None:
+    """Let go of a JVM that is coming up for nobody, if there is one."""
+    with _lock:
+        while _starting:
+            _starting.pop().end()
+
+
+def _is_there() -> bool:
+    """Whether PySpark has a JVM already."""
+    core = sys.modules.get("pyspark.core.context")
+    return core is not None and core.SparkContext._gateway is not None
+
+
+def _home() -> Path | None:
+    """Spark's folder; None where only PySpark itself finds it, or its script is not for this system."""
+    home = spark_home()
+    is_whole = (home / "bin" / "spark-submit").is_file() and (home / "jars").is_dir()
+    return home if is_whole and os.name == "posix" else None
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _read(told: bytes) -> tuple[int, str]:
+    """The port, and what proves that one may use it."""
+    port, length = struct.unpack_from(">ii", told)
+    return port, told[8 : 8 + length].decode()
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """PySpark takes these from there, and slots and other programs are not to find them."""
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name in more:
+            os.environ.pop(name, None)
