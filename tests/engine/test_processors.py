@@ -95,6 +95,21 @@ def test_nothing_is_committed_while_no_call_is_due(world: Ticked):
 
 
 @pytest.mark.kip("KS-02")
+def test_a_call_that_is_due_by_the_drivers_clock_is_made_on_a_machine_whose_clock_is_behind(
+    world: Ticked, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("penstock.engine.task.wall_clock_ms", lambda: max(Clock.now - 700, 0))
+    application = world.start()
+    assert world.at(application, 0) == []
+    assert world.at(application, 1000) == [("tick", "1000")]
+    commits = application.coordinator.manifest.commit
+    world.at(application, 1500)
+    assert application.coordinator.manifest.commit == commits, "or it commits nothing again and again until then"
+    assert world.at(application, 2000) == [("tick", "1000"), ("tick", "2000")]
+    application.close()
+
+
+@pytest.mark.kip("KS-02")
 def test_a_busy_program_is_called_by_the_wall_clock_too(world: Ticked):
     application = world.start()
     world.at(application, 0)

@@ -172,7 +172,8 @@ class Attempt:
         assert coordinator.runner is not None
         if self._before.waiting or self._waiting:
             works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
-        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works)
+        now = coordinator.idle.now_ms() if self._advances else 0
+        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works, now)
         label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
         by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
         for work in works:  # in this order, whichever finished first

@@ -132,6 +132,7 @@ class TaskHost:
                 gc.collect()  # what still refers to the damaged database holds its lock
             try:
                 task = self._task(work, stage.application)
+                task.ordered_at = stage.now
                 return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
             except pa.ArrowException as error:
                 if not is_too_large(error):

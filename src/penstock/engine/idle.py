@@ -99,6 +99,10 @@ class IdleTasks:
         self._since = waits
         return found | self._calls(at_end, found)
 
+    def now_ms(self) -> int:
+        """The wall clock by which calls are due."""
+        return self._wall_clock()
+
     def _calls(self, at_end: Mapping[str, Numbers], found: Advances) -> Advances:
         """The tasks that have punctuations due by the wall clock: each with a processor, which moves no time on."""
         now = self._wall_clock()

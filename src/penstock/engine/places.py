@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+NOWHERE = "driver"
+"""The executor of slots that are wherever Spark has put them: on the driver's machine, or where executors come late."""
+
 
 class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a slot lives."""
 
     executor: str
-    """Spark's number of it; ``driver`` where there is no other."""
+    """Spark's number of it; ``driver`` where there is no other, or slots have no place yet."""
     host: str
     tasks: int = 0
     copy: str = ""
@@ -60,5 +63,6 @@ def places_after(before: Places | None, slots: Sequence[SlotPlace], partitions: 
     now = [msgspec.structs.replace(place, tasks=count) for place, count in zip(slots, tasks, strict=True)]
     if before is None:
         return Places(now)
-    moved = sum(one.tasks for one, was in zip(now, before.slots, strict=False) if one.host != was.host)
+    pairs = zip(now, before.slots, strict=False)
+    moved = sum(one.tasks for one, was in pairs if one.host != was.host and was.executor != NOWHERE)
     return Places(now, moved, before.moved_total + moved)

@@ -60,6 +60,8 @@ class Task:
         self.sub = topology.sub_topologies[id_.sub]
         self.pending: tuple[int, str] | None = None
         """The commit and the attempt whose changes the state holds uncommitted."""
+        self.ordered_at = 0
+        """The driver's wall clock when it said that something is due, in ms; 0 where the order does not say so."""
         self._partitions = layout.partitions
         self._settings = settings
         self._log = log
@@ -80,7 +82,7 @@ class Task:
             internal_topics=topology.internal_topics,
             partitions_of=ChosenTopics(log, layout.partitions, settings).partitions_of,
             topic_bytes=self._topic_bytes,
-            wall_clock_ms=wall_clock_ms,
+            wall_clock_ms=self._wall_clock_ms,
             emit_interval_ms=settings.emit_interval_ms,
             replays=settings.at_least_once,
         )
@@ -96,6 +98,10 @@ class Task:
         internal = topology.internal_topics
         self._topic_sizes = topic_sizes(topology, layout.application_id)
         self._places = Places(log, storage, layout.partitions, internal, id_, settings.handlers.dead_letter_topic)
+
+    def _wall_clock_ms(self) -> int:
+        """The wall clock, which is not behind the driver's: or it would say again and again that something is due."""
+        return max(wall_clock_ms(), self.ordered_at)
 
     def _origin(self, position: int) -> Origin:
         return self._reader.origin(position)

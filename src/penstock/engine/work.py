@@ -42,6 +42,8 @@ class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
     commit: int
     attempt: str
     tasks: list[TaskWork]
+    now: int = 0
+    """The driver's wall clock, in ms, where it says that something is due: those of slots count as no earlier."""
     only_settles: bool = False
     """Whether tasks just take up what is committed."""
 

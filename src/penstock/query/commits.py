@@ -15,7 +15,7 @@ from penstock.plan.topology import Topology
 from penstock.serdes import Serde, from_name
 from penstock.storage import Storage
 
-_SETTLED_NS = 50_000_000
+_SETTLED_SECONDS = 0.05
 """How long after a change a folder's time does not tell apart what else changes."""
 
 
@@ -109,6 +109,8 @@ class StoredCommits(Commits):
         self._number = -1
         """That of the newest commit, when somebody last looked."""
         self._changed_at: int | None = None
+        self._seen_at = 0.0
+        """When that was seen first, by a clock of this process: the folder's may be that of another machine."""
         self._is_settled = False
         self._known: tuple[str, dict[str, StoreShape]] = ("", {})
 
@@ -128,9 +130,11 @@ class StoredCommits(Commits):
     def _look(self) -> int:
         """The number of the newest commit."""
         changed_at = self.manifests.changed_at()
+        now = self._looked_at = time.monotonic()
+        if changed_at != self._changed_at:
+            self._changed_at, self._seen_at = changed_at, now
+        self._is_settled = changed_at is not None and now - self._seen_at > _SETTLED_SECONDS
         numbers = self.manifests.numbers()
-        self._is_settled = changed_at is not None and time.time_ns() - changed_at > _SETTLED_NS
-        self._changed_at, self._looked_at = changed_at, time.monotonic()
         self._number = numbers[-1] if numbers else -1
         return self._number
 

@@ -20,7 +20,7 @@ from penstock.engine.attempt import LostWorkError
 from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.manifest import Manifest
 from penstock.engine.placement import Executor, slot_of
-from penstock.engine.places import SlotPlace
+from penstock.engine.places import NOWHERE, SlotPlace
 from penstock.engine.restores import Restores
 from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
@@ -177,7 +177,7 @@ class SlotSessions:
     @property
     def places(self) -> list[SlotPlace]:
         """Where each slot lives, by its number."""
-        homes = self._host.homes or [Executor("driver", self._host.name)] * self.slots
+        homes = self._host.homes or [Executor(NOWHERE, self._host.name)] * self.slots
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
         return [SlotPlace(home.id, home.host, copy=copies.get(slot, "")) for slot, home in enumerate(homes)]
 
