@@ -112,5 +112,6 @@ class _Collector:
             copied.add_metric(where, int(bool(slot.get("copy"))))
         help_ = "Tasks that have come to another machine since the start."
         moved = gauge("penstock_moved_tasks", help_, labels=["application"])
-        moved.add_metric([name], places["moved_total"])
+        if places["slots"]:
+            moved.add_metric([name], places["moved_total"])
         yield from (tasks, copied, moved)
