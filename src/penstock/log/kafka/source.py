@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from penstock.arrays import binary
-from penstock.batch import HEADERS
 from penstock.log.base import Records
 from penstock.log.kafka.client import Clients, is_passing
+from penstock.log.kafka.taken import Taken, taken_of
+
+if TYPE_CHECKING:
+    from penstock.log.kafka.bulk import PartitionQueue
 
 _AT_ONCE = 10_000
 """Messages taken from librdkafka at once, and so in a piece of records."""
@@ -22,6 +24,8 @@ _KEPT_RECORDS = 65_536
 _KEPT_BYTES = 48 << 20
 """Of what was handed out last: a commit seldom ends where a piece does, and the next one begins in the middle."""
 _OPEN_CONSUMERS = 64
+_MUCH = 20_000
+"""From so many offsets on records are read in bulk."""
 _WAIT_SECONDS = 0.5
 
 _OPTIONS = {
@@ -92,11 +96,13 @@ class PartitionSource:
         self._partition = partition
         self._what = f"cannot read topic {topic!r}, partition {partition}"
         self._consumer: Any = None
+        self._queue: PartitionQueue | None = None
+        """Where its messages are taken from in bulk; None while they come from the consumer one by one."""
         self._next = -1
         """What has a lower offset was handed out, or is none of a record."""
         self._seen = -1
         """What has a lower offset has come from the cluster."""
-        self._ahead: list[Message] = []
+        self._ahead: deque[Records] = deque()
         """What has come, but has not been asked for yet."""
         self._kept: deque[Records] = deque()
         self._kept_records = self._kept_bytes = 0
@@ -118,12 +124,12 @@ class PartitionSource:
                 if first < stop:
                     yield piece.slice(int(first), int(stop))
             start = self._next
-        if start != self._next:
-            self._begin(start)
+        is_much = end - start >= _MUCH
+        if start != self._next or (is_much and self._queue is None and _bulk() is not None):
+            self._begin(start, is_much)
         while self._next < end:
-            messages = self._more(end)
-            if messages:
-                records = _records(messages)
+            records = self._more(end)
+            if records is not None and len(records):
                 self._keep(records)
                 yield records
         if not self._ahead:
@@ -135,10 +141,13 @@ class PartitionSource:
             self._consumer.unassign()
             self._rests = True
 
-    def _begin(self, start: int) -> None:
+    def _begin(self, start: int, is_much: bool) -> None:
         """A new consumer at an offset: one that was moved might still hand out what it had fetched elsewhere."""
         self.close()
         self._consumer = self._clients.make(Consumer, {**_OPTIONS, "group.id": self._group}, _AHEAD)
+        bulk = _bulk() if is_much else None
+        if bulk is not None:
+            self._queue = bulk.PartitionQueue(self._consumer, self._topic, self._partition, _AT_ONCE)
         self._assign(start)
 
     def _assign(self, start: int) -> None:
@@ -147,14 +156,18 @@ class PartitionSource:
         self._next = self._seen = start
         self._rests = False
 
-    def _more(self, end: int) -> list[Message]:
+    def _more(self, end: int) -> Records | None:
         """The next records before an offset; none when there are none, and it is known by now."""
         if not self._ahead and self._seen < end:
             self._fetch(end)
-        inside = [message for message in self._ahead if message.offset() < end]
-        self._ahead = self._ahead[len(inside) :]
-        self._next = end if self._ahead or self._seen >= end else inside[-1].offset() + 1
-        return inside
+        piece = self._ahead.popleft() if self._ahead else None
+        if piece is not None and piece.end > end:
+            inside = int(np.searchsorted(_offsets(piece), end))
+            self._ahead.appendleft(piece.slice(inside, len(piece)))
+            piece = piece.slice(0, inside)
+        is_over = self._ahead[0].offset >= end if self._ahead else self._seen >= end
+        self._next = end if is_over or piece is None else piece.end
+        return piece
 
     def _fetch(self, end: int) -> None:
         """Wait until records come, or it is known that none does."""
@@ -164,23 +177,27 @@ class PartitionSource:
         while not self._ahead and self._seen < end:
             if time.monotonic() > until or self._clients.is_hopeless():
                 raise self._clients.unreachable(self._what)
-            found = self._consumer.consume(_AT_ONCE, 0) or [self._consumer.poll(_WAIT_SECONDS)]
-            for message in found:
-                if message is not None:
-                    self._take(message)
+            found = self._consumer.consume(_AT_ONCE, 0)  # with a queue: what the consumer says beside
+            if found:
+                self._take(taken_of(found))
+            elif self._queue is not None:
+                self._take(self._queue.take(_WAIT_SECONDS))
+            else:
+                self._take(taken_of([self._consumer.poll(_WAIT_SECONDS)]))
 
-    def _take(self, message: Message) -> None:
-        error = message.error()
-        if error is None and message.offset() < self._seen:
-            return  # it was on its way when the consumer rested
-        if error is None:
-            self._ahead.append(message)
-            self._seen = message.offset() + 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            self._seen = max(self._seen, message.offset())
-        elif not is_passing(error):
-            self.close()
-            raise self._clients.error_of(error, self._what)
+    def _take(self, taken: Taken) -> None:
+        records = taken.records
+        if records is not None:
+            known = int(np.searchsorted(_offsets(records), self._seen))
+            records = records.slice(known, len(records))  # they were on their way when the consumer rested
+            if len(records):
+                self._ahead.append(records)
+                self._seen = records.end
+        self._seen = max([self._seen, *taken.ends])
+        for error in taken.errors:
+            if not is_passing(error):
+                self.close()
+                raise self._clients.error_of(error, self._what)
 
     def _keep(self, records: Records) -> None:
         self._kept.append(records)
@@ -196,10 +213,14 @@ class PartitionSource:
 
     def close(self) -> None:
         """Let go of the consumer and what it has fetched."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.close()
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
-        self._ahead, self._next, self._seen = [], -1, -1
+        self._next = self._seen = -1
+        self._ahead.clear()
         self._kept.clear()
         self._kept_records = self._kept_bytes = 0
         self._rests = False
@@ -209,21 +230,10 @@ def _offsets(records: Records) -> Any:
     return records.offsets_of(np.arange(len(records)))
 
 
-def _records(messages: list[Message]) -> Records:
-    """Messages as columns."""
-    timestamps = np.array([message.timestamp()[1] for message in messages], np.int64)
-    offsets = np.array([message.offset() for message in messages], np.int64)
-    return Records(
-        int(offsets[0]),
-        binary([message.key() for message in messages]),
-        binary([message.value() for message in messages]),
-        timestamps,
-        _headers([message.headers() for message in messages]),
-        offsets=offsets,
-    )
-
-
-def _headers(every: list[Any]) -> Any:
-    if not any(every):
+def _bulk() -> Any:
+    """How much is read at once; None where that cannot be. It comes with a compiler, which takes a while to load."""
+    if find_spec("numba") is None:
         return None
-    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in every], HEADERS)
+    from penstock.log.kafka import bulk
+
+    return bulk if bulk.is_possible() else None

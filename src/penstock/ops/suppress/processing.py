@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, spans
 from penstock.batch import Changes
-from penstock.ops.core.compiled import column, table
+from penstock.compiled import column, table
 from penstock.ops.suppress.rules import (
     BUFFER_KEY,
     COUNTS,

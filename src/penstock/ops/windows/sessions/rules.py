@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.ops.core.compiled import compiled, inlined
+from penstock.compiled import compiled, inlined
 
 RECORD = np.dtype(
     [(name, "i8") for name in ("owner", "time", "closed_at", "visible_from", "stored_from", "is_late")], align=True

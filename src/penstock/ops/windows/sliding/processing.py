@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
-from penstock.ops.core.compiled import column, table
+from penstock.compiled import column, table
 from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
 from penstock.ops.windows.sliding.rules import (
     BEGIN,

@@ -1,0 +1,222 @@
+"""Messages by the thousand, without an object of Python's for each: straight out of librdkafka's memory.
+
+The client of confluent-kafka makes an object of every message, which costs five times what librdkafka itself does for
+it. Here its functions are called through the same library that the client has loaded, and a compiled loop brings keys
+and values into columns. What is taken for granted of the client, where its handle of librdkafka stands, was looked at
+for the versions named below; with any other one, or without Numba, messages are read one by one.
+
+Only the partition's own queue is read like this: callbacks stand in the consumer's, and the client has to serve them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from functools import cache
+from typing import Any
+
+import confluent_kafka
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, cimpl
+
+from penstock.arrays import MOST_BYTES, Binary, BoolArray, IntArray, too_large
+from penstock.compiled import compiled
+from penstock.log.base import Records
+from penstock.log.kafka.taken import Pairs, Taken, headers_of
+
+try:
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+except ImportError:
+    intrinsic = None
+
+_KNOWN = ("2.16.",)
+"""Versions of confluent-kafka in which a client begins with Python's own fields and then its ``rd_kafka_t *``."""
+
+_ERROR, _OFFSET, _TIME, _KEY, _VALUE, _HAS_HEADERS = range(6)
+"""Rows of what is found out about messages; lengths of keys and values are -1 where there are none."""
+
+
+def is_possible() -> bool:
+    """Whether this client's memory is known, and there is a compiler."""
+    is_usual = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
+    return is_usual and intrinsic is not None and confluent_kafka.__version__.startswith(_KNOWN)
+
+
+if intrinsic is not None:
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def _word(context: Any, address: Any) -> Any:
+        """The 64 bits at an address."""
+
+        def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
+            return builder.load(builder.inttoptr(values[0], ir.IntType(64).as_pointer()))
+
+        return types.int64(types.int64), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def _copy(context: Any, to: Any, source: Any, count: Any) -> Any:
+        """Copy so many bytes."""
+
+        def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
+            both = (builder.inttoptr(value, cgutils.voidptr_t) for value in values[:2])
+            cgutils.raw_memcpy(builder, *both, values[2], 1)
+            return values[2]
+
+        return types.int64(types.int64, types.int64, types.int64), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def _call(context: Any, function: Any, first: Any, second: Any) -> Any:
+        """Call a function of C with two pointers; more than it takes do no harm."""
+
+        def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word, word]).as_pointer()
+            return builder.call(builder.inttoptr(values[0], kind), values[1:])
+
+        return types.int64(types.int64, types.int64, types.int64), generate
+
+    @compiled(np.zeros(1, np.int64), 0, 0, 0, 0, np.zeros((6, 1), np.int64))
+    def _look(messages: IntArray, count: int, time_of: int, headers_of: int, scratch: int, found: IntArray) -> None:
+        """What each message is: fields of ``rd_kafka_message_t``, which is part of librdkafka's interface."""
+        for i in range(count):
+            at = messages[i]
+            error = _word(at) & 0xFFFFFFFF
+            found[0, i] = error - 0x100000000 if error & 0x80000000 else error
+            found[1, i] = _word(at + 56)
+            found[2, i] = _call(time_of, at, scratch)
+            found[3, i] = _word(at + 48) if _word(at + 40) != 0 else -1
+            found[4, i] = _word(at + 32) if _word(at + 24) != 0 else -1
+            found[5, i] = 1 if _call(headers_of, at, scratch) & 0xFFFFFFFF == 0 else 0
+
+    @compiled(np.zeros(1, np.int64), 0, 0, np.zeros(1, np.int32), 0)
+    def _bring(messages: IntArray, count: int, field: int, starts: Any, to: int) -> None:
+        """Copy keys or values behind each other."""
+        for i in range(count):
+            length = starts[i + 1] - starts[i]
+            if length > 0:
+                _copy(to + starts[i], _word(messages[i] + field), length)
+
+    @compiled(np.zeros(1, np.int64), 0, 0)
+    def _let_go(messages: IntArray, count: int, destroy: int) -> None:
+        for i in range(count):
+            _call(destroy, messages[i], 0)
+
+
+@cache
+def _library() -> Any:
+    """The very library that the client uses: found through the client, which needs it."""
+    library = ctypes.CDLL(cimpl.__file__)
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    kinds: dict[str, tuple[Any, list[Any]]] = {
+        "rd_kafka_queue_get_partition": (pointer, [pointer, text, ctypes.c_int32]),
+        "rd_kafka_queue_forward": (None, [pointer, pointer]),
+        "rd_kafka_queue_destroy": (None, [pointer]),
+        "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [pointer, number, pointer, ctypes.c_size_t]),
+        "rd_kafka_message_headers": (number, [pointer, pointer]),
+        "rd_kafka_header_get_all": (number, [pointer, ctypes.c_size_t, pointer, pointer, pointer]),
+    }
+    for name, (result, arguments) in kinds.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value or 0
+
+
+def _handle(client: Any) -> int:
+    """The ``rd_kafka_t *`` of a client."""
+    return ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value or 0
+
+
+class PartitionQueue:
+    """The messages of one partition that a consumer has fetched; they do not come to the consumer itself any more.
+
+    Args:
+        most: how many are taken at once.
+    """
+
+    def __init__(self, consumer: Any, topic: str, partition: int, most: int):
+        library = _library()
+        self._queue = library.rd_kafka_queue_get_partition(_handle(consumer), topic.encode(), partition)
+        library.rd_kafka_queue_forward(self._queue, None)
+        self._messages = np.zeros(most, np.int64)
+        self._found = np.zeros((6, most), np.int64)
+        self._scratch = np.zeros(1, np.int64)
+        self._functions = [_address(f"rd_kafka_message_{what}") for what in ("timestamp", "headers", "destroy")]
+
+    def take(self, seconds: float) -> Taken:
+        """What is there, or comes within so many seconds."""
+        take = _library().rd_kafka_consume_batch_queue
+        count = take(self._queue, int(seconds * 1000), self._messages.ctypes.data, len(self._messages))
+        if count <= 0:
+            return Taken(None, [], [])
+        time_of, headers, destroy = self._functions
+        try:
+            _look(self._messages, count, time_of, headers, self._scratch.ctypes.data, self._found)
+            return self._taken(count)
+        finally:
+            _let_go(self._messages, count, destroy)
+
+    def _taken(self, count: int) -> Taken:
+        found = self._found[:, :count]
+        is_record = found[_ERROR] == 0
+        ends = found[_OFFSET][found[_ERROR] == KafkaError._PARTITION_EOF].tolist()
+        codes = found[_ERROR][~is_record].tolist()
+        errors = [KafkaError(code) for code in codes if code != KafkaError._PARTITION_EOF]
+        if not is_record.any():
+            return Taken(None, ends, errors)
+        messages = self._messages[:count][is_record]
+        found = found[:, is_record]
+        offsets = found[_OFFSET].copy()
+        records = Records(
+            int(offsets[0]),
+            _column(messages, 40, found[_KEY]),
+            _column(messages, 24, found[_VALUE]),
+            found[_TIME].copy(),
+            self._headers(messages, found[_HAS_HEADERS] == 1),
+            offsets=offsets,
+        )
+        return Taken(records, ends, errors)
+
+    def _headers(self, messages: IntArray, has_some: BoolArray) -> Any:
+        if not has_some.any():
+            return None
+        return headers_of([_pairs(int(at)) if has else None for at, has in zip(messages, has_some, strict=True)])
+
+    def close(self) -> None:
+        """Let go of it, before its consumer is."""
+        _library().rd_kafka_queue_destroy(self._queue)
+
+
+def _column(messages: IntArray, field: int, lengths: IntArray) -> Binary:
+    """Keys or values, given where a message says where they are."""
+    ends = np.cumsum(np.maximum(lengths, 0))
+    if ends[-1] > MOST_BYTES:
+        raise too_large(int(ends[-1]))
+    starts = np.zeros(len(lengths) + 1, np.int32)
+    starts[1:] = ends
+    data = np.empty(int(ends[-1]), np.uint8)
+    _bring(messages, len(lengths), field, starts, data.ctypes.data)
+    valid = lengths >= 0
+    validity = None if valid.all() else pa.array(valid).buffers()[1]
+    buffers = [validity, pa.py_buffer(starts), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+def _pairs(message: int) -> Pairs:
+    library, headers = _library(), ctypes.c_void_p()
+    library.rd_kafka_message_headers(message, ctypes.byref(headers))
+    name, value, size = ctypes.c_char_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    where = [ctypes.byref(one) for one in (name, value, size)]
+    found: Pairs = []
+    while library.rd_kafka_header_get_all(headers, len(found), *where) == 0:
+        text = None if value.value is None else ctypes.string_at(value.value, size.value)
+        found.append(((name.value or b"").decode(), text))
+    return found

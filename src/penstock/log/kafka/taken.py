@@ -1,0 +1,63 @@
+"""What a consumer hands out at once: messages as columns, ends of partitions, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message
+
+from penstock.arrays import binary
+from penstock.batch import HEADERS
+from penstock.log.base import Records
+
+Pairs = list[tuple[str, bytes | None]]
+"""The headers of a message."""
+
+
+class Taken(NamedTuple):
+    """What came at once."""
+
+    records: Records | None
+    ends: list[int]
+    """Offsets at which the cluster said that there is nothing more yet."""
+    errors: list[KafkaError]
+
+
+def taken_of(messages: Iterable[Message | None]) -> Taken:
+    """Messages of one partition as librdkafka's own client hands them out, one by one."""
+    found: list[Message] = []
+    ends: list[int] = []
+    errors: list[KafkaError] = []
+    for message in messages:
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ends.append(message.offset())
+        else:
+            errors.append(error)
+    return Taken(_records(found) if found else None, ends, errors)
+
+
+def _records(messages: list[Message]) -> Records:
+    offsets = np.array([message.offset() for message in messages], np.int64)
+    return Records(
+        int(offsets[0]),
+        binary([message.key() for message in messages]),
+        binary([message.value() for message in messages]),
+        np.array([message.timestamp()[1] for message in messages], np.int64),
+        headers_of([message.headers() for message in messages]),
+        offsets=offsets,
+    )
+
+
+def headers_of(every: list[Pairs | None]) -> Any:
+    """The column of headers; None where no message has any."""
+    if not any(every):
+        return None
+    return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in every], HEADERS)
