@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import ConfigError, CorruptDataError, StateRestoreListener, StreamsBuilder, TimeWindows, TopicPartition
+from penstock.engine.manifest import Manifests
 from penstock.engine.restores import Batched, RestoreProgress, Restores, check_listener
 from penstock.log.produce import produce
 from penstock.state.restoring import BATCH, END, START, RestoreStep
@@ -159,6 +160,25 @@ def test_tasks_are_restored_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
     world.run()
     monkeypatch.undo()
     assert sorted({value for _, value in world.output()}) == [1, 2]
+
+
+def test_a_manifest_is_read_once_for_all_tasks_that_go_back_through_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    world = World(tmp_path, flush_commits=500, snapshot_commits=500)
+    produce([], "in", value=str, partitions=4, log=world.log)
+    application = world.start()
+    for _ in range(5):
+        produce([(f"key-{i}", "x", 0) for i in range(50)], "in", value=str, log=world.log)
+        application.run_until()
+    for task in application.host.tasks():
+        task.state.abandon()
+    again = world.start()
+    reads: list[int] = []
+    read = Manifests.read
+    monkeypatch.setattr(Manifests, "read", lambda self, commit: (reads.append(commit), read(self, commit))[1])
+    again.settle()
+    assert sorted(reads) == [1, 2, 3, 4], "commit 5 is in the newest manifest, and all four tasks took part in each"
+    again.close()
+    assert world.counts() == sorted((f"key-{i}", 5) for i in range(50))
 
 
 def test_steps_are_passed_on_together_in_their_order():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +17,9 @@ from penstock.state.task_state import Committed, Numbers
 from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
+_MOST_LINKS = 20_000
+"""How many entries of earlier commits are kept for tasks that are still to be opened."""
+
 _TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
 
 
@@ -101,6 +105,10 @@ class Manifests:
 
     def __init__(self, storage: Storage):
         self.storage = storage
+        self._links: dict[int, dict[str, TaskEntry]] = {}
+        """By commit the entries of the tasks that took part in it: each of the thousands that are opened needs one,
+        and to read the manifest for each took longer than all else."""
+        self._linking = threading.Lock()
 
     def numbers(self) -> list[int]:
         """The numbers of all manifests that are there, ascending."""
@@ -150,14 +158,28 @@ class Manifests:
             yield entry
             if entry.previous <= after:
                 return
-            entry = self.link(self.read(entry.previous), task)
+            entry = self._linked(entry.previous, task)
 
     def link(self, manifest: Manifest, task: str) -> TaskEntry:
         """The entry of a task in the manifest of a commit in which it took part, as later ones say."""
         entry = manifest.tasks.get(task, TaskEntry())
-        if entry.changed != manifest.commit:
+        return self._checked(entry if entry.changed == manifest.commit else None, manifest.commit, task)
+
+    def _linked(self, commit: int, task: str) -> TaskEntry:
+        """What ``link`` gives, of a manifest that is read once for all tasks."""
+        with self._linking:  # several tasks are opened at once
+            links = self._links
+            if commit not in links:
+                tasks = self.read(commit).tasks
+                links[commit] = {name: entry for name, entry in tasks.items() if entry.changed == commit}
+                while len(links) > 1 and sum(map(len, links.values())) > _MOST_LINKS:
+                    del links[next(iter(links))]
+            return self._checked(links[commit].get(task), commit, task)
+
+    def _checked(self, entry: TaskEntry | None, commit: int, task: str) -> TaskEntry:
+        if entry is None:
             raise CorruptDataError(
-                f"the manifest {self.place(manifest.commit)} has nothing of task {task}, and later ones say that "
+                f"the manifest {self.place(commit)} has nothing of task {task}, and later ones say that "
                 "the task took part in it; restore it from a backup"
             )
         return entry
