@@ -110,6 +110,8 @@ def test_paths_become_absolute_and_urls_stay(tmp_path: Path, monkeypatch: pytest
         ("chunk_records", True, "chunk_records (keyword) must be a whole number, got True"),
         ("chunk_records", [1], "chunk_records (keyword) must be a whole number, got [1]"),
         ("chunk_records", 0, "chunk_records must be at least 1, got 0"),
+        ("standby_replicas", 2, "standby_replicas must be 0 or 1, got 2"),
+        ("standby_replicas", -1, "standby_replicas must not be negative, got -1"),
         ("commit_max_bytes", -1, "commit_max_bytes must be at least 1, got -1"),
         ("hot_max_bytes", 0, "hot_max_bytes must be at least 1, got 0"),
         (

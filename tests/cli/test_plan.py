@@ -31,6 +31,18 @@ def test_more_keys_need_more_disk_and_longer_restores_and_more_records_more_slot
     assert planned(1_000, 100_000_000)["restore_seconds"] > little["restore_seconds"]
 
 
+def test_a_copy_needs_the_disk_once_more_and_some_memory(penstock: Penstock):
+    def planned(*more: str) -> dict[str, float]:
+        return dict(
+            json.loads(penstock("plan", "--records-per-second", "10", "--keys", "1000000", "--json", *more).out[0])
+        )
+
+    without, copied = planned(), planned("--standby-replicas", "1")
+    assert copied["disk"] == 2 * without["disk"]
+    assert copied["slot_memory"] - without["slot_memory"] == 16 * (32 << 20), "16 tasks, a quarter of hot_max_bytes"
+    assert copied["restore_seconds"] == without["restore_seconds"], "on a machine that has nothing"
+
+
 def test_too_few_partitions_for_so_many_records_are_told(penstock: Penstock):
     ran = penstock("plan", "--records-per-second", "9000000", "--keys", "0", "--kind", "table", "--partitions", "2")
     assert any("2 partitions are too few" in line for line in ran.out)

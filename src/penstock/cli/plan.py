@@ -22,8 +22,18 @@ _KINDS = tuple(sizing.measured().cpu_seconds_per_million_records)
 @click.option("--kind", type=click.Choice(_KINDS), default="windows", show_default=True, help="What it mostly does.")
 @click.option("--partitions", type=int, default=16, show_default=True, help="Partitions of the source topic.")
 @click.option("--read", default="100 MB", show_default=True, help="What a machine reads of the checkpoint a second.")
+@click.option(
+    "--standby-replicas",
+    "copies",
+    type=click.IntRange(0, 1),
+    default=0,
+    show_default=True,
+    help="Copies of state that follow on another machine.",
+)
 @json_option
-def plan(records_per_second: float, keys: int, row: str, kind: str, partitions: int, read: str, as_json: bool) -> None:
+def plan(
+    records_per_second: float, keys: int, row: str, kind: str, partitions: int, read: str, copies: int, as_json: bool
+) -> None:
     """Say how many slots, how much memory and disk, and how long a restore takes.
 
     Reckons from what the benchmark measured; your records and functions differ, so take it for a beginning, and try
@@ -39,7 +49,7 @@ def plan(records_per_second: float, keys: int, row: str, kind: str, partitions: 
     row_bytes, read_bytes = to_bytes(row, "--row"), to_bytes(read, "--read")
     if row_bytes < 0 or read_bytes < 1:
         raise ConfigError("--row must be at least 0, and --read at least 1 byte")
-    wanted = sizing.Wanted(records_per_second, keys, row_bytes, kind, partitions, read_bytes)
+    wanted = sizing.Wanted(records_per_second, keys, row_bytes, kind, partitions, read_bytes, copies)
     figures, settings = sizing.measured(), Settings()
     found = sizing.needed(wanted, figures, settings)
     if as_json:

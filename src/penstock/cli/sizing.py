@@ -14,6 +14,8 @@ BUSY = 0.5
 """How much of a slot's core the records may take: the rest is for commits, peaks and catching up."""
 SPACE = 2.0
 """How many times its rows a database may take on disk while it is compacted and a snapshot is made."""
+COPIED = 4
+"""A copy keeps one part of so many of a task's rows in memory."""
 SNAPSHOTS = 2
 """How many snapshots the checkpoint has of each task."""
 
@@ -45,6 +47,8 @@ class Wanted(msgspec.Struct, frozen=True):
     partitions: int
     read_bytes_per_second: int
     """How fast a machine reads the checkpoint."""
+    copies: int = 0
+    """How many other machines have a copy of each task's state."""
 
 
 class Needed(msgspec.Struct, frozen=True):
@@ -78,14 +82,14 @@ def needed(wanted: Wanted, figures: Measured, settings: Settings) -> Needed:
     rows = wanted.keys * (wanted.row_bytes + figures.row_overhead_bytes)
     uncommitted = max(settings.statestore_uncommitted_max_bytes, 0)
     task = settings.hot_max_bytes + uncommitted + settings.commit_max_bytes + settings.block_cache_bytes
-    slot_memory = figures.slot_bytes + tasks * task
+    slot_memory = figures.slot_bytes + tasks * (task + wanted.copies * settings.hot_max_bytes // COPIED)
     read = rows / slots / wanted.read_bytes_per_second
     return Needed(
         cores=round(cores, 3),
         slots=slots,
         slot_memory=slot_memory,
         memory=figures.driver_bytes + slots * slot_memory,
-        disk=int(rows * SPACE),
+        disk=int(rows * SPACE * (1 + wanted.copies)),
         checkpoint=rows * SNAPSHOTS + wanted.partitions * settings.snapshot_bytes,
         restore_seconds=round(read + wanted.keys / slots / figures.restored_rows_per_second, 1),
     )
@@ -95,6 +99,7 @@ def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Setti
     """What is needed, how much, and how that came about."""
     cpu, row = figures.cpu_seconds_per_million_records[wanted.kind], wanted.row_bytes + figures.row_overhead_bytes
     tasks, rows = math.ceil(wanted.partitions / found.slots), wanted.keys * row
+    copies = f" x {1 + wanted.copies} with a copy" if wanted.copies else ""
     per_task = (found.slot_memory - figures.slot_bytes) // tasks
     return [
         ("cores", f"{found.cores:g}", f"{wanted.records_per_second:,.0f} records/s x {cpu:g} CPU s a million"),
@@ -104,7 +109,7 @@ def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Setti
             f"{shown(figures.slot_bytes)} + {tasks:,} tasks x {shown(per_task)} (hot_max_bytes, commit_max_bytes, ...)",
         ),
         ("memory in all, at most", shown(found.memory), f"slots x that + {shown(figures.driver_bytes)} of the driver"),
-        ("disks of executors", shown(found.disk), f"{wanted.keys:,} keys x {row:,} bytes x {SPACE:g}"),
+        ("disks of executors", shown(found.disk), f"{wanted.keys:,} keys x {row:,} bytes x {SPACE:g}{copies}"),
         (
             "checkpoint", shown(found.checkpoint),
             f"{SNAPSHOTS} snapshots of {shown(rows)} + {shown(settings.snapshot_bytes)} of deltas a task",
