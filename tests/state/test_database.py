@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.state.database import Database
+from penstock.state.inventory import DamagedStateError
 
 
 def test_rows_are_got_and_scanned_between_bounds_both_ways(tmp_path: Path):
@@ -51,6 +53,46 @@ def test_a_write_puts_and_deletes_in_several_families_and_keeps_the_meta_data(tm
     assert again.meta() == {"commit": 2, "numbers": {"x": {"y": 7}}}
     assert (again.families(), list(again.family("s").scan(None, None))) == (["s", "t"], [(b"b", b"4")])
     again.close()
+
+
+def killed_after_its_log_was_done_with(folder: Path) -> Path:
+    """The files of a database that RocksDB has flushed beside, when it is killed before it does anything more."""
+    running, killed = Database(folder / "running"), folder / "killed"
+    running.write({"s": iter([(b"a", b"1")])}, {"commit": 1})
+    for family in ("s", "offsets"):
+        running._families[family]._db.flush()
+    shutil.copytree(folder / "running", killed)
+    running.close()
+    return killed
+
+
+def test_a_log_whose_rows_are_in_tables_is_not_missed_after_a_kill(tmp_path: Path):
+    killed = killed_after_its_log_was_done_with(tmp_path)
+    assert [path.parent.name for path in killed.rglob("*.log") if path.stat().st_size] == ["archive"]
+    database = Database(killed)
+    assert (database.meta(), list(database.family("s").scan(None, None))) == ({"commit": 1}, [(b"a", b"1")])
+    assert list((killed / "archive").iterdir()) == []
+    database.close()
+
+
+def test_a_log_that_is_nowhere_was_lost(tmp_path: Path):
+    killed = killed_after_its_log_was_done_with(tmp_path)
+    (log,) = (killed / "archive").iterdir()
+    log.unlink()
+    with pytest.raises(DamagedStateError, match=f"cannot read .*{log.name}"):
+        Database(killed)
+
+
+def test_logs_that_are_done_with_go_with_the_next_write(tmp_path: Path):
+    database = Database(tmp_path)
+    for commit in range(3):
+        database.write({"s": iter([(b"a", b"1")])}, {"commit": commit})
+        for family in ("s", "offsets"):
+            database._families[family]._db.flush()
+    assert len(list((tmp_path / "archive").iterdir())) == 1
+    database.settle()
+    assert list((tmp_path / "archive").iterdir()) == []
+    database.close()
 
 
 def test_a_family_knows_whether_it_is_empty(tmp_path: Path):
@@ -128,6 +170,7 @@ WRITER = """
 import json, sys
 from pathlib import Path
 from penstock.state.database import Database
+from penstock.state.inventory import DamagedStateError
 
 database = Database(Path(sys.argv[1]))
 n = database.meta().get("commit", 0)

@@ -44,6 +44,8 @@ OFFSETS = "offsets"
 BLOCK_BYTES = 32 << 20
 _META = b"meta"
 _READ_AT_ONCE = 10_000
+_FOR_EVER = 10 * 365 * 86_400
+_CACHE_OF_A_LOOK = 1 << 20
 _ROWS_A_LOOK = 128
 """After so many rows a block looks at its bytes."""
 
@@ -63,6 +65,7 @@ class Database:
     def __init__(self, path: Path, cache_bytes: int = 8 << 20, patience: float = 30.0):
         self.path = path
         self._options = _options(cache_bytes)
+        self._options.set_wal_ttl_seconds(_FOR_EVER)  # the inventory removes them
         self._inventory, self._db = _open(path, self._options, patience)
         self._write_options = WriteOptions()
         self._write_options.sync = True
@@ -147,7 +150,7 @@ class Database:
         with told(self.path):
             Checkpoint(self._db).create_checkpoint(str(path))
         self._record()
-        _check_copy(path, self._options, self.meta())
+        _check_copy(path, _options(_CACHE_OF_A_LOOK), self.meta())
         files = {file.name: self._inventory.ref(file.name) or ref_of(file) for file in sorted(path.iterdir())}
         write_inventory(path, files)
         return files

@@ -2,8 +2,9 @@
 
 RocksDB finds a flipped bit when it reads the block, but it takes a manifest that was cut off for one that is shorter,
 and opens with rows of other commits. The inventory says how far manifest and write-ahead logs had come, and for which
-commit; what is less than that is damage. It also has the checksum of each table file, taken when it was new, so that
-no damaged one gets into a snapshot.
+commit; what is less than that is damage. Logs that RocksDB needs no longer it moves into a folder, from where they are
+removed once the inventory is of a later time: a log that is in neither was lost. It also has the checksum of each table
+file, taken when it was new, so that no damaged one gets into a snapshot.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from penstock.storage import FileRef, checksum, map_file, replace_file, seal, un
 
 NAME = "penstock.inventory"
 _CURRENT = "CURRENT"
+_DONE = "archive"
+"""Where RocksDB moves logs whose rows are in tables, if it is told to keep them."""
 
 
 class DamagedStateError(StoreError):
@@ -82,7 +85,11 @@ class Inventory:
         self._tables = {ref.name: ref for ref in known if ref is not None}
         self.commit = commit
         files = _Files(commit, self._manifest, list(self._tables.values()), logs, is_closed)
+        done = list((self._folder / _DONE).glob("*.log"))
         replace_file(self._path, seal(files), durably)
+        for path in done:
+            if path.name not in logs:
+                path.unlink(missing_ok=True)
 
     def prove(self, scan: Callable[[], None]) -> None:
         """Believe the tables that nobody knows once all of them have been read."""
@@ -162,6 +169,8 @@ class Inventory:
                 raise DamagedStateError(f"{path} is missing")
         for name, size in files.logs.items():
             path = self._folder / name
+            if not path.exists() and not files.is_closed:
+                path = self._folder / _DONE / name
             if path.stat().st_size < size:
                 raise DamagedStateError(f"{path} has {path.stat().st_size} bytes and had {size}")
 

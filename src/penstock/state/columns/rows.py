@@ -30,6 +30,9 @@ from penstock.state.columns.index import HashIndex
 ABSENT = -1
 """The entry number of a row whose key has no value."""
 
+_FEW = 1024
+"""So many replaced values may lie about in any case."""
+
 _GARBAGE = 32 << 20
 """How many bytes of replaced values may lie about, beyond those of the live ones."""
 
@@ -100,7 +103,7 @@ class RowTable:
     ([b'1', None], [10, -1])
     """
 
-    __slots__ = ("_entries", "_index", "_keys", "_times", "_timestamps", "_values")
+    __slots__ = ("_entries", "_index", "_keys", "_next_look", "_times", "_timestamps", "_values")
 
     def __init__(self) -> None:
         self._clear()
@@ -112,6 +115,7 @@ class RowTable:
         self._values = Arena()
         self._entries: IntArray = np.zeros(0, np.int64)
         self._timestamps: IntArray = np.zeros(0, np.int64)
+        self._next_look = (_FEW, _GARBAGE)
 
     def __len__(self) -> int:
         return self._index.size
@@ -247,11 +251,19 @@ class RowTable:
         return sizes
 
     def compact(self) -> None:
-        """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more."""
+        """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more.
+
+        All rows are looked at when there is a quarter more than at the last look, not at each commit.
+        """
+        entries, used = len(self._values), self._values.used_nbytes
+        if entries <= self._next_look[0] and used <= self._next_look[1]:
+            return
         live = np.flatnonzero(self.present())
-        if len(self._values) > 2 * live.size + 1024 or self._garbage(live) > _GARBAGE:
+        if entries > 2 * live.size + _FEW or self._garbage(live) > _GARBAGE:
             self._values.keep(self._entries[live])
             self._entries[live] = np.arange(live.size)
+            entries, used = live.size, self._values.used_nbytes
+        self._next_look = (max(_FEW, entries + entries // 4), max(_GARBAGE, used + used // 4))
 
     def _garbage(self, live: IntArray) -> int:
         """How many bytes of replaced values there are beyond those of the live ones."""
@@ -273,6 +285,7 @@ class RowTable:
         self._times = self._times[rows] if len(self._times) else self._times
         self._index = HashIndex()
         self._index.add(hashes)
+        self._next_look = (_FEW, _GARBAGE)
 
 
 def _grown(array: IntArray, room: int) -> IntArray:
