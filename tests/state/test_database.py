@@ -66,6 +66,7 @@ def killed_after_its_log_was_done_with(folder: Path) -> Path:
     return killed
 
 
+@pytest.mark.kip("892-13")
 def test_a_log_whose_rows_are_in_tables_is_not_missed_after_a_kill(tmp_path: Path):
     killed = killed_after_its_log_was_done_with(tmp_path)
     assert [path.parent.name for path in killed.rglob("*.log") if path.stat().st_size] == ["archive"]
