@@ -236,6 +236,21 @@ def test_a_processor_finds_in_a_global_table_what_was_there_at_its_turn(run: Run
     assert run(builder, rows).output() == [("a", None, 1), ("a", 1, 3), ("a", 2, 5)]
 
 
+def test_a_global_store_holds_what_its_own_processor_puts_into_it(run: Run):
+    def keep(record, context):
+        context.get_state_store("by city").put(record.value, record.key)
+
+    def look_up(record, context):
+        context.forward(record.with_value(context.get_state_store("by city").get(record.value)))
+
+    builder = StreamsBuilder()
+    by_city = Stores.key_value_store_builder(Stores.in_memory_key_value_store("by city"), int, str)
+    builder.add_global_store(by_city, "other", keep, value=int)
+    builder.stream("in", value=int).process(look_up).to("out")
+    rows = [("in", "x", 7, 1), ("other", "OSL", 7, 2), ("in", "x", 7, 3), ("other", "BGO", 7, 4), ("in", "y", 7, 5)]
+    assert run(builder, rows).output() == [("x", None, 1), ("x", "OSL", 3), ("y", "BGO", 5)]
+
+
 def test_a_global_store_is_read_without_being_connected_and_not_written():
     def look_up(record, context):
         city = context.get_state_store("cities").get(record.value)
