@@ -238,13 +238,13 @@ def test_a_processor_finds_in_a_global_table_what_was_there_at_its_turn(run: Run
 
 def test_a_global_store_holds_what_its_own_processor_puts_into_it(run: Run):
     def keep(record, context):
-        context.get_state_store("by city").put(record.value, record.key)
+        context.get_state_store("by-city").put(record.value, record.key)
 
     def look_up(record, context):
-        context.forward(record.with_value(context.get_state_store("by city").get(record.value)))
+        context.forward(record.with_value(context.get_state_store("by-city").get(record.value)))
 
     builder = StreamsBuilder()
-    by_city = Stores.key_value_store_builder(Stores.in_memory_key_value_store("by city"), int, str)
+    by_city = Stores.key_value_store_builder(Stores.in_memory_key_value_store("by-city"), int, str)
     builder.add_global_store(by_city, "other", keep, value=int)
     builder.stream("in", value=int).process(look_up).to("out")
     rows = [("in", "x", 7, 1), ("other", "OSL", 7, 2), ("in", "x", 7, 3), ("other", "BGO", 7, 4), ("in", "y", 7, 5)]
