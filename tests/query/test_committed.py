@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
-from penstock.query.committed import committed_store
+from penstock.query.commits import OwnCommits
+from penstock.query.committed import CommittedStore, committed_store
 from penstock.settings import Settings
+from penstock.state.replica import FrozenFamily, Replica
 from penstock.storage import LocalStorage
 from support.folders import MEMORY
 
@@ -215,3 +218,25 @@ def test_a_damaged_delta_file_is_named_and_leaves_no_files(folder: Path, tempora
         application.store("counts")
     assert views(temporary) == 0
     application.running.close()
+
+
+def frozen() -> int:
+    return sum(isinstance(found, FrozenFamily) for found in gc.get_objects())
+
+
+def test_of_a_store_that_nobody_has_any_more_what_is_frozen_goes_before_its_databases(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    application = Application(folder)
+    application.produce(("ATL", 1), ("BOS", 2))
+    application.commit()
+    gc.collect()
+    before, left = frozen(), []
+    store = CommittedStore(OwnCommits(application.running.coordinator), "counts")
+    assert store.now().commit == application.running.coordinator.manifest.commit
+    assert frozen() > before
+    close = Replica.close
+    monkeypatch.setattr(Replica, "close", lambda replica: (left.append(frozen()), close(replica)))
+    del store
+    gc.collect()
+    assert set(left) == {before}

@@ -7,6 +7,7 @@ newest snapshot. Nothing of this is seen by the application.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import shutil
 import tempfile
@@ -59,6 +60,7 @@ class CommittedStore:
         cache_bytes: int = StateSettings.block_cache_bytes,
         only: str | None = None,
     ):
+        self._replicas: dict[str, Replica] = {}
         self.name = name
         self._only = only
         self._commits = commits
@@ -66,7 +68,6 @@ class CommittedStore:
         self._cache = Cache(cache_bytes)
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._replicas: dict[str, Replica] = {}
         self._application = ""
         self._version: Version | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
@@ -118,6 +119,12 @@ class CommittedStore:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        self._version = None
+        gc.collect()  # what is frozen goes first, in cycles too: else each database takes a second to close
+        for replica in self._replicas.values():
+            replica.close()
 
     def close(self) -> None:
         """Remove its files."""
