@@ -246,7 +246,7 @@ def test_a_global_store_holds_what_its_own_processor_puts_into_it(run: Run):
     builder = StreamsBuilder()
     by_city = Stores.key_value_store_builder(Stores.in_memory_key_value_store("by-city"), int, str)
     builder.add_global_store(by_city, "other", keep, value=int)
-    builder.stream("in", value=int).process(look_up).to("out")
+    builder.stream("in", value=int).process(look_up, value=str).to("out")
     rows = [("in", "x", 7, 1), ("other", "OSL", 7, 2), ("in", "x", 7, 3), ("other", "BGO", 7, 4), ("in", "y", 7, 5)]
     assert run(builder, rows).output() == [("x", None, 1), ("x", "OSL", 3), ("y", "BGO", 5)]
 
