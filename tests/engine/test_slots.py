@@ -339,22 +339,28 @@ def partition_of(key: str) -> int:
     return int(partitions(pa.array([key.encode()], pa.binary()), 2, 0)[0])
 
 
-def sleeping() -> Topology:
+def sleeping(asleep: Path) -> Topology:
+    def sleep(key: str, value: str) -> None:
+        if value == "slow":
+            asleep.touch()
+            time.sleep(60)
+
     builder = StreamsBuilder()
-    stream = builder.stream("in", value=str)
-    stream.peek(lambda key, value: time.sleep(60 if value == "slow" else 0)).group_by_key().count().to_stream().to(
-        "out"
-    )
+    builder.stream("in", value=str).peek(sleep).group_by_key().count().to_stream().to("out")
     return builder.build()
 
 
 def test_a_long_commit_is_given_up_when_it_is_to_end_soon_and_the_next_start_makes_it(tmp_path: Path):
-    world = World(tmp_path, sleeping())
+    asleep = tmp_path / "asleep"
+    world = World(tmp_path, sleeping(asleep))
     produce([("a", "fast", 0)], "in", value=str, partitions=2, log=world.log)
     application = Application(world, ForkedHost())
     application.process()
     produce([("a", "slow", 0)], "in", value=str, log=world.log)
-    time.sleep(0.3)
+    over = time.monotonic() + 60
+    while not asleep.exists():
+        assert time.monotonic() < over, "the record is not taken up"
+        time.sleep(0.01)
     began = time.monotonic()
     assert not application.loop.stop(0.5)
     assert application.loop.wait(30)
