@@ -20,6 +20,7 @@ from penstock.errors import (
     FencedError,
     StoreError,
 )
+from penstock.log.base import TopicInfo
 from penstock.log.produce import produce
 from penstock.settings import Settings
 from support.world import SETTINGS, World, counts
@@ -295,6 +296,21 @@ def test_many_uncommitted_writes_force_an_early_commit(world: World, limit: dict
     application.close()
     assert commits == [10, 10, 10]
     assert len(world.counts()) == 30
+
+
+@pytest.mark.kip("892-10")
+def test_the_limit_is_each_tasks_own(world: World):
+    limit = {"statestore_uncommitted_max_records": 10}
+    world.settings = Settings.load(environment={}, folder=world.folder, chunk_records=5, **SETTINGS, **limit)
+    world.log.create_topic(TopicInfo("in", 2, "str", "str"))
+    produce([(f"k{i}", "x", 0) for i in range(60)], "in", value=str, log=world.log)
+    assert world.log.end_offsets("in") == [36, 24]
+    application, held = world.start(), []
+    while application.coordinator.step(application.coordinator.end_offsets()) is not None:
+        held.append([task.state.approximate_num_uncommitted_entries for task in application.host.tasks()])
+    application.close()
+    assert held[:3] == [[10, 10], [10, 10], [10, 4]]
+    assert len(world.counts()) == 60
 
 
 @pytest.mark.kip("892-10")

@@ -248,3 +248,18 @@ def transformed_table_that_counts_its_updates(builder: StreamsBuilder) -> None:
     counts(builder)
     numbered = table(builder).transform_values(Numbered, "counts", value=str, store="numbered")
     numbered.suppress(Suppressed.until_time_limit(3, BufferConfig.unbounded())).to_stream().to("out")
+
+
+@example
+def transformed_table_that_begins_anew_now_and_then(builder: StreamsBuilder) -> None:
+    class SinceTheLastCall(ValueTransformerWithKey[Any, Any]):
+        def init(self, context: Any) -> None:
+            self.counts = context.get_state_store("counts")
+            context.schedule(3, STREAM_TIME, lambda now: self.counts.put("since", 0))
+
+        def transform(self, key: Any, value: Any) -> Any:
+            self.counts.put("since", (self.counts.get("since") or 0) + 1)
+            return f"{value}#{self.counts.get('since')}"
+
+    counts(builder)
+    table(builder).transform_values(SinceTheLastCall, "counts", value=str).to_stream().to("out")

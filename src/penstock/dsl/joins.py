@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, Graph, Handle, result_type
@@ -32,7 +33,10 @@ def join_tables(
     """Join two tables by their keys."""
     method = METHODS[kind]
     check_sides(method, left.graph, right.graph, left.key, right.key)
-    function = user_function(joiner, method, *JOINER)
+    hint = "" if kind == nodes.OUTER else f"a join by a foreign key is {method}(other, joiner, foreign_key=...)"
+    if hint and isfunction(value):
+        raise TopologyError(f"{method} at {caller()}: value is the type of the results; got a function; {hint}")
+    function = user_function(joiner, method, *JOINER, hint=hint)
     values = result_type(value, function.returns(), DEFAULT_VALUE)
     key, values, spec = _spec(left, materialized, values)
     graph = left.graph

@@ -352,6 +352,14 @@ def test_there_is_no_outer_join_by_a_foreign_key():
         joined("outer_join")
 
 
+@pytest.mark.parametrize("more", [(), (lambda left, right: [left, right],)])
+def test_kafka_streams_order_of_arguments_is_answered_with_ours(more):
+    builder = StreamsBuilder()
+    orders, customers = builder.table("orders", value=str), builder.table("customers", value=str)
+    with pytest.raises(TopologyError, match=r"a join by a foreign key is join\(other, joiner, foreign_key=...\)"):
+        orders.join(customers, lambda order: order, *more)
+
+
 def test_the_foreign_key_has_the_type_of_the_other_tables_keys():
     def number(value) -> int:
         return len(value)
