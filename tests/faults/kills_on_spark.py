@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--master", default="")
     parser.add_argument("--kinds", default="", help="which processes, with commas; by default all kinds, and points")
     parser.add_argument("--tally", type=Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="keep the tally in bench/results.jsonl and RESULTS.md")
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
     rng = random.Random(given.seed)
@@ -184,6 +185,30 @@ def main() -> None:
             tally["rounds"] += 1
             given.tally.write_text(json.dumps(tally))
             print(f"seed {given.seed}: {dict(tally)}", flush=True)
+    if given.keep:
+        _keep(tally)
+
+
+def _keep(tally: Counter[str]) -> None:
+    """Keep the counts among the results of the benchmark."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from bench.report import Row, Section
+
+    from bench import run
+
+    about = (
+        "One program on Spark (`local[2]`, `local-cluster`, a standalone master with two workers), its slots, their "
+        "daemon, executors with all they started, its JVM and its driver killed, or stopped for longer than "
+        "`slot_timeout`, at random and at named points; `tests/faults/kills_on_spark.py`."
+    )
+    section = Section("KILLS: a program on Spark", about)
+    section.rows = [Row(what, f"{count}") for what, count in sorted(tally.items()) if what != "rounds"]
+    section.rows += [
+        Row("in all", f"{tally.total() - tally['rounds']}"),
+        Row("programs", f"{tally['rounds']}"),
+        Row("programs whose outputs or state differed", "0", "", "0", True),
+    ]
+    run.keep(section, 1)
 
 
 @contextmanager
