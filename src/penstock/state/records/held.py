@@ -30,6 +30,13 @@ def plain_type(serde: Serde) -> type | None:
     return serde.plain if type(serde) in (StrSerde, BytesSerde, NumberSerde) else None
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a serde of the value's own type takes it without looking closer."""
+    if type(value) is str:
+        return value.isascii()
+    return type(value) is not int or LOWEST <= value <= HIGHEST
+
+
 class HeldKeys:
     """Keys as a dictionary's: themselves where equal ones, and no others, have equal bytes; else their bytes."""
 
@@ -41,6 +48,8 @@ class HeldKeys:
 
     def hold(self, key: Any) -> Any:
         """The dictionary's key; raises when it does not fit the serde."""
+        if type(key) is self.plain and is_plain(key):
+            return key
         data = self.serde.encode_to_bytes(key)
         if self.plain is None:
             return data
@@ -89,12 +98,8 @@ class PlainValues:
         self.plain: Any = plain_type(serde)
 
     def hold(self, value: Any) -> Any:
-        if type(value) is self.plain:
-            if self.plain is int:
-                if LOWEST <= value <= HIGHEST:
-                    return value
-            elif self.plain is not str or value.isascii():
-                return value
+        if type(value) is self.plain and is_plain(value):
+            return value
         return None if value is None else self.serde.decode(self.serde.encode(value))
 
     def show(self, held: Any) -> Any:

@@ -18,7 +18,7 @@ from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.window import WindowStore as EngineStore
 from penstock.state.records.changes import SortedChanges
-from penstock.state.records.held import HIGHEST, LOWEST, HeldValues
+from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, is_plain
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
@@ -232,6 +232,9 @@ class PlainWindowRecords(WindowRecords):
             rows = self._windows[window_start]
             if key in rows:
                 return rows[key]
+            if window_start > self._newest and is_plain(key):  # of such a window the store has no row
+                rows[key] = None
+                return None
         return self._find(key, window_start)
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
