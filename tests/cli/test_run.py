@@ -140,6 +140,9 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         "total_records": 1,
         "lag": 0,
         "losses": [],
+        "executors": {"driver@localhost": 2},
+        "moved": 0,
+        "total_moved": 0,
     }
     assert printed(err) == ["word: a"]
     assert (code, told(err)) == (

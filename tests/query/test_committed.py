@@ -221,7 +221,7 @@ def test_a_damaged_delta_file_is_named_and_leaves_no_files(folder: Path, tempora
 
 
 def frozen() -> int:
-    return sum(isinstance(found, FrozenFamily) for found in gc.get_objects())
+    return sum(type(found) is FrozenFamily for found in gc.get_objects())
 
 
 def test_of_a_store_that_nobody_has_any_more_what_is_frozen_goes_before_its_databases(
