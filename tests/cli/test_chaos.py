@@ -66,7 +66,7 @@ def test_a_program_that_is_right_passes_and_its_own_topics_and_state_are_not_tou
 ):
     (folder / "right.py").write_text(RIGHT)
     ran = penstock("chaos", "right.py:builder", "--local", "--kills", "3", "--seed", "3", "--records", "2000")
-    assert ran.code == 0, ran.err
+    assert ran.code == 0, "\n".join(ran.err)
     assert re.fullmatch(r"copied (1,99\d|2,000) of in", ran.err[0])
     end = r"\d+ kills \(.*\), .* named points: outputs and state are those of the undisturbed run. Seed 3."
     assert re.fullmatch(end, ran.err[-1])
@@ -98,7 +98,7 @@ def test_what_differs_without_a_kill_is_told_apart_and_the_rest_is_compared(
 ):
     (folder / "clock.py").write_text(LOOKS_AT_THE_TIME)
     ran = penstock("chaos", "clock.py:builder", "--local", "--kills", "2", "--records", "1000")
-    assert ran.code == 0, ran.err
+    assert ran.code == 0, "\n".join(ran.err)
     left_out = [line.partition(" differs")[0] for line in ran.err if "though nothing was killed" in line]
     assert left_out == ["times[0]", "times[1]", "times[2]"]
 

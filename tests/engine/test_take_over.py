@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
-from penstock.engine import forgetting
+from penstock.engine import coordinator, forgetting
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS
@@ -215,6 +215,28 @@ def test_a_program_that_slept_for_many_commits_is_fenced_though_their_manifests_
 
 def files(world: World) -> list[Path]:
     return sorted(path for path in world.storage.root.rglob("*") if path.is_file())
+
+
+def test_two_first_starts_at_once_are_of_one_checkpoint_and_the_later_takes_over(
+    world: World, undisturbed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """The rival makes checkpoint and claim after this start has seen that there are none."""
+    fill(world)
+    rivals = []
+
+    def interfere(*arguments: Any) -> None:
+        monkeypatch.setattr(coordinator, "create_sink_topics", create_sink_topics)
+        create_sink_topics(*arguments)
+        rivals.append(world.start(machine="other machine"))
+
+    create_sink_topics = coordinator.create_sink_topics
+    monkeypatch.setattr(coordinator, "create_sink_topics", interfere)
+    world.run()
+    assert outcome(world) == undisturbed
+    with pytest.raises(FencedError):
+        makes_two_commits(rivals[0])
+    rivals[0].close()
+    assert outcome(world) == undisturbed
 
 
 def test_a_start_that_is_refused_stops_nobody(world: World, undisturbed: dict[str, Any]):

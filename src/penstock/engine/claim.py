@@ -29,49 +29,54 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Claims:
-    """Which checkpoints write into a log; nothing where the log is this process's own."""
+    """Which checkpoint writes into a log under an application id; nothing where the log is this process's own."""
 
-    def __init__(self, log: Log):
+    def __init__(self, log: Log, application_id: str):
         self._log = log
+        self._application_id = application_id
         self._storage = log.claims
 
-    def check(self, application_id: str, application: str | None, storage: Storage, topology: Topology) -> None:
+    def check(self, claim: Claim | None, application: str | None, storage: Storage, topology: Topology) -> None:
         """Raise ``ConfigError`` when another checkpoint writes under this application id.
 
         Args:
+            claim: read before the identity: a first start beside this one makes the identity first.
             application: the identity of the checkpoint; None for a new one.
         """
-        claim = self._read(application_id)
         if claim is not None and claim.application != application and not self._is_over(claim, topology):
             assert self._storage is not None
             raise ConfigError(
-                f"application {application_id!r} writes into the log {self._log.url} from the checkpoint "
+                f"application {self._application_id!r} writes into the log {self._log.url} from the checkpoint "
                 f"{claim.checkpoint}; this start has another one, {_place(storage)}, and would process and put out "
                 f"everything a second time. To go on, start it where it was, or with checkpoint={claim.checkpoint!r} "
                 "(or a copy of that folder). To process the topics once more beside it, give this program another "
                 "application id. If that checkpoint is lost or no longer wanted, remove the topics it wrote into, or "
-                f"the file {self._storage.shown}/{_name(application_id)} to have everything put out again behind what "
+                f"the file {self._storage.shown}/{self._name} to have everything put out again behind what "
                 "is there"
             )
 
-    def make(self, application_id: str, application: str, storage: Storage) -> None:
+    def make(self, application: str, storage: Storage) -> None:
         """Write down that this checkpoint writes under this application id."""
         if self._storage is None:
             return
-        claim = self._read(application_id)
+        claim = self.read()
         if claim is not None and (claim.application, claim.checkpoint) != (application, _place(storage)):
-            self._storage.delete(_name(application_id))
+            self._storage.delete(self._name)
         now = wall_clock_ms()
-        self._storage.create(_name(application_id), seal(Claim(application, _place(storage), now)))
+        self._storage.create(self._name, seal(Claim(application, _place(storage), now)))
 
-    def _read(self, application_id: str) -> Claim | None:
+    def read(self) -> Claim | None:
+        """What the log says about an application id; None if nothing has been written under it."""
         if self._storage is None:
             return None
-        name = _name(application_id)
         try:
-            return unseal(self._storage.read(name), Claim, f"{self._storage.shown}/{name}")
+            return unseal(self._storage.read(self._name), Claim, f"{self._storage.shown}/{self._name}")
         except FileNotFoundError:
             return None
+
+    @property
+    def _name(self) -> str:
+        return f"{self._application_id}.json"
 
     def _is_over(self, claim: Claim, topology: Topology) -> bool:
         """Whether a checkpoint is gone, and nothing is left of what it put out."""
@@ -88,7 +93,3 @@ def producer_of(application: str) -> str:
 
 def _place(storage: Storage) -> str:
     return storage.shown if "://" in storage.shown else str(Path(storage.shown).resolve())
-
-
-def _name(application_id: str) -> str:
-    return f"{application_id}.json"

@@ -171,13 +171,15 @@ class Coordinator:
     def _identified(self, newest: Manifest, old: Identity | None) -> str:
         """The identity of the checkpoint, which fits this application; made for a new one."""
         new = new_identity(self.application_id, self.topology, self.layout)
+        claims = Claims(self.log, self.application_id)
+        claim = claims.read()
+        old = old or read_identity(self.storage, newest)
         if old is not None and not newest.start:
             check_shape(old, new, self.storage.shown)
-        claims = Claims(self.log)
-        claims.check(self.application_id, None if old is None else old.id, self.storage, self.topology)
+        claims.check(claim, None if old is None else old.id, self.storage, self.topology)
         keep_identity(self.storage, old or new)
         kept = application_of(self.storage, newest)  # two first starts may have met here
-        claims.make(self.application_id, kept, self.storage)
+        claims.make(kept, self.storage)
         return kept
 
     def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
