@@ -60,3 +60,17 @@ def test_what_a_jvm_left_is_taken_when_it_is_whole_and_the_newest_four_archives_
     assert sorted(path.name for path in cache.iterdir()) == sorted(
         [place.name, "spark-classes-other0.jsa", "spark-classes-other1.jsa", "spark-classes-other2.jsa"]
     )
+
+
+def test_made_at_once_it_is_what_a_jvm_has_left_before_without_another_run(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SPARK_HOME", str(spark(tmp_path / "spark", 1)))
+    place = class_archive.archive()
+    assert place is not None
+    cache.mkdir(parents=True)
+    left = place.with_name(f"{place.stem}-77.made")
+    left.write_bytes(bytes(2 << 20))
+    os.utime(left, (2000, 2000))
+    assert class_archive.make() == place
+    assert [path.name for path in cache.iterdir()] == [place.name]

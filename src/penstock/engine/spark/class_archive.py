@@ -114,7 +114,7 @@ def _remove_old(place: Path) -> None:
 def make() -> Path | None:
     """Run a small program on Spark, and keep the classes that it needed; None where that does not work."""
     place = archive()
-    if place is None or place.exists():
+    if place is None or place.exists() or _adopted(place):
         return place
     ran = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
     for made in place.parent.glob(f"{place.stem}-*.made"):
