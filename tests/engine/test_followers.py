@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import Follow, Followed
 from penstock.state.restoring import END, START, RestoreStep
+from penstock.storage import FileRef, Storage
 from support.every_store import LATER, THIRDS, Program, every_kind_of_store
 from support.world import World
 
@@ -33,11 +35,15 @@ class Copies:
 
     def follow(self) -> Followed:
         """Bring them to the newest commit; the answer."""
-        manifest, number = self.coordinator.manifest, len(self.answers)
-        self.followers.take(Follow(self.coordinator.application, manifest.commit, manifest.tasks))
+        number = len(self.answers)
+        self.take()
         with self._has_come:
             assert self._has_come.wait_for(lambda: len(self.answers) > number, 60)
         return self.answers[-1]
+
+    def take(self) -> None:
+        manifest = self.coordinator.manifest
+        self.followers.take(Follow(self.coordinator.application, manifest.commit, manifest.tasks))
 
     def close(self) -> None:
         self.followers.close()
@@ -124,4 +130,35 @@ def test_a_copy_that_cannot_follow_harms_nobody_and_is_begun_anew(
     again = world.start(machine="copies")
     again.run_until()
     again.close()
+    assert world.output()[-1] == ("a", 5)
+
+
+def test_a_copy_whose_slot_ends_in_the_middle_of_an_order_keeps_what_it_has_taken_up(
+    following: tuple[World, LocalApplication, Copies], monkeypatch: pytest.MonkeyPatch
+):
+    world, application, copies = following
+    copies.follow()
+    known = application.coordinator.manifest.commit
+    make_commits(world, application, 3)
+    read, ends = Storage.read_verified, threading.Thread(target=copies.close)
+
+    def read_and_end(self: Storage, ref: FileRef) -> Any:
+        if not ends.is_alive():
+            ends.start()
+            assert copies.followers._is_over.wait(60)
+        return read(self, ref)
+
+    monkeypatch.setattr(Storage, "read_verified", read_and_end)
+    copies.take()
+    copies.followers._thread.join(60)
+    monkeypatch.undo()
+    ends.join()
+    application.close()
+    steps: list[RestoreStep] = []
+    again = world.start(machine="copies")
+    again.host.on_restore = steps.append
+    world.produce("a")
+    again.run_until()
+    again.close()
+    assert [step.at for step in steps if step.kind == START] == [known + 1]
     assert world.output()[-1] == ("a", 5)

@@ -15,6 +15,7 @@ import pytest
 from penstock import consume, produce
 from penstock.dsl.builder import StreamsBuilder
 from penstock.testing.chaos.processes import kill_all_with
+from support.machines import Machines, why_not
 from support.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
@@ -52,6 +53,33 @@ def test_on_a_standalone_cluster_a_machine_and_an_executor_die_and_nothing_diffe
     assert all(databases), "each machine has state on its own disk"
     assert not (killed / "state" / "tasks").exists(), "and the driver's has none"
     assert harness.outcome(killed) == harness.outcome(calm)
+
+
+def test_a_machine_that_cannot_be_reached_is_given_up_and_nothing_it_still_does_counts(tmp_path: Path):
+    """Its processes live on, and it can be reached again before the program ends."""
+    if reason := why_not():
+        pytest.skip(f"machines of one's own are left out: {reason}")
+    base = harness.prepared(tmp_path / "base", 8_000)
+    calm, cut = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "cut")
+    assert harness.Program(calm, "--local").wait()
+    script = Path(__file__).with_name("cut_off.py")
+    with Machines(2) as machines, StandaloneCluster(tmp_path / "cluster", cores=2, machines=machines) as cluster:
+        command = [sys.executable, str(script), str(cut), cluster.url, cluster.host]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        lived = []
+        assert running.stdout is not None
+        for line in running.stdout:
+            lived.append(line.split()[2:])
+            if len(lived) == 3:
+                machines.cut_off(0)
+            if len(lived) == 8:
+                machines.connect(0)
+        errors = running.communicate()[1]
+        assert running.returncode == 0, errors
+    both = {machines.address(0), machines.address(1)}
+    assert [set(hosts) for hosts in lived[:3]] == [both] * 3
+    assert set(lived[7]) == {machines.address(1)}
+    assert harness.outcome(cut) == harness.outcome(calm)
 
 
 def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path):

@@ -66,6 +66,9 @@ class ForkedHost:
         if self.is_gone:
             raise SparkLostError("gone")
 
+    def avoid(self, slot: int) -> None:
+        """All are on this machine."""
+
     def has_moved(self) -> bool:
         moved, self.moved = self.moved, False
         return moved
@@ -104,8 +107,9 @@ class ForkedJob:
         return self._over.is_set()
 
     def end(self, patience: float) -> None:
-        self._over.wait(patience)
+        deadline = time.monotonic() + patience
         for slot in self.slots:
+            slot.join(max(deadline - time.monotonic(), 0))
             if slot.is_alive():
                 slot.kill()
         self._over.wait()

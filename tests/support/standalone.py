@@ -1,6 +1,7 @@
 """A standalone cluster of Spark on this machine: a master and its workers, each as if it were another machine.
 
-Each worker has an address of its own, 127.0.0.2 and so on, and its executors keep state in a folder of its own.
+Each worker has an address of its own, 127.0.0.2 and so on, or is on one of several ``Machines``; its executors keep
+state in a folder of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
 
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR
+from support.machines import Machines
 from support.spark_classes import QUICK_JVM
 
 _PATIENCE = 120.0
@@ -28,8 +31,9 @@ class StandaloneCluster:
         url: ``spark://...``.
     """
 
-    def __init__(self, folder: Path, workers: int = 2, cores: int = 1):
+    def __init__(self, folder: Path, workers: int = 2, cores: int = 1, machines: Machines | None = None):
         self._folder = folder
+        self._machines = machines
         self._processes: list[subprocess.Popen[bytes]] = []
         self._workers = workers
         self._cores = cores
@@ -38,7 +42,7 @@ class StandaloneCluster:
     def __enter__(self) -> StandaloneCluster:
         try:
             master = "org.apache.spark.deploy.master.Master"
-            log = self._start("master", "127.0.0.1", master, "--port", "0", "--webui-port", "0")
+            log = self._start("master", self.host, master, "--port", "0", "--webui-port", "0")
             self.url = self._said(log, r"Starting Spark master at (spark://\S+)")
             for number in range(self._workers):
                 self.add_worker(number)
@@ -57,18 +61,28 @@ class StandaloneCluster:
                 process.kill()
                 process.wait()
 
+    @property
+    def host(self) -> str:
+        """The address of the master, and of a driver that workers can reach."""
+        return self._machines.here if self._machines else "127.0.0.1"
+
     def add_worker(self, number: int) -> None:
         """Start a worker, as a machine that nobody has seen yet where its number is new."""
         limits = "--cores", str(self._cores), "--memory", "1g"
         worker = "org.apache.spark.deploy.worker.Worker"
-        log = self._start(f"worker-{number}", f"127.0.0.{number + 2}", worker, "--webui-port", "0", *limits, self.url)
+        arguments = worker, "--webui-port", "0", *limits, self.url
+        if self._machines:
+            there, host = self._machines.command(number), self._machines.address(number)
+        else:
+            there, host = [], f"127.0.0.{number + 2}"
+        log = self._start(f"worker-{number}", host, *arguments, on=there)
         self._said(log, r"(Successfully registered) with master")
 
     def state_of(self, number: int) -> Path:
         """Where the executors of a worker keep state."""
         return self._folder / f"worker-{number}" / "state"
 
-    def _start(self, name: str, host: str, class_: str, *arguments: str) -> Path:
+    def _start(self, name: str, host: str, class_: str, *arguments: str, on: Sequence[str] = ()) -> Path:
         own = self._folder / name
         own.mkdir(parents=True, exist_ok=True)
         home = Path(pyspark.__file__).parent
@@ -82,7 +96,7 @@ class StandaloneCluster:
             "PYSPARK_PYTHON": sys.executable,
             EXECUTOR_STATE_DIR: str(own / "state"),
         }
-        command = [str(home / "bin" / "spark-class"), class_, "--host", host, *arguments]
+        command = [*on, str(home / "bin" / "spark-class"), class_, "--host", host, *arguments]
         log = own / "log"
         with open(log, "wb") as out:
             self._processes.append(

@@ -106,9 +106,10 @@ class Followers:
         self._failed.pop(task, None)
         try:
             self._move(task, entry, application)
+        except _EndsError:  # a commit is read before any of it is taken up, so the copy is whole
+            return True
         except Exception as error:
-            if not self._is_over.is_set():
-                _log.warning("the copy of task %s does not follow: %s; nothing is lost", task, error)
+            _log.warning("the copy of task %s does not follow: %s; nothing is lost", task, error)
             self._let_go(task, keeps=False)
             self._failed[task] = time.monotonic()
         return task in self._failed
@@ -119,9 +120,13 @@ class Followers:
             copy = self._new(task)
             if not copy.stores:
                 return
-            self._copies[task] = copy
             since = partial(self._manifests.since, task, entry)
-            copy.open(application, entry.changed, entry.snapshot, since, base=entry.base)
+            try:
+                copy.open(application, entry.changed, entry.snapshot, since, base=entry.base)
+            except BaseException:
+                copy.abandon()
+                raise
+            self._copies[task] = copy
         elif entry.changed > copy.at:
             copy.follow(self._manifests.since(task, entry, copy.at))
 
@@ -141,6 +146,10 @@ class Followers:
             _log.warning("the copy of task %s was left as it is on disk: %s; nothing is lost", task, error)
 
 
+class _EndsError(StoreError):
+    """The slot ends, so nothing more is read."""
+
+
 class _Stoppable:
     """A storage that gives no more files when it is over: a task may wait for the folder that a restore is filling."""
 
@@ -150,7 +159,7 @@ class _Stoppable:
 
     def read_verified(self, ref: FileRef) -> Any:
         if self._is_over.is_set():
-            raise StoreError("the slot ends")
+            raise _EndsError
         return self._storage.read_verified(ref)
 
     def __getattr__(self, name: str) -> Any:

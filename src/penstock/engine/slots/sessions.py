@@ -83,6 +83,9 @@ class Host(Protocol):
     def copied(self, slot: int) -> None:
         """The slot that follows this one has a copy of its state."""
 
+    def avoid(self, slot: int) -> None:
+        """A slot has said nothing for too long: for a while none is to live there."""
+
     def check(self) -> None:
         """Raise ``SparkLostError`` when it is gone for good."""
 
@@ -240,6 +243,7 @@ class SlotSessions:
         itself was stopped counts."""
         for link, slot in waited_for.items():
             if time.monotonic() - link.heard > self._timeout and not link.has_more():
+                self._host.avoid(slot)
                 raise LinkLostError(
                     f"slot {slot} has said nothing for {self._timeout:g} s (slot_timeout): its process is stopped, or "
                     "its machine cannot be reached"

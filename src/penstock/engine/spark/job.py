@@ -62,6 +62,8 @@ class SparkHost:
         """Whether Spark asks for executors only when there are tasks that have none."""
         self._placement = Placement(slots, copies=copies)
         """At which executors slots are; at none where the driver is the only one."""
+        self._avoided: dict[Executor, float] = {}
+        """Executors on which a slot said nothing, and until when none is placed there."""
         self._looked = 0.0
         self._is_first = True
 
@@ -76,6 +78,11 @@ class SparkHost:
     def copied(self, slot: int) -> None:
         self._placement.copied(slot)
 
+    def avoid(self, slot: int) -> None:
+        if homes := self.homes:
+            seconds = int(self._context._jsc.sc().conf().getTimeAsSeconds("spark.network.timeout", "120s"))
+            self._avoided[homes[slot]] = time.monotonic() + seconds
+
     def check(self) -> None:
         if not is_alive(self._context):
             raise SparkLostError(
@@ -89,8 +96,12 @@ class SparkHost:
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return False
         self._looked = time.monotonic()
-        live = live_executors(self._context)
+        live = self._reachable_executors()
         return bool(live) and not self._placement.fits(live)
+
+    def _reachable_executors(self) -> list[Executor]:
+        live, now = live_executors(self._context), time.monotonic()
+        return [executor for executor in live if self._avoided.get(executor, now) <= now] or live
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
@@ -107,10 +118,10 @@ class SparkHost:
         """The executors that there are, and those that are about to come: at the first start they register one by one,
         and where the only one is gone it is replaced. Slots that would have to move to them later stand still then."""
         deadline = time.monotonic() + _COME_SECONDS
-        live = live_executors(self._context)
+        live = self._reachable_executors()
         while self._waits_for_more(live) and time.monotonic() < deadline:
             time.sleep(0.05)
-            live = live_executors(self._context)
+            live = self._reachable_executors()
         return live
 
     def _waits_for_more(self, live: list[Executor]) -> bool:
