@@ -6,9 +6,10 @@ It ends at the first round after so many seconds; the tally goes on from the fil
 round is one program, which is started until it has done everything. In each start its slots and the daemon that they
 are forked from are killed or stopped for longer than ``slot_timeout``; its driver and its JVM as well, which mostly
 ends it. On a cluster (``local-cluster[2,2,1024]``, or ``standalone``: a master and two workers that are started for
-it) so are its executors: the JVM alone, or as a ``machine`` with its daemon and slots in one go. Now and then the
-driver sleeps while another program takes over. In half of the starts that happens at named points instead, of the
-protocol and of a commit, at which whoever comes there is killed or stopped.
+it) so are its executors: the JVM alone, or as a ``machine`` with its daemon and slots in one go; of a standalone
+cluster the ``master`` and each ``worker`` are killed as well, and started anew. Now and then the driver sleeps while
+another program takes over. In half of the starts that happens at named points instead, of the protocol and of a
+commit, at which whoever comes there is killed or stopped.
 
 ``--kinds executor,machine`` disturbs these and nothing else.
 """
@@ -47,19 +48,29 @@ OF_SLOTS = ("before-answer", "after-answer", "before-delta", "after-delta", "bef
 OF_CLUSTERS = ("executor", "machine")
 """The JVM of an executor, and one with the daemon and the slots that it started."""
 
+OF_STANDALONE = ("master", "worker")
+"""Spark's own processes, another of which is started at once."""
+
 OF_DRIVERS = ("after-order", "before-manifest", "after-manifest", "during-publish", "after-publish")
+
+Cluster = str | StandaloneCluster
+"""The address of a master, or a whole cluster of this machine."""
 
 
 class Round:
     """One program, from its first start to its end."""
 
-    def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], master: str, kinds: list[str]):
-        self._folder, self._rng, self._tally = folder, rng, tally
+    def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], cluster: Cluster, kinds: list[str]):
+        self._folder, self._rng, self._tally, self._cluster = folder, rng, tally, cluster
+        master = cluster.url if isinstance(cluster, StandaloneCluster) else cluster
         self._environment = {**ENVIRONMENT, **({"SPARK_MASTER": master} if master else {})}
-        self._has_room = not master.startswith("spark:")
+        self._has_room = isinstance(cluster, str)
         """Whether another program finds cores while this one keeps its own."""
         self._at_points = not kinds
-        of_cluster = [kind for kind in OF_CLUSTERS for _ in range(4)] if _is_cluster(master) else []
+        of_cluster = (
+            [kind for kind in OF_CLUSTERS for _ in range(4)] if "cluster" in master or not self._has_room else []
+        )
+        of_cluster += [] if self._has_room else OF_STANDALONE
         self._kinds = kinds or ["slot"] * 10 + ["daemon", "driver", "jvm"] + of_cluster
 
     def run(self, until: float) -> None:
@@ -84,7 +95,9 @@ class Round:
         while running.is_running and time.monotonic() < until:
             time.sleep(rng.uniform(0, 0.5))
             kind = rng.choice(self._kinds)
-            if rng.random() < 0.8:
+            if kind in OF_STANDALONE:
+                self._replace(kind)
+            elif rng.random() < 0.8:
                 if self._kill(running, kind):
                     self._tally[f"kill {kind}"] += 1
                     if kind in ("driver", "jvm"):
@@ -141,6 +154,14 @@ class Round:
         victims = self._victims(running, kind)
         return _signal(victims, signal.SIGKILL)
 
+    def _replace(self, kind: str) -> None:
+        assert isinstance(self._cluster, StandaloneCluster)
+        if kind == "master":
+            self._cluster.replace_master()
+        else:
+            self._cluster.replace_worker(self._rng.randrange(2))
+        self._tally[f"kill {kind}"] += 1
+
     def _stop(self, running: harness.Program, kind: str) -> None:
         """Stop a process for longer than the time-out; a driver sometimes until another program has taken over."""
         victims = self._victims(running, kind)
@@ -174,12 +195,12 @@ def main() -> None:
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
     rng = random.Random(given.seed)
-    with tempfile.TemporaryDirectory(prefix="kills-") as name, _cluster(given.master, Path(name)) as master:
+    with tempfile.TemporaryDirectory(prefix="kills-") as name, _cluster(given.master, Path(name)) as cluster:
         base, expected = _undisturbed(Path(name))
         number, deadline = 0, time.monotonic() + given.seconds
         while time.monotonic() < deadline and tally.total() - tally["rounds"] < given.until:
             folder = harness.copy_of(base, Path(name, f"round-{number}"))
-            Round(folder, rng, tally, master, given.kinds.split(",") if given.kinds else []).run(deadline)
+            Round(folder, rng, tally, cluster, given.kinds.split(",") if given.kinds else []).run(deadline)
             assert harness.outcome(folder) == expected, f"round {number} of seed {given.seed} came out differently"
             number += 1
             tally["rounds"] += 1
@@ -212,11 +233,11 @@ def _keep(tally: Counter[str]) -> None:
 
 
 @contextmanager
-def _cluster(master: str, folder: Path) -> Iterator[str]:
-    """The master's address; of one that is started for it, where that was asked for."""
+def _cluster(master: str, folder: Path) -> Iterator[Cluster]:
+    """The master's address; a cluster that is started for it, where that was asked for."""
     if master == "standalone":
         with StandaloneCluster(folder / "cluster") as cluster:
-            yield cluster.url
+            yield cluster
     else:
         yield master
 
@@ -229,10 +250,6 @@ def _signal(pids: list[int], number: int) -> bool:
             os.kill(pid, number)
             got += 1
     return got > 0
-
-
-def _is_cluster(master: str) -> bool:
-    return "cluster" in master or master.startswith("spark:")
 
 
 def _undisturbed(folder: Path) -> tuple[Path, dict[str, Any]]:

@@ -34,16 +34,14 @@ class StandaloneCluster:
     def __init__(self, folder: Path, workers: int = 2, cores: int = 1, machines: Machines | None = None):
         self._folder = folder
         self._machines = machines
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._workers = workers
         self._cores = cores
         self.url = ""
 
     def __enter__(self) -> StandaloneCluster:
         try:
-            master = "org.apache.spark.deploy.master.Master"
-            log = self._start("master", self.host, master, "--port", "0", "--webui-port", "0")
-            self.url = self._said(log, r"Starting Spark master at (spark://\S+)")
+            self._start_master("0")
             for number in range(self._workers):
                 self.add_worker(number)
         except BaseException:
@@ -52,9 +50,9 @@ class StandaloneCluster:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.send_signal(signal.SIGTERM)
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
@@ -66,6 +64,25 @@ class StandaloneCluster:
         """The address of the master, and of a driver that workers can reach."""
         return self._machines.here if self._machines else "127.0.0.1"
 
+    def replace_master(self) -> None:
+        """Kill the master, and start another one, which takes up what that one had written down."""
+        self._kill("master")
+        self._start_master(self.url.rpartition(":")[2])
+
+    def replace_worker(self, number: int) -> None:
+        """Kill a worker, whose executors end with it, and start another one on its machine."""
+        self._kill(f"worker-{number}")
+        self.add_worker(number)
+
+    def _kill(self, name: str) -> None:
+        self._processes[name].kill()
+        self._processes[name].wait()
+
+    def _start_master(self, port: str) -> None:
+        master = "org.apache.spark.deploy.master.Master"
+        log = self._start("master", self.host, master, "--port", port, "--webui-port", "0")
+        self.url = self._said("master", log, r"Starting Spark master at (spark://\S+)")
+
     def add_worker(self, number: int) -> None:
         """Start a worker, as a machine that nobody has seen yet where its number is new."""
         limits = "--cores", str(self._cores), "--memory", "1g"
@@ -76,7 +93,7 @@ class StandaloneCluster:
         else:
             there, host = [], f"127.0.0.{number + 2}"
         log = self._start(f"worker-{number}", host, *arguments, on=there)
-        self._said(log, r"(Successfully registered) with master")
+        self._said(f"worker-{number}", log, r"(Successfully registered) with master")
 
     def state_of(self, number: int) -> Path:
         """Where the executors of a worker keep state."""
@@ -86,30 +103,31 @@ class StandaloneCluster:
         own = self._folder / name
         own.mkdir(parents=True, exist_ok=True)
         home = Path(pyspark.__file__).parent
+        kept = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self._folder / 'kept'}"
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": host,
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
-            "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JVM} {kept}",
             "PYSPARK_PYTHON": sys.executable,
             EXECUTOR_STATE_DIR: str(own / "state"),
         }
         command = [*on, str(home / "bin" / "spark-class"), class_, "--host", host, *arguments]
         log = own / "log"
         with open(log, "wb") as out:
-            self._processes.append(
-                subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, cwd=own)
+            self._processes[name] = subprocess.Popen(
+                command, env=environment, stdout=out, stderr=subprocess.STDOUT, cwd=own
             )
         return log
 
-    def _said(self, log: Path, pattern: str) -> str:
+    def _said(self, name: str, log: Path, pattern: str) -> str:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             if match := re.search(pattern, log.read_text(errors="replace")):
                 return match[1]
-            if self._processes[-1].poll() is not None:
+            if self._processes[name].poll() is not None:
                 break
             time.sleep(0.05)
-        raise RuntimeError(f"{log.parent.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+        raise RuntimeError(f"{name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
