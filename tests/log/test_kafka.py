@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock import Kafka
@@ -39,6 +40,12 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("penstock.log.kafka.source._MUCH", request.param)
 
 
+@pytest.fixture(params=[sys.maxsize, 1], ids=["one by one", "in bulk"])
+def writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many records there are to write."""
+    monkeypatch.setattr("penstock.log.kafka.sink._MUCH", request.param)
+
+
 def rows(log: Log, topic: str, partition: int = 0, start: int = 0, end: int | None = None) -> list[tuple[Any, ...]]:
     """Offset, key, value, timestamp and headers."""
     end = log.end_offsets(topic)[partition] if end is None else end
@@ -57,6 +64,29 @@ def test_the_client_that_is_installed_is_one_of_those_whose_memory_is_known():
     from penstock.log.kafka import bulk
 
     assert bulk.is_possible()
+
+
+@pytest.mark.usefixtures("writing")
+@pytest.mark.parametrize("options", [{}, {"queue.buffering.max.messages": "4"}], ids=["", "with little room"])
+def test_records_without_headers_are_written_as_they_were_given(cluster: Cluster, options: dict[str, str]):
+    topic = cluster.topic("t", partitions=2)
+    given = [(b"a", b"1", 0), (None, b"x" * 70_000, 2**45), (b"", None, 12), (b"b", b"", 13), (None, None, 14)] * 3
+    key, value = (pa.array([row[i] for row in given], pa.binary()) for i in (0, 1))
+    times = np.array([row[2] for row in given], np.int64)
+    log = cluster.opened(options=options)
+    with log.writer(topic, "name") as writer:
+        writer.write(1, key, value, times)
+        writer.write(0, key[4:9], value[4:9], times[4:9])
+        writer.write(0, pa.nulls(2, pa.binary()), pa.nulls(2, pa.binary()), times[2:4])
+    assert log.append(topic, writer.segments())
+
+    found = [row[1:4] for row in rows(cluster.opened(), topic, 1)]
+    assert found == [(key, value, max(time, 1)) for key, value, time in given]
+    found = [row[1:4] for row in rows(cluster.opened(), topic, 0)]
+    assert found == [
+        *((key, value, max(time, 1)) for key, value, time in given[4:9]),
+        *((None, None, t) for t in (12, 13)),
+    ]
 
 
 @pytest.mark.usefixtures("reading")

@@ -1,11 +1,13 @@
-"""Messages by the thousand, without an object of Python's for each: straight out of librdkafka's memory.
+"""Messages by the thousand, without an object of Python's for each: straight out of librdkafka's memory, and into it.
 
 The client of confluent-kafka makes an object of every message, which costs five times what librdkafka itself does for
 it. Here its functions are called through the same library that the client has loaded, and a compiled loop brings keys
-and values into columns. What is taken for granted of the client, where its handle of librdkafka stands, was looked at
-for the versions named below; with any other one, or without Numba, messages are read one by one.
+and values into columns, or hands them over. What is taken for granted of the client, where its handle of librdkafka
+stands, was looked at for the versions named below; with any other one, or without Numba, messages go one by one.
 
 Only the partition's own queue is read like this: callbacks stand in the consumer's, and the client has to serve them.
+Only in a transaction is anything written like this: the client does not tell of single messages that did not arrive,
+and there that fails the transaction.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from typing import Any
 import confluent_kafka
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, cimpl
+from confluent_kafka import KafkaError, KafkaException, cimpl
 
-from penstock.arrays import MOST_BYTES, Binary, BoolArray, IntArray, too_large
+from penstock.arrays import MOST_BYTES, Binary, BoolArray, IntArray, is_missing, spans, too_large
 from penstock.compiled import compiled
 from penstock.log.base import Records
 from penstock.log.kafka.taken import Pairs, Taken, headers_of
@@ -39,6 +41,13 @@ _KNOWN = ("2.16.",)
 
 _ERROR, _OFFSET, _TIME, _KEY, _VALUE, _HAS_HEADERS = range(6)
 """Rows of what is found out about messages; lengths of keys and values are -1 where there are none."""
+
+_OF_TOPIC, _OF_PARTITION, _OF_FLAGS, _OF_KEY, _OF_VALUE, _OF_TIME = range(6)
+"""Rows of what a message to be written is made of, each an ``rd_kafka_vu_t`` of nine words."""
+_KINDS = 2, 3, 7, 5, 4, 8
+"""Their ``rd_kafka_vtype_t``."""
+_COPIES = 2
+"""``RD_KAFKA_MSG_F_COPY``, and without ``_BLOCK``: room is made by whoever waits for it."""
 
 
 def is_possible() -> bool:
@@ -70,15 +79,15 @@ if intrinsic is not None:
         return types.int64(types.int64, types.int64, types.int64), generate
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def _call(context: Any, function: Any, first: Any, second: Any) -> Any:
-        """Call a function of C with two pointers; more than it takes do no harm."""
+    def _call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+        """Call a function of C with three words; more than it takes do no harm."""
 
         def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
             word = ir.IntType(64)
-            kind = ir.FunctionType(word, [word, word]).as_pointer()
+            kind = ir.FunctionType(word, [word, word, word]).as_pointer()
             return builder.call(builder.inttoptr(values[0], kind), values[1:])
 
-        return types.int64(types.int64, types.int64, types.int64), generate
+        return types.int64(types.int64, types.int64, types.int64, types.int64), generate
 
     @compiled(np.zeros(1, np.int64), 0, 0, 0, 0, np.zeros((6, 1), np.int64))
     def _look(messages: IntArray, count: int, time_of: int, headers_of: int, scratch: int, found: IntArray) -> None:
@@ -88,10 +97,10 @@ if intrinsic is not None:
             error = _word(at) & 0xFFFFFFFF
             found[0, i] = error - 0x100000000 if error & 0x80000000 else error
             found[1, i] = _word(at + 56)
-            found[2, i] = _call(time_of, at, scratch)
+            found[2, i] = _call(time_of, at, scratch, 0)
             found[3, i] = _word(at + 48) if _word(at + 40) != 0 else -1
             found[4, i] = _word(at + 32) if _word(at + 24) != 0 else -1
-            found[5, i] = 1 if _call(headers_of, at, scratch) & 0xFFFFFFFF == 0 else 0
+            found[5, i] = 1 if _call(headers_of, at, scratch, 0) & 0xFFFFFFFF == 0 else 0
 
     @compiled(np.zeros(1, np.int64), 0, 0, np.zeros(1, np.int32), 0)
     def _bring(messages: IntArray, count: int, field: int, starts: Any, to: int) -> None:
@@ -104,7 +113,30 @@ if intrinsic is not None:
     @compiled(np.zeros(1, np.int64), 0, 0)
     def _let_go(messages: IntArray, count: int, destroy: int) -> None:
         for i in range(count):
-            _call(destroy, messages[i], 0)
+            _call(destroy, messages[i], 0, 0)
+
+    @compiled(0, 0, np.zeros((6, 9), np.int64), 0, np.zeros((5, 1), np.int64), 0, 0, np.zeros(1, np.int64))
+    def _produce(
+        function: int,
+        producer: int,
+        message: IntArray,
+        message_at: int,
+        rows: IntArray,
+        first: int,
+        behind: int,
+        refused: IntArray,
+    ) -> int:
+        """Hand records over, until one is refused; the number of the first that was not. A null key or value has no
+        address."""
+        for i in range(first, behind):
+            message[_OF_KEY, 1], message[_OF_KEY, 2] = rows[0, i], rows[1, i]
+            message[_OF_VALUE, 1], message[_OF_VALUE, 2] = rows[2, i], rows[3, i]
+            message[_OF_TIME, 1] = rows[4, i]
+            error = _call(function, producer, message_at, len(message))
+            if error != 0:
+                refused[0] = error
+                return i
+        return behind
 
 
 @cache
@@ -119,6 +151,10 @@ def _library() -> Any:
         "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [pointer, number, pointer, ctypes.c_size_t]),
         "rd_kafka_message_headers": (number, [pointer, pointer]),
         "rd_kafka_header_get_all": (number, [pointer, ctypes.c_size_t, pointer, pointer, pointer]),
+        "rd_kafka_topic_new": (pointer, [pointer, text, pointer]),
+        "rd_kafka_topic_destroy": (None, [pointer]),
+        "rd_kafka_error_code": (number, [pointer]),
+        "rd_kafka_error_destroy": (None, [pointer]),
     }
     for name, (result, arguments) in kinds.items():
         function = getattr(library, name)
@@ -220,3 +256,55 @@ def _pairs(message: int) -> Pairs:
         text = None if value.value is None else ctypes.string_at(value.value, size.value)
         found.append(((name.value or b"").decode(), text))
     return found
+
+
+class Sending:
+    """Records on their way to one partition, as far as a producer has taken them.
+
+    Args:
+        records: without headers.
+    """
+
+    def __init__(self, producer: Any, topic: str, partition: int, records: Records):
+        self._client = producer  # whose handle this is
+        self._producer = _handle(producer)
+        self._topic = _library().rd_kafka_topic_new(self._producer, topic.encode(), None)
+        if not self._topic:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"librdkafka does not take the topic {topic!r}"))
+        self._records = records  # whose memory this is
+        times = np.maximum(records.timestamp, 1)  # to librdkafka 0 is no time but the present
+        self._rows = np.stack([*_places(records.key), *_places(records.value), times])
+        self._message = np.zeros((6, 9), np.int64)
+        self._message[:, 0] = _KINDS
+        for row, given in ((_OF_TOPIC, self._topic), (_OF_PARTITION, partition), (_OF_FLAGS, _COPIES)):
+            self._message[row, 1] = given
+        self._refused = np.zeros(1, np.int64)
+        self._done = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._done == len(self._records)
+
+    def go_on(self, most: int) -> KafkaError | None:
+        """Hand so many more over; why the next one is refused, None when it is not."""
+        behind = min(self._done + most, len(self._records))
+        given = _address("rd_kafka_produceva"), self._producer, self._message, self._message.ctypes.data, self._rows
+        self._done = _produce(*given, self._done, behind, self._refused)
+        if self._done == behind:
+            return None
+        library, error = _library(), int(self._refused[0])
+        code = library.rd_kafka_error_code(error)
+        library.rd_kafka_error_destroy(error)
+        return KafkaError(code)
+
+    def close(self) -> None:
+        """Let go of the topic, before its producer is."""
+        _library().rd_kafka_topic_destroy(self._topic)
+
+
+def _places(column: Binary) -> tuple[IntArray, IntArray]:
+    """Of each value its address, none where it is null, and its length."""
+    found = spans(column)
+    data = found.data if len(found.data) else np.zeros(1, np.uint8)  # an empty value has an address, too
+    missing = is_missing(column)
+    return np.where(missing, 0, data.ctypes.data + found.start), np.where(missing, 0, found.length)

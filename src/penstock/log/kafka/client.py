@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -212,3 +213,13 @@ def is_final(error: KafkaError) -> bool:
 def _said(error: Exception) -> str:
     first = error.args[0] if error.args else error
     return first.str() if isinstance(first, KafkaError) else str(first)
+
+
+def bulk_or_none() -> Any:
+    """How much is read and written at once; None where that cannot be. It comes with a compiler, which takes a while to
+    load."""
+    if find_spec("numba") is None:
+        return None
+    from penstock.log.kafka import bulk
+
+    return bulk if bulk.is_possible() else None

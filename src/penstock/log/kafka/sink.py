@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -19,13 +20,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
 from penstock.log.base import Records
-from penstock.log.kafka.client import Clients, is_final
+from penstock.log.kafka.client import Clients, bulk_or_none, is_final
 
 _log = logging.getLogger(__name__)
 
 _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
 """Before a transaction is repeated, in seconds; further ones wait as long as the last."""
 _POLL_EVERY = 10_000
+_MUCH = 5_000
+"""Pieces of so many records are written in bulk."""
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
 """How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
 _REMEMBERED_SECONDS = 86_400.0
@@ -289,6 +292,17 @@ class Publisher:
         self.last, self._acknowledged = number, time.monotonic()
 
     def _send(self, topic: str, partition: int, records: Records) -> None:
+        is_much = len(records) >= _MUCH and records.headers is None
+        bulk = bulk_or_none() if is_much and self._in_transactions else None
+        if bulk is None:
+            self._send_one_by_one(topic, partition, records)
+            return
+        with closing(bulk.Sending(self._producer, topic, partition, records)) as sending:
+            until = 0.0
+            while not sending.is_over:
+                until = self._go_on(sending.go_on(_POLL_EVERY), topic, partition, until)
+
+    def _send_one_by_one(self, topic: str, partition: int, records: Records) -> None:
         produce, poll = self._producer.produce, self._producer.poll
         headers = [None] * len(records) if records.headers is None else map(_pairs, records.headers.to_pylist())
         rows = zip(records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist(), headers, strict=True)
@@ -300,14 +314,23 @@ class Publisher:
                     produce(topic, value, key, partition, timestamp=timestamp or 1, headers=pairs)
                     break
                 except BufferError:
-                    poll(0.1)
+                    refused = KafkaError(KafkaError._QUEUE_FULL)
                 except KafkaException as error:
-                    until = until or time.monotonic() + _LEARNING_SECONDS
-                    if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
-                        raise
-                    self._learn_of(topic, partition)
+                    refused = error.args[0]
+                until = self._go_on(refused, topic, partition, until)
             if number % _POLL_EVERY == 0:
                 poll(0)
+
+    def _go_on(self, refused: KafkaError | None, topic: str, partition: int, until: float) -> float:
+        """Have the producer take what it has just refused, or more; until when it may refuse that."""
+        if refused is None or refused.code() == KafkaError._QUEUE_FULL:
+            self._producer.poll(0 if refused is None else 0.1)
+            return 0.0
+        until = until or time.monotonic() + _LEARNING_SECONDS
+        if refused.code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
+            raise KafkaException(refused)
+        self._learn_of(topic, partition)
+        return until
 
     def _learn_of(self, topic: str, partition: int) -> None:
         """Have the producer look at a topic again: it may have got partitions since, which it hears of in minutes."""

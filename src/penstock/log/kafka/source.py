@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.log.base import Records
-from penstock.log.kafka.client import Clients, is_passing
+from penstock.log.kafka.client import Clients, bulk_or_none, is_passing
 from penstock.log.kafka.taken import Taken, taken_of
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class PartitionSource:
                     yield piece.slice(int(first), int(stop))
             start = self._next
         is_much = end - start >= _MUCH
-        if start != self._next or (is_much and self._queue is None and _bulk() is not None):
+        if start != self._next or (is_much and self._queue is None and bulk_or_none() is not None):
             self._begin(start, is_much)
         while self._next < end:
             records = self._more(end)
@@ -145,7 +144,7 @@ class PartitionSource:
         """A new consumer at an offset: one that was moved might still hand out what it had fetched elsewhere."""
         self.close()
         self._consumer = self._clients.make(Consumer, {**_OPTIONS, "group.id": self._group}, _AHEAD)
-        bulk = _bulk() if is_much else None
+        bulk = bulk_or_none() if is_much else None
         if bulk is not None:
             self._queue = bulk.PartitionQueue(self._consumer, self._topic, self._partition, _AT_ONCE)
         self._assign(start)
@@ -228,12 +227,3 @@ class PartitionSource:
 
 def _offsets(records: Records) -> Any:
     return records.offsets_of(np.arange(len(records)))
-
-
-def _bulk() -> Any:
-    """How much is read at once; None where that cannot be. It comes with a compiler, which takes a while to load."""
-    if find_spec("numba") is None:
-        return None
-    from penstock.log.kafka import bulk
-
-    return bulk if bulk.is_possible() else None
