@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from penstock.cli.command import tell
-from penstock.cli.logs import JsonFormatter, log_as_json
+from penstock.cli.logs import JsonFormatter, json_line, log_as_json
 from penstock.cli.terminal import say
 from penstock.errors import ConfigError
 
@@ -35,6 +36,21 @@ def test_what_is_said_and_what_is_logged_is_one_object_a_line(json_logs: None, c
     assert (said["level"], said["logger"], said["message"]) == ("INFO", "penstock.cli", "at work")
     assert (late["level"], late["message"], late["node"]) == ("WARNING", "7 are late", "hourly")
     assert failed["error"].endswith("ValueError: s3://****@bucket is shut")
+
+
+def test_what_extra_gives_is_masked_and_takes_the_place_of_nothing(json_logs: None, capsys: pytest.CaptureFixture[str]):
+    log_as_json()  # now that stderr is the test's
+    places = {"first": "s3://key:secret@bucket", "others": ["kafka://me:secret@host"]}
+    extra = {"places": places, "where": Path("x"), "level": "s3://key:secret@bucket", "error": "none"}
+    logging.getLogger("app").info("at work", extra=extra)
+    told = json.loads(capsys.readouterr().err)
+    assert (told["level"], told["message"], told["error"], told["where"]) == ("INFO", "at work", "none", "x")
+    assert told["places"] == {"first": "s3://****@bucket", "others": ["kafka://****@host"]}
+
+
+def test_a_line_without_a_logger_is_like_the_others():
+    told = json.loads(json_line("WARNING", "Ended at once"))
+    assert (told["level"], told["logger"], told["message"]) == ("WARNING", "penstock.cli", "Ended at once")
 
 
 def test_a_record_has_its_time(json_logs: None):

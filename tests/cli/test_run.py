@@ -35,6 +35,21 @@ counts = words.group_by(lambda key, word: word).count("counts").to_stream()
 counts.map_values(lambda key, times: Said(key, times)).to("said", value=Said)
 """
 
+SLOW = """
+import time
+from pathlib import Path
+from penstock import StreamsBuilder
+
+def sleep(key, word):
+    if word == "slow" and Path("sleeps").exists():
+        Path("asleep").touch()
+        time.sleep(600)
+
+builder = StreamsBuilder()
+words = builder.stream("words", value=str).peek(sleep)
+words.group_by(lambda key, word: word).count("counts").to_stream().to("said")
+"""
+
 LOSING = """
 from penstock import StreamsBuilder, TimeWindows
 
@@ -49,6 +64,7 @@ numbers.group_by_key().windowed_by(windows).count(name="tens").to_stream().to("o
 def apps(folder: Path) -> None:
     (folder / "losing.py").write_text(LOSING)
     (folder / "words.py").write_text(WORDS)
+    (folder / "slow.py").write_text(SLOW)
 
 
 class Running:
@@ -82,6 +98,10 @@ class Running:
     def terminate(self) -> None:
         """As supervisors do: all processes at once, the JVM too."""
         os.killpg(self._process.pid, signal.SIGTERM)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def end(self) -> tuple[int, list[str], list[str]]:
         """Wait for its end: the exit code, the lines on its output and beside it."""
@@ -218,6 +238,37 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
         (word, {"word": word, "times": times})
         for word, times in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 1), ("a", 3)]
     ]
+
+
+@pytest.mark.slow
+def test_ctrl_c_waits_for_a_long_commit_and_sigterm_gives_it_up_and_the_next_start_makes_it(folder):
+    produce([(None, "a")], "words", value=str)
+    running = Running("slow.py:builder")
+    running.wait_for_records("said", 1)
+    (folder / "sleeps").touch()
+    produce([(None, "b"), (None, "slow"), (None, "a")], "words")
+    while not (folder / "asleep").exists():
+        time.sleep(0.05)
+    running.ctrl_c()
+    running.wait_for_line("stopping")
+    os.kill(running.pid, signal.SIGTERM)
+    code, _, err = running.end()
+    assert (code, said("said")) == (0, [("a", 1)]), err
+    (folder / "sleeps").unlink()
+    code, _, err = Running("slow.py:builder", "--available-now").end()
+    assert (code, sorted(said("said"))) == (0, [("a", 1), ("a", 2), ("b", 1), ("slow", 1)]), err
+
+
+@pytest.mark.slow
+def test_with_logs_as_json_all_that_is_said_is_one_object_a_line_and_so_is_the_error(folder):
+    produce([(None, "1", 1), ("b", "x", 2)], "numbers", value=str)
+    code, out, err = Running("losing.py:builder", "--available-now", "--log-format", "json").end()
+    assert (code, out) == (1, [])
+    lines = [json.loads(line) for line in err]
+    assert {"time", "level", "logger", "message"} <= set.intersection(*map(set, lines))
+    assert lines[0]["message"] == "starting Spark ..."
+    [error] = [line for line in lines if line["level"] == "ERROR"]
+    assert "topic 'numbers', partition 0, offset 1" in error["message"]
 
 
 @pytest.mark.slow

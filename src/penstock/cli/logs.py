@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -25,7 +26,8 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 
 class JsonFormatter(logging.Formatter):
-    """A log record as one line of JSON: time, level, logger, message, what was raised, and what ``extra`` gave.
+    """A log record as one line of JSON: time, level, logger, message, what was raised, and what ``extra`` gave under
+    other names; nothing secret.
 
     >>> record = logging.makeLogRecord({"name": "app", "levelname": "INFO", "msg": "on", "created": 1.5})
     >>> JsonFormatter().format(record)
@@ -43,8 +45,22 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             found["error"] = masked(self.formatException(record.exc_info))
-        found |= {name: value for name, value in vars(record).items() if name not in _OWN}
-        return json.dumps(found, default=str, ensure_ascii=False)
+        extra = {name: _masked(value) for name, value in vars(record).items() if name not in _OWN}
+        return json.dumps(found | extra | found, ensure_ascii=False)
+
+
+def json_line(level: str, message: str) -> str:
+    """What is said in one line, where there is no time for a logger."""
+    return JsonFormatter().format(logging.makeLogRecord({"name": "penstock.cli", "levelname": level, "msg": message}))
+
+
+def _masked(value: Any) -> Any:
+    """What JSON has of a value, without anything secret."""
+    if isinstance(value, Mapping):
+        return {str(name): _masked(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float) else masked(str(value))
 
 
 def logs_are_json() -> bool:

@@ -20,7 +20,7 @@ import click
 
 from penstock.cli.command import Command
 from penstock.cli.live import TableDisplay
-from penstock.cli.logs import log_as_json, log_format_option
+from penstock.cli.logs import json_line, log_as_json, log_format_option, logs_are_json
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
@@ -183,11 +183,15 @@ class Signals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.wants_stop and number == signal.SIGINT:
-            show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-            os.write(2, f"{show_cursor}\nEnded at once; everything committed is safe.\n".encode())
+            show_cursor, said = (
+                "\x1b[?25h" if sys.stderr.isatty() else "",
+                "Ended at once; everything committed is safe.",
+            )
+            line = json_line("WARNING", said) if logs_are_json() else f"{show_cursor}\n{said}"
+            os.write(2, f"{line}\n".encode())
             os._exit(_ABORTED)  # Spark's processes end when their pipe from this one breaks
         self.wants_stop = True
-        self.is_terminated = number == signal.SIGTERM
+        self.is_terminated |= number == signal.SIGTERM
         self._came.put(number)
 
 
@@ -232,7 +236,7 @@ class _Run:
                 while streams.is_active and not self._signals.wants_stop:
                     self._look()
         finally:
-            self._thread.submit(self._stop, streams).result()
+            self._stop(streams)
         self._look(0.0)
         try:
             streams.await_termination()  # it has ended; this tells why, if it failed
@@ -280,8 +284,13 @@ class _Run:
 
     def _stop(self, streams: Streams) -> None:
         """Whoever sends SIGTERM kills what is not gone soon, so a long commit is given up then."""
-        streams.stop(_TERM_SECONDS * 1000 if self._signals.is_terminated else None)
-        streams.stop()
+        stopping, gives_up = self._thread.submit(streams.stop), False
+        while not stopping.done():
+            if self._signals.is_terminated and not gives_up:
+                gives_up = True
+                streams.stop(_TERM_SECONDS * 1000)
+            self._look()
+        stopping.result()
 
     def _look(self, seconds: float = _LOOK_SECONDS) -> None:
         """Tell what happened since the last look, after some time."""
