@@ -306,9 +306,10 @@ def test_an_option_that_librdkafka_does_not_know_is_named():
         open_log(Kafka("127.0.0.1:1", {"sasl.pasword": "x"})).topics()
 
 
+@pytest.mark.usefixtures("writing")
 def test_a_writer_that_is_kept_open_writes_into_partitions_that_came_since(cluster: Cluster):
     topic = cluster.topic("t")
-    append(cluster.log, topic, (b"a", b"1", 10, []))
+    append(cluster.log, topic, (b"a", b"1", 10))
     cluster.add_partition(topic)
-    append(cluster.log, topic, (b"b", b"2", 20, []), partition=1)
+    append(cluster.log, topic, (b"b", b"2", 20), partition=1)
     assert rows(cluster.opened(), topic, 1) == [(0, b"b", b"2", 20, [])]
