@@ -31,7 +31,7 @@ LOOPS = {
     "log/kafka/client.py:_answer": "the request that it waits for has a time-out of its own",
     "log/kafka/client.py:until_answered": "until the cluster has been out of reach for as long as it may",
     "log/kafka/sink.py:_until_done": "the same",
-    "log/kafka/sink.py:_send": "what waits is delivered, or fails when its time is over",
+    "log/kafka/sink.py:_send_one_by_one": "what waits is delivered, or fails when its time is over",
     "ops/windows/sliding/processing.py:process_records": "there is twice as much room each time, up to what fits",
     "state/database.py:_open": "until a time, then it says that the database is in use",
     "testing/driver.py:_through": "follows a record from sub-topology to sub-topology, which are no circle",
