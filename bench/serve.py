@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -36,15 +37,15 @@ AT_MOST_MS, AT_MOST_SLOWER = 10.0, 1.1
 KEYS = 50_000
 WARM_UP_SECONDS = 3.0
 _LOOK_SECONDS = 0.01
-_SERVED = re.compile(r"http://\S+?(?=/stores)")
+_SERVED = re.compile(r"http://[\w.:\[\]]+")
 
 
 def measure(plan: Plan) -> Section:
     """Answers' times, and W1's with questions and without."""
     found: list[tuple[float, float, tuple[float, ...]]] = []
     for _ in range(plan.runs):
-        without, _ = _w1(plan, asked=False)
-        with_, answers = _w1(plan, asked=True)
+        without, _ = _asked_w1(plan, asked=False)
+        with_, answers = _asked_w1(plan, asked=True)
         found.append((without, with_, answers))
         plan.say(f"serve: {with_ / without:.2f} times as long with questions, p99 {answers[1]:.1f} ms")
     alone, asked = [one[0] for one in found], [one[1] for one in found]
@@ -65,23 +66,42 @@ def measure(plan: Plan) -> Section:
     return section
 
 
-def _w1(plan: Plan, asked: bool) -> tuple[float, tuple[float, ...]]:
+def _asked_w1(plan: Plan, asked: bool) -> tuple[float, tuple[float, ...]]:
     """How long W1 takes; and the median and the 99th percentile of answers in milliseconds, and how many a second."""
-    log = plan.penstock.log
-    plan.penstock.clear("in", "out")
-    first, waiting = (data.fill_once(log, "events", plan.size(count)) for count in (FIRST, RECORDS))
     answers: list[float] = []
+    with waiting_w1(plan) as w1, _asking(plan, answers) if asked else nullcontext():
+        took = w1.read()
+    return took, tuple(answers)
+
+
+@dataclass(frozen=True)
+class WaitingW1:
+    """W1 (every update) that runs, and all its records, which it has not seen yet."""
+
+    plan: Plan
+    process: subprocess.Popen[str]
+    segments: list[Segment]
+
+    def read(self) -> float:
+        """Append the records; the seconds until all of them are in a commit."""
+        began = time.monotonic()
+        self.plan.penstock.log.append("in", self.segments)
+        _wait_until_read(self.plan, self.process)
+        return time.monotonic() - began
+
+
+@contextmanager
+def waiting_w1(plan: Plan) -> Iterator[WaitingW1]:
+    """Start W1, and let it read a few records first."""
+    plan.penstock.clear("in", "out")
+    log = plan.penstock.log
+    first, waiting = (data.fill_once(log, "events", plan.size(count)) for count in (FIRST, RECORDS))
     try:
         log.append("in", data.copies(log, first, "in"))
         segments = _written(log, waiting)
         with running(plan.penstock.job("W1", ["in"], ["--live"])) as process:
             _wait_until_read(plan, process)
-            with _asking(plan, answers) if asked else nullcontext():
-                began = time.monotonic()
-                log.append("in", segments)
-                _wait_until_read(plan, process)
-                took = time.monotonic() - began
-        return took, tuple(answers)
+            yield WaitingW1(plan, process, segments)
     finally:
         plan.penstock.clear("in", "out")
 
@@ -115,14 +135,21 @@ def _state(plan: Plan) -> Path:
 
 
 @contextmanager
-def _asking(plan: Plan, answers: list[float]) -> Iterator[None]:
-    """Serve the state and ask for it, after a warm-up; in the end ``answers`` has what the clients told."""
-    command = ["serve", str(_state(plan)), "--port", "0", "--log", str(plan.penstock.log.root)]
-    with running([sys.executable, "-m", "penstock", *command]) as server:
+def serving(plan: Plan, command: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``penstock serve`` or ``penstock ui`` beside the program, and its address."""
+    given = [command, str(_state(plan)), "--port", "0", "--log", str(plan.penstock.log.root)]
+    with running([sys.executable, "-m", "penstock", *given]) as server:
         assert server.stderr is not None
         url = next((found[0] for line in server.stderr if (found := _SERVED.search(line))), None)
         if url is None:
-            raise RunError("penstock serve ended before it said where")
+            raise RunError(f"penstock {command} ended before it said where")
+        yield server, url
+
+
+@contextmanager
+def _asking(plan: Plan, answers: list[float]) -> Iterator[None]:
+    """Serve the state and ask for it, after a warm-up; in the end ``answers`` has what the clients told."""
+    with serving(plan, "serve") as (_, url):
         clients = start([sys.executable, "-m", __name__, "ask", url], with_input=True)
         try:
             assert clients.stdout is not None

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import BoolArray
+from penstock.arrays import BoolArray, IntArray
 from penstock.batch import NO_RECORD, Batch, Changes, merge
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
-from penstock.ops.core.functions import Caller
+from penstock.ops.core.functions import Caller, call_each
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.views import Views
-from penstock.ops.tables.table import TableMapValues, TableWriter, row_numbers_of
+from penstock.ops.tables.table import TableMapValues, TableWriter
 from penstock.plan.functions import UserFunction
 from penstock.plan.processors import ProcessorFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
@@ -88,48 +88,74 @@ class TransformValues(TableMapValues):
             transformer.close()
 
     def step(self, batch: Batch) -> Changes | None:
+        assert isinstance(batch, Changes)
         self._begin()
-        return super().step(batch)
+        if self._store is not None or not self._sends_old or batch.old is None:
+            return super().step(batch)
+        # of each row the new value and then the old one, as Kafka Streams does: what the transformer keeps tells of it
+        old = self._context.of_old_values()
+        kept, results = self._made(
+            self._rows(batch, batch.value, False, self._context), self._rows(batch, batch.old, True, old)
+        )
+        column, was_old = ValuesColumn(results, self._value), _was_old(kept)
+        value, before = (
+            self._in_place(kept.keep(rows), column.take(np.flatnonzero(rows)), len(batch))[0]
+            for rows in (~was_old, was_old)
+        )
+        return replace(batch, value=value, old=before)
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
         """The transformed values of all rows; and for which rows the transformer did not fail."""
         self.start()
-        part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed)
-        part = replace(part, order=(*part.order, np.arange(len(part))))
-        part = self._context.decoded(self.node, part, "key", "value")
-        caller = self._caller.of_old_values() if is_old else self._caller
-        with self._views.open(batch.key):
-            self._own.begin(part)
-            if is_old or self._next_punctuation() is None:
-                kept, results = caller.each(self._transformed, part, part.key.decoded(), part.value.decoded())
-            else:
-                kept, results = self._between_punctuations(caller, part)
-            self._own.end()
-        self._check_only_returns()
-        self._check_schedules_at_first()
+        kept, results = self._made(self._rows(batch, values, is_old, self._context))
         column: Column = ValuesColumn(results, self._value)
         if self._store is not None:
-            kept = caller.context.encoded(self.node, kept.with_value(column), "value")
+            kept = self._context.encoded(self.node, kept.with_value(column), "value")
             column = kept.value
         return self._in_place(kept, column, len(batch))
 
-    # --- punctuations --------------------------------------------------------------------------------------------
+    def _rows(self, batch: Batch, values: Column, is_old: bool, context: Context) -> Batch:
+        """The rows that can be read; behind their order their numbers, and whether these are old values."""
+        order = (*batch.order, np.arange(len(batch)), np.full(len(batch), int(is_old)))
+        part = Batch(batch.key, values, batch.timestamp, order, batch.headers, batch.placed)
+        return context.decoded(self.node, part, "key", "value")
 
-    def _between_punctuations(self, caller: Caller, part: Batch) -> tuple[Batch, list[Any]]:
-        """The results of rows, and of which; punctuations are called where stream time reaches them."""
-        done, kept, results = 0, [], []
-        while done < len(part):
-            position = self._next_punctuation()
-            stop = len(part) if position is None else int(np.searchsorted(part.position, position, "right"))
-            some = part.slice(done, stop)
-            fine, made = caller.each(self._transformed, some, some.key.decoded(), some.value.decoded())
-            kept.append(fine)
-            results += made
-            done = stop
-            self._reached = int(part.position[done - 1]) if done else -1
-            if position is not None and done < len(part):
-                self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
-        return merge([some for some in kept if len(some)] or kept[:1]), results
+    def _made(self, *parts: Batch) -> tuple[Batch, list[Any]]:
+        """The results of rows, in their order, and of which; punctuations are called where stream time reaches them."""
+        part = merge(list(parts)) if any(map(len, parts)) else parts[0]
+        done = 0
+        results: list[Any] = []
+        failed: list[int] = []
+        with self._views.open(part.key):
+            self._own.begin(part)
+            while done < len(part):
+                position = self._next_punctuation()
+                stop = len(part) if position is None else int(np.searchsorted(part.position, position, "right"))
+                made, wrong = self._transform(part.slice(done, stop))
+                results += made
+                failed += [done + row for row in wrong]
+                done = stop
+                self._reached = int(part.position[done - 1]) if done else -1
+                if position is not None and done < len(part):
+                    self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
+            self._own.end()
+        self._check_only_returns()
+        self._check_schedules_at_first()
+        if not failed:
+            return part, results
+        fine = np.setdiff1d(np.arange(len(part)), failed)
+        return part.take(fine), [results[row] for row in fine.tolist()]
+
+    def _transform(self, part: Batch) -> tuple[list[Any], list[int]]:
+        """The result of each row, and which rows failed."""
+        results, failed = call_each(self._transformed, len(part), part.key.decoded(), part.value.decoded())
+        was_old = _was_old(part)
+        for row, error in failed:
+            caller = self._caller.of_old_values() if was_old[row] else self._caller
+            caller.context.failed(self.node, int(part.position[row]), error, caller.function, kind=caller.kind)
+        return results, [row for row, _ in failed]
+
+    # --- punctuations --------------------------------------------------------------------------------------------
 
     def end_of_chunk(self) -> None:
         """Call the punctuations that are due behind the last record that came here."""
@@ -199,7 +225,22 @@ class TransformValues(TableMapValues):
         if len(kept) == count:
             return column, fine
         fine[:] = False
-        fine[row_numbers_of(kept)] = True
+        numbers = _numbers(kept)
+        fine[numbers] = True
         rows = np.full(count, len(kept))
-        rows[fine] = np.arange(len(kept))
+        rows[numbers] = np.arange(len(kept))
         return ValuesColumn([*column.decoded(), None], self._value).take(rows), fine
+
+
+def _numbers(part: Batch) -> IntArray:
+    """The numbers of rows that ``_rows`` put behind the order."""
+    numbers = part.order[-2]
+    assert isinstance(numbers, np.ndarray)
+    return numbers
+
+
+def _was_old(part: Batch) -> BoolArray:
+    """Which of them are old values."""
+    is_old = part.order[-1]
+    assert isinstance(is_old, np.ndarray)
+    return np.equal(is_old, 1)

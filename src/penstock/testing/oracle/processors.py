@@ -19,7 +19,7 @@ from penstock.record import SessionKey, Windowed
 from penstock.serdes import INT, STR, Serde
 from penstock.state.shapes import VersionedRecord
 from penstock.testing.oracle.functions import CaseError, Spec, number, text
-from penstock.testing.oracle.punctuations import plain, schedule
+from penstock.testing.oracle.punctuations import plain, schedule_all
 
 Step = Callable[[Any, Any, int], object]
 """Works on the key, the value and the timestamp of one record."""
@@ -65,8 +65,7 @@ class FixedProcessor(Processor[Any, Any]):
         store = self._fn.get("store")
         self.store: Any = None if store is None else context.get_state_store(store)
         self.shape = self._shapes.get(store or "", "timestamped_key_value")
-        for one in self._fn.get("punctuate", ()):
-            schedule(one, self.store, context)
+        schedule_all(self._fn, self.store, context)
         if self._fn["fn"] not in _PROCESSORS:
             raise CaseError(f"unknown processor {self._fn}")
         work = _PROCESSORS[self._fn["fn"]](self, self._fn)
@@ -300,6 +299,7 @@ class FixedTransformer(ValueTransformerWithKey[Any, Any]):
 
     def init(self, context: Any) -> None:
         self._store: Any = context.get_state_store(self._fn["store"]) if "store" in self._fn else None
+        schedule_all(self._fn, self._store, context)
 
     def transform(self, key: Any, value: Any) -> str | None:
         name, result = self._fn["fn"], f"{text(key)}:{text(value)}"

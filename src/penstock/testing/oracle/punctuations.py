@@ -16,8 +16,13 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, ValueAndTimestamp) else value
 
 
-def schedule(one: Spec, store: Any, context: Any) -> None:
-    """Schedule what a case says."""
+def schedule_all(fn: Spec, store: Any, context: Any) -> None:
+    """Schedule all that a function of a case says."""
+    for one in fn.get("punctuate", []):
+        _schedule(one, store, context)
+
+
+def _schedule(one: Spec, store: Any, context: Any) -> None:
     if one["action"] not in _ACTIONS:
         raise CaseError(f"unknown action in {one}")
     act, calls = _ACTIONS[one["action"]], [0]
@@ -52,6 +57,11 @@ def _delete_rows(one: Spec, store: Any, context: Any, now: int) -> None:
             store.delete(key)
 
 
+def _clear(one: Spec, store: Any, context: Any, now: int) -> None:
+    for key, _ in _all(one, store):
+        store.delete(key)
+
+
 def _put_tick(one: Spec, store: Any, context: Any, now: int) -> None:
     store.put("tick", number(store.get("tick")) + 1)
 
@@ -80,6 +90,7 @@ _ACTIONS: dict[str, Callable[[Spec, Any, Any, int], None]] = {
     "tick": _tick,
     "forward_rows": _forward_rows,
     "delete_rows": _delete_rows,
+    "clear": _clear,
     "put_tick": _put_tick,
     "halve": _halve,
 }

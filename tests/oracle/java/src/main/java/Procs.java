@@ -12,6 +12,7 @@ import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.Punctuator;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
@@ -39,6 +40,13 @@ final class Procs {
     /** What a processor needs of its context; records are sent as key, value and timestamp. */
     interface To {
         void forward(Object key, Object value, long timestamp, String child);
+    }
+
+    /** Where punctuations are scheduled; transformers of values have another context than processors. */
+    interface Times {
+        Cancellable schedule(Duration interval, PunctuationType type, Punctuator call);
+
+        long streamTime();
     }
 
     /** Works on one record. */
@@ -70,7 +78,7 @@ final class Procs {
                         context.forward(record, child);
                     }
                 };
-                step = step(fn, context, to, true);
+                step = step(fn, context, to);
             }
 
             @Override
@@ -95,7 +103,7 @@ final class Procs {
                         context.forward(record, child);
                     }
                 };
-                step = step(fn, context, to, false);
+                step = step(fn, context, to);
             }
 
             @Override
@@ -114,6 +122,21 @@ final class Procs {
             @Override
             public void init(final org.apache.kafka.streams.processor.ProcessorContext context) {
                 store = fn.has("store") ? context.getStateStore(Fns.arg(fn, "store")) : null;
+                final Times times = new Times() {
+                    @Override
+                    public Cancellable schedule(final Duration interval, final PunctuationType type, final Punctuator call) {
+                        return context.schedule(interval, type, call);
+                    }
+
+                    @Override
+                    public long streamTime() {
+                        return context.currentStreamTimeMs();
+                    }
+                };
+                final To nobody = (key, value, timestamp, child) -> {
+                    throw new Fns.CaseError("a transformer's punctuation cannot forward: " + fn);
+                };
+                scheduleAll(fn, store, times, nobody);
             }
 
             @Override
@@ -205,13 +228,20 @@ final class Procs {
 
     // ------------------------------------------------------------------ the processors
 
-    private static Step step(final JsonNode fn, final ProcessingContext context, final To to, final boolean forwards) {
-        if (fn.has("punctuate")) {
-            for (final JsonNode one : fn.get("punctuate")) {
-                schedule(one, fn, context, to, forwards);
-            }
-        }
+    private static Step step(final JsonNode fn, final ProcessingContext context, final To to) {
         final String store = fn.has("store") ? fn.get("store").asText() : null;
+        final Times times = new Times() {
+            @Override
+            public Cancellable schedule(final Duration interval, final PunctuationType type, final Punctuator call) {
+                return context.schedule(interval, type, call);
+            }
+
+            @Override
+            public long streamTime() {
+                return context.currentStreamTimeMs();
+            }
+        };
+        scheduleAll(fn, store == null ? null : context.getStateStore(store), times, to);
         return switch (Fns.name(fn)) {
             case "counter" -> counter(context.getStateStore(store), to, longArg(fn, "limit", Long.MAX_VALUE));
             case "put_count" -> {
@@ -410,30 +440,33 @@ final class Procs {
 
     // ------------------------------------------------------------------ punctuations
 
-    private static void schedule(final JsonNode one, final JsonNode fn, final ProcessingContext context, final To to,
-                                 final boolean forwards) {
+    private static void scheduleAll(final JsonNode fn, final StateStore store, final Times times, final To to) {
+        if (fn.has("punctuate")) {
+            fn.get("punctuate").forEach(one -> schedule(one, store, times, to));
+        }
+    }
+
+    private static void schedule(final JsonNode one, final StateStore store, final Times times, final To to) {
         final PunctuationType type = switch (Fns.arg(one, "by")) {
             case "stream_time" -> PunctuationType.STREAM_TIME;
             case "wall_clock" -> PunctuationType.WALL_CLOCK_TIME;
             default -> throw new Fns.CaseError("unknown time in " + one);
         };
-        final StateStore store = fn.has("store") ? context.getStateStore(fn.get("store").asText()) : null;
         final long until = longArg(one, "times", Long.MAX_VALUE);
         final Cancellable[] scheduled = new Cancellable[1];
         final long[] calls = new long[1];
-        scheduled[0] = context.schedule(Duration.ofMillis(one.get("interval_ms").asLong()), type, now -> {
-            act(one, store, context, to, now, type);
+        scheduled[0] = times.schedule(Duration.ofMillis(one.get("interval_ms").asLong()), type, now -> {
+            act(one, store, times, to, now);
             if (++calls[0] >= until) {
                 scheduled[0].cancel();
             }
         });
     }
 
-    private static void act(final JsonNode one, final StateStore store, final ProcessingContext context, final To to, final long now,
-                            final PunctuationType type) {
+    private static void act(final JsonNode one, final StateStore store, final Times times, final To to, final long now) {
         final long least = longArg(one, "at_least", 0L);
         switch (Fns.arg(one, "action")) {
-            case "tick" -> to.forward("tick", text(one, now + " " + context.currentStreamTimeMs()), now, null);
+            case "tick" -> to.forward("tick", text(one, now + " " + times.streamTime()), now, null);
             case "forward_rows" -> {
                 try (KeyValueIterator<Object, Object> rows = all(store, one)) {
                     while (rows.hasNext()) {
@@ -454,6 +487,13 @@ final class Procs {
                             to.forward(row.key, plain(row.value), now, null);
                             ((KeyValueStore) store).delete(row.key);
                         }
+                    }
+                }
+            }
+            case "clear" -> {
+                try (KeyValueIterator<Object, Object> rows = all(store, one)) {
+                    while (rows.hasNext()) {
+                        ((KeyValueStore) store).delete(rows.next().key);
                     }
                 }
             }
