@@ -130,18 +130,19 @@ SETS: dict[str, Callable[[int], Columns]] = {
 }
 
 
-def fill(log: FileLog, topic: str, columns: Columns) -> None:
-    """Write records into a new topic."""
-    log.create_topic(TopicInfo(topic, PARTITIONS, "str", "json"))
+def fill(log: FileLog, topic: str, columns: Columns, count: int = PARTITIONS) -> None:
+    """Write records into a new topic of so many partitions."""
+    log.create_topic(TopicInfo(topic, count, "str", "json"))
     produce(log, topic, columns)
 
 
 def produce(log: FileLog, topic: str, columns: Columns) -> None:
     """Write records into a topic, placed by Kafka's partitioner, in segments of some chunks."""
     key, value, timestamp = columns
-    placed = partitions(key, PARTITIONS, 0)
+    count = log.topic(topic).partitions
+    placed = partitions(key, count, 0)
     with log.writer(topic, f"bench-{os.urandom(4).hex()}") as writer:
-        for partition in range(PARTITIONS):
+        for partition in range(count):
             rows = np.flatnonzero(placed == partition)
             for start in range(0, len(rows), CHUNK):
                 some = rows[start : start + CHUNK]
@@ -149,13 +150,13 @@ def produce(log: FileLog, topic: str, columns: Columns) -> None:
     log.append(topic, writer.segments())
 
 
-def fill_once(log: FileLog, name: str, count: int) -> str:
-    """A topic with a set of so many records, made when it is not there; its name."""
-    topic = f"{name}-{count}"
+def fill_once(log: FileLog, name: str, count: int, over: int = PARTITIONS) -> str:
+    """A topic with a set of so many records over so many partitions, made when it is not there; its name."""
+    topic = f"{name}-{count}" if over == PARTITIONS else f"{name}-{count}-over-{over}"
     if log.exists(topic) and log.size(topic) != count:  # left unfinished
         log.delete_topic(topic)
     if not log.exists(topic):
-        fill(log, topic, SETS[name](count))
+        fill(log, topic, SETS[name](count), over)
     return topic
 
 

@@ -58,7 +58,7 @@ def check(name: str, records: int, found: Digest, is_every_update: bool) -> bool
     Raises:
         RunError: it is another one.
     """
-    figures = _EXPECTED[name].get(str(records))
+    figures = _EXPECTED.get(name, {}).get(str(records))
     if figures is None:
         return False
     expected = Digest(**{"records": found.records, **figures})

@@ -8,6 +8,8 @@ state that it finds.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,9 @@ CACHE_BYTES = 10 << 20
 @click.option("--cache", is_flag=True, help="Put out the last update per key and commit, instead of every update.")
 @click.option("--servers", help="A Kafka cluster whose topics are meant, instead of those in the folder.")
 @click.option("--sink", default="out", help="The topic that is written.")
+@click.option("--master", help="Where Spark runs, instead of this process's own session.")
+@click.option("--checkpoint", help="Where commits are, instead of the folder of the state.")
+@click.option("--slots", type=int, help="How many slots there are.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def main(
     topology: str,
@@ -39,6 +44,9 @@ def main(
     cache: bool,
     servers: str | None,
     sink: str,
+    master: str | None,
+    checkpoint: str | None,
+    slots: int | None,
     settings: tuple[str, ...],
 ) -> None:
     """Run TOPOLOGY from SOURCES to a topic."""
@@ -47,11 +55,23 @@ def main(
         application_id="bench" if sink == "out" else f"bench-{sink}",
         log=Kafka(servers) if servers else FileLog(work / "log"),
         state_dir=work / "state",
+        checkpoint=checkpoint,
+        spark=None if master is None else _session(master),
+        slots=slots,
         trigger=None if live else AVAILABLE_NOW,
         statestore_cache_max_bytes=CACHE_BYTES if cache else 0,
         **given,
     )
     streams.await_termination()
+
+
+def _session(master: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
+    return builder.config("spark.log.level", "ERROR").getOrCreate()
 
 
 if __name__ == "__main__":

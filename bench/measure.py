@@ -111,14 +111,14 @@ class Sampler(threading.Thread):
         return sum(process.cpu for process in self.processes.values())
 
 
-def run(command: Sequence[str], timeout: float = 900) -> Cost:
+def run(command: Sequence[str], timeout: float = 900, environment: Mapping[str, str] = MappingProxyType({})) -> Cost:
     """Run a command to its end and say what it cost.
 
     Raises:
         RunError: it failed or took too long; nothing of it is left running.
     """
     began = time.monotonic()
-    process = start(command)
+    process = start(command, environment=environment)
     sampler = Sampler(process.pid)
     sampler.start()
     try:

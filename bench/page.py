@@ -26,9 +26,9 @@ def measure(plan: Plan) -> Section:
     w1, page, events = ([one[number] for one in found] for number in range(3))
     section = Section(
         "PAGE: a page that is open while W1 runs",
-        f"penstock ui beside W1 (every update), which has {plan.size(RECORDS):,} records waiting; one page is open, that "
-        "is, a client takes the figures as they come. CPU seconds of both, all processes together, from the append of "
-        "the records until the last count is there.",
+        f"penstock ui beside W1 (every update), which has {plan.size(RECORDS):,} records waiting; one page is open, "
+        "that is, a client takes the figures as they come. CPU seconds of both, all processes together, from the "
+        "append of the records until the last count is there.",
     )
     section.rows.append(Row("W1, CPU", f"{median(w1):.2f} s", spread(w1)))
     section.rows.append(Row("the page, CPU", f"{median(page):.3f} s", spread(page)))

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bench import (
     commits,
+    executors,
     expiry,
     held,
     history,
@@ -65,6 +66,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("IDLE", idle.measure),
     ("COMMIT", commits.measure),
     ("TASKS", tasks.measure),
+    ("EXECUTORS", executors.measure),
     ("MEMORY", memory.measure),
     ("HELD", held.measure),
     ("LARGE", large.measure),
