@@ -13,6 +13,8 @@ import pytest
 from penstock.errors import PenstockError
 from support.world import World
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"flush_commits": 1, "snapshot_commits": 3, "commit_max_bytes": 12}
 
 
@@ -91,7 +93,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("has_local_state", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("has_local_state", [True, False])
 @pytest.mark.parametrize("damage", [flip, truncate, empty, delete, garbage])
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_to_a_file_is_named_or_changes_nothing_and_after_the_repair_all_is_well(

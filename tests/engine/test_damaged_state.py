@@ -28,6 +28,8 @@ from penstock.settings import Settings
 from penstock.state import folder_lock, task_state
 from penstock.storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "statestore_cache_max_bytes": 0,
     "flush_commits": 1,
@@ -163,18 +165,12 @@ SPARE = ["OPTIONS-*", "LOG", "IDENTITY", "LOCK"]
 """Files that RocksDB writes and needs nothing of."""
 
 
-def slow(*parameters: Any) -> Any:
-    """What is not among the quick tests."""
-    return pytest.param(*parameters, marks=pytest.mark.slow)
-
-
 @pytest.mark.parametrize(
     ("state", "kind", "damage"),
     [
-        *(("killed", kind, truncate) for kind in [*NEEDED, "*.log"]),
-        *(slow("killed", kind, damage) for kind in [*NEEDED, "*.log"] for damage in DAMAGES if damage is not truncate),
-        *(slow("closed", kind, damage) for kind in NEEDED for damage in (truncate, garbage)),
-        *(slow("killed", kind, damage) for kind in [*SPARE, "rocksdict-config.json"] for damage in (delete, garbage)),
+        *(("killed", kind, damage) for kind in [*NEEDED, "*.log"] for damage in DAMAGES),
+        *(("closed", kind, damage) for kind in NEEDED for damage in (truncate, garbage)),
+        *(("killed", kind, damage) for kind in [*SPARE, "rocksdict-config.json"] for damage in (delete, garbage)),
     ],
 )
 def test_whatever_becomes_of_a_file_of_a_database_the_results_are_right(

@@ -17,6 +17,8 @@ from penstock.storage import FileRef, Storage
 from support.every_store import LATER, THIRDS, Program, every_kind_of_store
 from support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 class Copies:
     """The copies of all tasks of an application, on a machine of their own."""

@@ -11,7 +11,7 @@ import pytest
 from support.every_store import LATER, THIRDS, Program, every_kind_of_store
 from support.release import RELEASES, UNREAD, unpack
 
-pytestmark = pytest.mark.kip("KS-12")
+pytestmark = [pytest.mark.kip("KS-12"), pytest.mark.slow]
 
 ARCHIVES = sorted(RELEASES.glob("*.tar.xz"))
 

@@ -37,7 +37,7 @@ from penstock.storage import FileRef
 from support.forked_slots import HALF_AN_ANSWER, ForkedHost, stop_and_go_on
 from support.world import World
 
-pytestmark = pytest.mark.kip("892-13")
+pytestmark = [pytest.mark.kip("892-13"), pytest.mark.slow]
 
 KEYS = [f"key-{n % 7}" for n in range(40)]
 

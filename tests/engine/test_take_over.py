@@ -20,7 +20,7 @@ from penstock.log.produce import produce
 from penstock.storage import LocalStorage
 from support.world import World
 
-pytestmark = pytest.mark.kip("892-13")
+pytestmark = [pytest.mark.kip("892-13"), pytest.mark.slow]
 
 WORDS = [(f"k{n % 7}", f"word {n % 5}", n) for n in range(90)]
 
@@ -98,13 +98,8 @@ def makes_two_commits(rival: LocalApplication) -> None:
         rival.coordinator.step(rival.coordinator.end_offsets())
 
 
-QUICK = "after-delta", "after-manifest", "during-publish", "after-flush"
-
-
-@pytest.mark.parametrize("does", [stops_at_once, pytest.param(makes_two_commits, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "point", [*QUICK, *(pytest.param(point, marks=pytest.mark.slow) for point in POINTS if point not in QUICK)]
-)
+@pytest.mark.parametrize("does", [stops_at_once, makes_two_commits])
+@pytest.mark.parametrize("point", POINTS)
 def test_whoever_is_taken_over_inside_a_commit_stops_and_nothing_is_lost_or_done_twice(
     point: str, does: Callable[..., None], world: World, undisturbed: dict[str, Any], at_point: Any
 ):

@@ -20,7 +20,7 @@ from penstock.testing import TopologyTestDriver
 from support.own_stores import DictStore, OldStore, SqliteStore, Supplier, TransactionalDictStore
 from support.world import World
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.slow]
 
 WORDS = [(f"k{n * n % 11}", "x", n) for n in range(230)]
 

@@ -14,6 +14,8 @@ from penstock.errors import StoreError
 from penstock.testing.chaos.torn import tear, unfinished
 from support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:

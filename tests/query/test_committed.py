@@ -22,6 +22,8 @@ from penstock.state.replica import FrozenFamily, Replica
 from penstock.storage import LocalStorage
 from support.folders import MEMORY
 
+pytestmark = pytest.mark.slow
+
 AIRPORTS = ["ATL", "BOS", "EWR", "JFK", "LAX", "LGA", "ORD", "SFO"]
 
 

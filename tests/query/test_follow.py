@@ -32,6 +32,8 @@ from penstock.storage import LocalStorage
 from support.folders import MEMORY
 from support.topologies import EXAMPLES, topology_of
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def kinds(name: str) -> frozenset[str]:
@@ -151,7 +153,6 @@ def transfers(chance: random.Random, count: int) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.kip("892-12")
-@pytest.mark.slow
 def test_threads_never_see_half_a_commit_while_the_program_goes_on(folder: Path):
     program = Program(folder, accounts(), flush_commits=2, flush_rows=5, snapshot_commits=4)
     program.process(*[(key, 0, 0) for key in KEYS])
@@ -194,7 +195,6 @@ def visits() -> Topology:
 
 
 @pytest.mark.kip("94-10")
-@pytest.mark.slow
 def test_threads_never_see_half_a_merge_of_sessions_while_the_program_goes_on(folder: Path):
     """Each commit brings one record for each key, many of which unite sessions: two go and one comes, at once."""
     program = Program(folder, visits(), flush_commits=2, flush_rows=5, snapshot_commits=4)
@@ -255,7 +255,6 @@ print(looks, flush=True)
 
 
 @pytest.mark.kip("892-12")
-@pytest.mark.slow
 def test_another_process_never_sees_half_a_commit_while_the_program_goes_on(folder: Path):
     program = Program(folder, accounts(), flush_commits=2, flush_rows=5, snapshot_commits=4)
     program.process(*[(key, 0, 0) for key in KEYS])

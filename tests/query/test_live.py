@@ -27,7 +27,7 @@ from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 
-pytestmark = [pytest.mark.kip("892-12"), pytest.mark.kip("892-06")]
+pytestmark = [pytest.mark.kip("892-12"), pytest.mark.kip("892-06"), pytest.mark.slow]
 
 RECORDS = 40
 
