@@ -15,6 +15,8 @@ from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from penstock.testing import TopologyTestDriver
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows
 

@@ -17,6 +17,8 @@ from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 AIRPORTS = ["ATL", "JFK", "JFK", "LAX", "LGA"]
 
 

@@ -25,6 +25,8 @@ from penstock.log.produce import produce
 from penstock.settings import Settings
 from support.world import SETTINGS, World, counts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -344,7 +346,6 @@ def test_what_is_uncommitted_stays_within_the_limit_and_one_chunk_however_much_w
     assert len(world.counts()) == waiting
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 def test_a_full_or_read_only_disk_is_a_clear_error_and_the_program_goes_on_after_the_repair(
     trouble: str, tmp_path: Path

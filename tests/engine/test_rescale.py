@@ -16,7 +16,7 @@ from penstock.faults import RESCALE_POINTS
 from penstock.log.produce import produce
 from support.every_store import KEYS, LATER, THIRDS, Program, every_kind_of_store
 
-pytestmark = pytest.mark.kip("KS-12")
+pytestmark = [pytest.mark.kip("KS-12"), pytest.mark.slow]
 
 
 def processed(folder: Path, partitions: int = 2, topology: Topology | None = None) -> Program:
@@ -25,7 +25,6 @@ def processed(folder: Path, partitions: int = 2, topology: Topology | None = Non
     return program
 
 
-@pytest.mark.slow
 def test_a_program_rescaled_twice_ends_with_the_tables_of_an_undisturbed_one(tmp_path: Path):
     program = processed(tmp_path / "rescaled")
     for partitions, third in ((8, 1), (3, 2)):

@@ -26,6 +26,8 @@ from penstock.serdes import Serde
 from penstock.settings import Settings
 from support.world import SETTINGS, World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["file", "memory"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:

@@ -33,6 +33,8 @@ from penstock.storage import LocalStorage
 from penstock.testing import TopologyTestDriver
 from support.folders import MEMORY
 
+pytestmark = pytest.mark.slow
+
 FEW = settings(max_examples=max(3, settings.default.max_examples // 12), deadline=None)
 KEYS = st.sampled_from(["a", "aa", "a\x01", "ab", "b", "\x00\x00", "zz"])
 BOUNDS = st.none() | KEYS | st.sampled_from(["", "ac", "\x7f"])

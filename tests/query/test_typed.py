@@ -40,6 +40,8 @@ from penstock.storage import LocalStorage
 from penstock.testing import TopologyTestDriver
 from support.folders import MEMORY
 
+pytestmark = pytest.mark.slow
+
 ROWS = [("a", 1, 5), ("b", 2, 7), ("a", 3, 12), ("c", 4, 30)]
 
 
