@@ -44,7 +44,7 @@ test: $(READY)
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 quick: $(READY)
-	@$(PYTEST) -n $(JOBS) --dist worksteal -m 'not slow' --hypothesis-profile=few
+	@$(PYTEST) -n 3 --dist worksteal -m 'not slow' --hypothesis-profile=few
 
 KILLS := 500
 
