@@ -37,7 +37,7 @@ AT_MOST_MS, AT_MOST_SLOWER = 10.0, 1.1
 KEYS = 50_000
 WARM_UP_SECONDS = 3.0
 _LOOK_SECONDS = 0.01
-_SERVED = re.compile(r"http://[\w.:\[\]]+")
+_SERVED = re.compile(r"http://\S+?:\d+")
 
 
 def measure(plan: Plan) -> Section:
