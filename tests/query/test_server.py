@@ -152,6 +152,12 @@ def test_a_wrong_store_is_answered_with_those_that_there_are_and_state_is_only_r
     assert (answer.status_code, answer.json()) == (405, {"error": "state is only read: use GET, got PUT"})
 
 
+@pytest.mark.kip("892-12")
+def test_whoever_asks_as_soon_as_there_is_an_address_waits_and_is_not_refused(program: Program):
+    with StateServer(open_stores(program.folder), port=0) as running:
+        socket.create_connection(("127.0.0.1", running.port), timeout=10).close()
+
+
 def test_a_real_server_follows_the_program_listens_here_alone_and_stops(program: Program):
     with StateServer(open_stores(program.folder), port=0) as running:
         assert running.url == f"http://127.0.0.1:{running.port}"

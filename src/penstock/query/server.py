@@ -353,6 +353,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen()  # whoever is told the address now is answered, if only when the server runs
     except OSError as error:
         raise ConfigError(
             f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --port, 0 takes a free one"
