@@ -91,11 +91,11 @@ class WaitingW1:
 
 
 @contextmanager
-def waiting_w1(plan: Plan) -> Iterator[WaitingW1]:
-    """Start W1, and let it read a few records first."""
+def waiting_w1(plan: Plan, records: int = RECORDS) -> Iterator[WaitingW1]:
+    """Start W1, and let it read a few records first; so many wait."""
     plan.penstock.clear("in", "out")
     log = plan.penstock.log
-    first, waiting = (data.fill_once(log, "events", plan.size(count)) for count in (FIRST, RECORDS))
+    first, waiting = (data.fill_once(log, "events", plan.size(count)) for count in (FIRST, records))
     try:
         log.append("in", data.copies(log, first, "in"))
         segments = _written(log, waiting)
