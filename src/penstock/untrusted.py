@@ -64,6 +64,7 @@ class ArrowFile:
     def __init__(self, data: Any, schemas: Sequence[Any], complete: Sequence[str], where: str):
         self._where = where
         self._complete = complete
+        self._rows: dict[int, int] = {}
         try:
             self._reader = ipc.open_file(data)
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -78,6 +79,12 @@ class ArrowFile:
     def schema(self) -> Any:
         """Which of the forms it has."""
         return self._reader.schema
+
+    def rows(self, number: int) -> int:
+        """How many rows a record batch has; raises as ``batch``."""
+        if number not in self._rows:
+            self._rows[number] = self.batch(number).num_rows
+        return self._rows[number]
 
     def batch(self, number: int) -> Any:
         """A record batch; raises ``CorruptDataError`` when there is none, or one that contradicts itself."""

@@ -114,6 +114,16 @@ def test_a_range_of_offsets_begins_and_ends_anywhere(log: Log):
             assert rows(log, "t", 0, start, end) == every[start:end]
 
 
+def test_the_time_of_any_record_can_be_looked_up(log: Log):
+    append(log, "t", (b"a", b"1", 10), (b"b", b"2", 40))
+    append(log, "t", (b"c", b"3", 30))
+    assert [log.timestamp_at("t", 0, offset) for offset in (0, 1, 2)] == [10, 40, 30]
+    assert log.timestamp_at("t", 0, 3) == log.timestamp_at("t", 1, 0) == 0  # nothing is there yet
+    log.trim("t", {0: 1})
+    with pytest.raises(OffsetOutOfRangeError):
+        log.timestamp_at("t", 0, 0)
+
+
 def test_what_is_written_is_invisible_until_it_is_appended(log: Log):
     append(log, "t", (b"a", b"1", 10))
     segments = write(log, "t", (0, [(b"a", b"2", 11)]), (1, [(b"b", b"3", 12)]))

@@ -131,6 +131,14 @@ def test_after_repair_everything_is_there_again(log: FileLog):
     assert rows(reader, "t", PARTITION) == expected
 
 
+def test_a_file_of_which_a_time_was_looked_up_is_checked_before_its_records_are_read(log: FileLog):
+    flip_in_data(segment_file(log))
+    reader = FileLog(log.root)
+    assert reader.timestamp_at("t", PARTITION, 3) == 3
+    with pytest.raises(CorruptDataError, match="its checksum is not the one it was written with"):
+        rows(reader, "t", PARTITION, 2)
+
+
 # --- entries -------------------------------------------------------------------------------------------------------
 
 

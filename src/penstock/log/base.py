@@ -234,6 +234,10 @@ class Log(ABC):
             TopicNotFoundError: the topic does not exist, or was removed while it was read.
         """
 
+    def timestamp_at(self, topic: str, partition: int, offset: int) -> int:
+        """The timestamp of the record at an offset, 0 where none is there; raises as ``read``."""
+        return next((int(some.timestamp[0]) for some in self.read(topic, partition, offset, offset + 1)), 0)
+
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
         """To which time the next so many bytes of a partition come: the highest timestamp of the appends among them.
 

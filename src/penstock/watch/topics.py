@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from penstock.engine.layout import TaskId
@@ -54,12 +55,9 @@ class TopicLook:
 
     def _lag_ms(self, topic: str, at: list[int], ends: list[int], behind: list[int]) -> int:
         most = sorted((p for p, records in enumerate(behind) if records), key=lambda p: -behind[p])[:_MOST_LOOKS]
-        spans = (self._time(topic, p, ends[p] - 1) - self._time(topic, p, at[p]) for p in most)
-        return max([0, *spans])
-
-    def _time(self, topic: str, partition: int, offset: int) -> int:
         assert self._log is not None
-        return next((int(some.timestamp[0]) for some in self._log.read(topic, partition, offset, offset + 1)), 0)
+        time = partial(self._log.timestamp_at, topic)
+        return max([0, *(time(p, ends[p] - 1) - time(p, at[p]) for p in most)])
 
     def newest(self, topic: str, limit: int) -> dict[str, Any]:
         """The newest records of a topic, the newest first.

@@ -139,6 +139,16 @@ class FileLog(Log):
     def end_offsets(self, topic: str) -> list[int]:
         return list(self._topic(topic).fresh().ends)
 
+    def timestamp_at(self, topic: str, partition: int, offset: int) -> int:
+        found = self._topic(topic)
+        state = found.fresh()
+        if not state.starts[partition] <= offset < state.ends[partition]:
+            return super().timestamp_at(topic, partition, offset)
+        try:
+            return found.timestamp_at(state, partition, offset)
+        except CorruptDataError:  # a merge took its file away meanwhile: reading knows how to go on
+            return super().timestamp_at(topic, partition, offset)
+
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         found = self._topic(topic)
         state = found.state if found.state.ends[partition] >= end else found.fresh()

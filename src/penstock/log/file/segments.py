@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,21 @@ class _SegmentFile:
         return [msgspec.structs.replace(self._contents[p], file=self._ref) for p in sorted(self._contents)]
 
 
+@dataclass
+class _Open:
+    """A file that is open for reading."""
+
+    data: Any
+    arrow: ArrowFile
+    is_checked: bool
+
+
 class SegmentFiles:
-    """Segment files of a topic open for reading; each is checked once when it is opened."""
+    """Segment files of a topic open for reading; each is checked once before something is read of it."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._open: OrderedDict[str, ArrowFile] = OrderedDict()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def read(self, segment: Segment, start: int, end: int) -> Iterator[Records]:
         """The records of a segment with ``start <= offset < end``."""
@@ -133,34 +143,53 @@ class SegmentFiles:
         for number in segment.batches:
             if offset >= end:
                 return
-            batch = reader.batch(number)
-            if offset + batch.num_rows > start:
-                records = from_record_batch(batch, offset, segment.placed)
-                yield records.slice(max(start - offset, 0), min(end - offset, batch.num_rows))
-            offset += batch.num_rows
+            rows = reader.rows(number)
+            if offset + rows > start:
+                records = from_record_batch(reader.batch(number), offset, segment.placed)
+                yield records.slice(max(start - offset, 0), min(end - offset, rows))
+            offset += rows
         if offset != segment.end:
             raise CorruptDataError(
                 f"{self.folder / segment.file.name} has {offset - segment.base} records of partition "
                 f"{segment.partition} and not {segment.records} as its entry says; restore both from a backup"
             )
 
+    def timestamp_at(self, segment: Segment, offset: int) -> int:
+        """The timestamp of one record of a segment, whose file is not checked as a whole for that."""
+        reader, base = self._reader(segment.file, is_checked=False), segment.base
+        for number in segment.batches:
+            if base <= offset < base + reader.rows(number):
+                return int(reader.batch(number).column("timestamp")[offset - base].as_py())
+            base += reader.rows(number)
+        raise CorruptDataError(f"{self.folder / segment.file.name} has no record {offset}; restore it from a backup")
+
     def has_headers(self, segment: Segment) -> bool:
         """Whether the file of a segment has room for headers."""
         return len(self._reader(segment.file).schema) > len(SCHEMA)
 
-    def _reader(self, ref: FileRef) -> ArrowFile:
-        reader = self._open.get(ref.name)
-        if reader is None:
+    def _reader(self, ref: FileRef, is_checked: bool = True) -> ArrowFile:
+        """A file, of which it is known, if wanted, that all of it is what was written."""
+        found = self._open.get(ref.name)
+        if found is None:
             path = self.folder / ref.name
-            try:
-                data = map_file(path)
-            except FileNotFoundError:
-                raise CorruptDataError(
-                    f"{path} is missing: {ref.size} bytes were written; restore it from a backup"
-                ) from None
-            ref.verify(data, str(self.folder))
-            reader = self._open[ref.name] = ArrowFile(data, (SCHEMA, SCHEMA_WITH_HEADERS), ("timestamp",), str(path))
+            data = self._data(ref, path, is_checked)
+            arrow = ArrowFile(data, (SCHEMA, SCHEMA_WITH_HEADERS), ("timestamp",), str(path))
+            found = self._open[ref.name] = _Open(data, arrow, is_checked)
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)
+        elif is_checked and not found.is_checked:
+            ref.verify(found.data, str(self.folder))
+            found.is_checked = True
         self._open.move_to_end(ref.name)
-        return reader
+        return found.arrow
+
+    def _data(self, ref: FileRef, path: Path, is_checked: bool) -> Any:
+        try:
+            data = map_file(path)
+        except FileNotFoundError:
+            raise CorruptDataError(
+                f"{path} is missing: {ref.size} bytes were written; restore it from a backup"
+            ) from None
+        if is_checked:
+            ref.verify(data, str(self.folder))
+        return data

@@ -70,6 +70,10 @@ class OpenTopic:
                 place = f"partition {partition}, offsets {segment.base} to {segment.end - 1}"
                 raise CorruptDataError(f"topic {self.folder.name!r}, {place}: {error}") from None
 
+    def timestamp_at(self, state: TopicState, partition: int, offset: int) -> int:
+        """The timestamp of a record."""
+        return self.segments.timestamp_at(next(iter(self.nodes.segments_from(state, partition, offset))), offset)
+
     @property
     def is_there(self) -> bool:
         """Whether it has not been removed."""
