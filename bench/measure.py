@@ -53,15 +53,20 @@ class Cost:
         peak_private: the largest sum of private memory at one time, in bytes: without pages of files, which the system
             can take back.
         seconds: from its start to its end.
-        slots: what Penstock's slots used; one that was replaced is there with its successor.
+        processes: what each process used.
         said: the last line of standard output that is JSON.
     """
 
     cpu: float
     peak_private: int
     seconds: float
-    slots: list[ProcessCost]
+    processes: list[ProcessCost]
     said: dict[str, Any]
+
+    @property
+    def slots(self) -> list[ProcessCost]:
+        """What Penstock's slots used; one that was replaced is there with its successor."""
+        return [process for process in self.processes if process.is_slot]
 
 
 class _Seen(NamedTuple):
@@ -135,8 +140,7 @@ def run(command: Sequence[str], timeout: float = 900, environment: Mapping[str, 
         raise RunError(f"{_short(command)} ended with {process.returncode}:\n{err[-3000:]}")
     lines = [line for line in out.splitlines() if line.startswith("{")]
     said = json.loads(lines[-1]) if lines else {}
-    slots = [process for process in sampler.processes.values() if process.is_slot]
-    return Cost(sampler.cpu, sampler.peak_private, seconds, slots, said)
+    return Cost(sampler.cpu, sampler.peak_private, seconds, list(sampler.processes.values()), said)
 
 
 def start(

@@ -81,7 +81,8 @@ class Record(NamedTuple):
         >>> Record("JFK", 1, 1000).with_value(2)
         Record(key='JFK', value=2, timestamp=1000, headers=())
         """
-        return _record(Record, (self.key, value, self.timestamp, self.headers))
+        key, _, timestamp, headers = self
+        return _record(Record, (key, value, timestamp, headers))
 
     def with_timestamp(self, timestamp: int) -> Record:
         """This record at another time, in milliseconds."""

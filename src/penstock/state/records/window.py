@@ -225,9 +225,20 @@ class PlainWindowRecords(WindowRecords):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
+        self._last: int | None = None
+        """The start of the window that was last asked for, as long as it is kept; most calls are for it again."""
+        self._last_rows: dict[Any, Any] = {}
+        self._last_changed: dict[Any, bool] | None = None
 
     def get(self, key: Any, window_start: int) -> Any:
         """The value of one window of a key, None when it has none."""
+        if window_start == self._last and type(key) is self._key_type and key in self._last_rows:
+            return self._last_rows[key]
+        found = self._get(key, window_start)
+        self._stay_at(window_start)
+        return found
+
+    def _get(self, key: Any, window_start: int) -> Any:
         if type(key) is self._key_type and window_start in self._windows and window_start > self._expired:
             rows = self._windows[window_start]
             if key in rows:
@@ -240,18 +251,38 @@ class PlainWindowRecords(WindowRecords):
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
         if (
-            type(value) is self._value_type
+            window_start == self._last
+            and (changed := self._last_changed) is not None  # so it is no later than the latest
+            and type(value) is self._value_type
             and type(key) is self._key_type
-            and window_start in self._changed  # so it is among the windows, and no later than the latest
-            and window_start > self._expired
+            and key in self._last_rows
             and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
         ):
-            rows = self._windows[window_start]
-            if key in rows:
-                rows[key] = value
-                self._changed[window_start][key] = True
-                return
-        super().put(key, value, window_start)
+            self._last_rows[key] = value
+            changed[key] = True
+        else:
+            super().put(key, value, window_start)
+            self._stay_at(window_start)
+
+    def _stay_at(self, window_start: int) -> None:
+        """Expect that the next calls are for this window."""
+        if window_start in self._windows and window_start > self._expired:
+            self._last, self._last_rows = window_start, self._windows[window_start]
+            self._last_changed = self._changed.get(window_start)
+        else:
+            self._last = None
+
+    def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
+        self._last = None  # what is noted of changes goes elsewhere
+        return super()._own(key, first, last)
+
+    def _write(self) -> None:
+        self._last = None
+        super()._write()
+
+    def _forget(self) -> None:
+        self._last = None
+        super()._forget()
 
 
 class DuplicateWindowRecords(WindowRecords):
