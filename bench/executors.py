@@ -79,9 +79,9 @@ def measure(plan: Plan) -> Section:
     """What a record costs on one executor, on four, and on four with an object store."""
     section = Section(
         "EXECUTORS: one executor, four, and an object store",
-        f"Marginal CPU seconds per million records, of the driver and all slots, of topics of {PARTITIONS} partitions; one "
-        "executor of four cores, four executors of one core each, and four with the checkpoint on an S3 server, whose "
-        "own work does not count.",
+        f"Marginal CPU seconds per million records, of the driver and all slots, of topics of {PARTITIONS} partitions; "
+        "one executor of four cores, four executors of one core each, and four with the checkpoint on an S3 "
+        "server, whose own work does not count.",
     )
     with _object_store() as store:
         for workload in (one for one in WORKLOADS if one.name in NAMES and not one.cache):
