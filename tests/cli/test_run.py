@@ -260,6 +260,16 @@ def test_ctrl_c_waits_for_a_long_commit_and_sigterm_gives_it_up_and_the_next_sta
 
 
 @pytest.mark.slow
+def test_sigterm_ends_also_a_program_that_never_comes_to_run(folder):
+    (folder / "stuck.py").write_text("import pathlib, time\npathlib.Path('stuck').touch()\ntime.sleep(600)\n")
+    running = Running("stuck.py:builder")
+    while not (folder / "stuck").exists():
+        time.sleep(0.05)
+    os.kill(running.pid, signal.SIGTERM)
+    assert running.end() == (143, [], ["", "Ended at once; everything committed is safe."])
+
+
+@pytest.mark.slow
 def test_with_logs_as_json_all_that_is_said_is_one_object_a_line_and_so_is_the_error(folder):
     produce([(None, "1", 1), ("b", "x", 2)], "numbers", value=str)
     code, out, err = Running("losing.py:builder", "--available-now", "--log-format", "json").end()

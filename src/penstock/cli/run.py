@@ -42,7 +42,10 @@ AVAILABLE_NOW = "available-now"
 _SERVE_PORT = 8092
 _LOOK_SECONDS = 0.1
 _TERM_SECONDS = 5
-_ABORTED = 130
+"""How long after SIGTERM a commit may take."""
+_END_SECONDS = 9
+"""And everything together, whatever it waits for: who sends SIGTERM often kills after ten seconds."""
+_ABORTED, _TERMINATED = 130, 143
 
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
@@ -84,7 +87,7 @@ def run(
 
     Ctrl-C or SIGTERM finish the commit under way and stop; a later start goes on from there. A second Ctrl-C ends at
     once, which loses nothing either: the commit under way is made again. So is one that is not finished five seconds
-    after SIGTERM.
+    after SIGTERM, and nine seconds after it the program has ended, whatever it waits for.
 
     \b
     Examples:
@@ -171,7 +174,7 @@ class Signals:
             self._came.get(timeout=seconds)
 
     def __enter__(self) -> Signals:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -180,19 +183,25 @@ class Signals:
     ) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
+        signal.alarm(0)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGALRM:
+            _end_at_once(_TERMINATED)
         if self.wants_stop and number == signal.SIGINT:
-            show_cursor, said = (
-                "\x1b[?25h" if sys.stderr.isatty() else "",
-                "Ended at once; everything committed is safe.",
-            )
-            line = json_line("WARNING", said) if logs_are_json() else f"{show_cursor}\n{said}"
-            os.write(2, f"{line}\n".encode())
-            os._exit(_ABORTED)  # Spark's processes end when their pipe from this one breaks
+            _end_at_once(_ABORTED)
         self.wants_stop = True
-        self.is_terminated |= number == signal.SIGTERM
+        if number == signal.SIGTERM and not self.is_terminated:
+            self.is_terminated = True
+            signal.alarm(_END_SECONDS)
         self._came.put(number)
+
+
+def _end_at_once(code: int) -> None:
+    show_cursor, said = "\x1b[?25h" if sys.stderr.isatty() else "", "Ended at once; everything committed is safe."
+    line = json_line("WARNING", said) if logs_are_json() else f"{show_cursor}\n{said}"
+    os.write(2, f"{line}\n".encode())
+    os._exit(code)  # Spark's processes end when their pipe from this one breaks
 
 
 class _Run:
