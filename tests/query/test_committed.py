@@ -18,6 +18,7 @@ from penstock.plan.topology import Topology
 from penstock.query.commits import OwnCommits
 from penstock.query.committed import CommittedStore, committed_store
 from penstock.settings import Settings
+from penstock.state import replica
 from penstock.state.replica import FrozenFamily, Replica
 from penstock.storage import LocalStorage
 from support.folders import MEMORY
@@ -129,6 +130,27 @@ def test_a_snapshot_stays_as_it_was_while_its_view_goes_on_with_the_application(
     assert list(first.all()) == [("JFK", 1, 1), ("LGA", 1, 2)]
     assert list(began) == [("LGA", 1, 2)]
     assert list(view.all()) == [("JFK", 6, 4), ("LGA", 1, 2), ("SFO", 5, 4)]
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+def test_a_view_that_nobody_read_for_some_commits_shows_what_all_of_them_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+):
+    monkeypatch.setattr(replica, "_AT_ONCE_BYTES", at_once)
+    application = Application(folder)
+    application.produce(("JFK", 1), ("LGA", 2))
+    application.commit()
+    counts, windows = application.store("counts"), application.store("windows")
+    for at in (5, 12, 13, 400, 5000):  # windows of 10 ms with a grace of a second: by the last, all others are gone
+        application.produce(("JFK", at), ("SFO", at))
+        application.commit()
+        if at == 400:
+            assert list(windows.fetch("JFK", 0, 400)) == [(0, 2, 5), (10, 2, 13), (400, 1, 400)]
+    assert list(counts.all()) == [("JFK", 6, 5000), ("LGA", 1, 2), ("SFO", 5, 5000)]
+    assert [row for row in windows.all() if row[0].key == "JFK"] == [(Windowed("JFK", 5000, 5010), 1, 5000)]
+    with application.store("windows") as anew:
+        assert list(windows.all()) == list(anew.all())
+    application.running.close()
 
 
 def test_a_program_that_started_anew_shows_what_the_last_one_committed(application: Application):

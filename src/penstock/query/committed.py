@@ -181,8 +181,7 @@ class CommittedStore:
         replica = self._replicas.get(task)
         if replica is None or replica.is_torn or replica.commit > entry.changed or self._is_gap(task, entry, replica):
             replica = self._restored(task, entry)
-        for step in self._commits.manifests.since(task, entry, replica.commit):
-            replica.move(step, self._commits.storage)
+        replica.move(self._commits.manifests.since(task, entry, replica.commit), self._commits.storage)
 
     def _is_gap(self, task: str, entry: TaskEntry, replica: Replica) -> bool:
         """Whether what lies between a copy and the task is in snapshots alone."""

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 8092
 ARROW = "application/vnd.apache.arrow.stream"
 _MOST = 10_000
-_FOLLOW_SECONDS = 0.02
+_FOLLOW_SECONDS, _SELDOM_SECONDS = 0.02, 0.5
+_PAUSE_TIMES = 9
+"""How much longer than it took to take over commits the pause after it is: a tenth of a core, while that keeps up."""
 _CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
 _PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
 
@@ -316,9 +318,13 @@ class StateServer:
             thread.start()
 
     def _follow(self) -> None:
-        """Take over what the application commits."""
-        while not self._ended.wait(_FOLLOW_SECONDS):
+        """Take over what the application commits: at once while that costs little, else less often, and then many
+        commits together."""
+        pause = _FOLLOW_SECONDS
+        while not self._ended.wait(pause):
+            began = time.thread_time()
             self._stores.catch_up()
+            pause = min(max(_PAUSE_TIMES * (time.thread_time() - began), _FOLLOW_SECONDS), _SELDOM_SECONDS)
 
     def wait(self) -> None:
         """Serve until Ctrl-C."""

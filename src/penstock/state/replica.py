@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +29,8 @@ from penstock.storage import Storage
 _MEMORY_TABLE_BYTES = 8 << 20
 _FEWEST, _MOST = 16, 1024
 """How many rows of a range are read at once, at first and later."""
+_AT_ONCE_BYTES, _ROW_BYTES = 32 << 20, 64
+"""How many bytes of changes lie in memory at once, and what a row takes besides its value."""
 _BLOCK_BYTES = 4 << 20
 """How many bytes of values are read at once."""
 
@@ -49,6 +51,7 @@ class Replica:
         """Whether a part of the commit behind it is here as well, because something failed."""
         self._folder = folder
         self._make = make
+        self._name = make().name
         self._options = _options(cache)
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # a copy that is lost is made anew
@@ -72,17 +75,25 @@ class Replica:
         self.commit = snapshot
         self.is_torn = False
 
-    def move(self, step: Committed, storage: Storage) -> None:
-        """Take over what a later commit changed; whoever reads does not see it yet."""
-        store = self._make()
+    def move(self, steps: Sequence[Committed], storage: Storage) -> None:
+        """Take over what later commits changed, in order; whoever reads does not see it yet.
+
+        Rows that several of them changed are written once, as far as they fit into memory together.
+        """
+        if not steps:
+            return
         self.is_torn = True
-        if step.delta is not None:
-            where = f"{storage.shown}/{step.delta.name}"
-            for name, changes in read_delta(storage.read_verified(step.delta), where):
-                if name == store.name:
-                    self._write(changes)
-        self._take_numbers(step.numbers)
-        self.commit = step.commit
+        store, size = self._make(), 0
+        for changes in chain.from_iterable(self._changes_of(step, storage) for step in steps):
+            store.apply(changes)
+            size += changes.values.data.nbytes + _ROW_BYTES * len(changes.keys)
+            if size >= _AT_ONCE_BYTES:
+                self._write(store)
+                store, size = self._make(), 0
+        self._write(store)
+        for step in steps:
+            self._take_numbers(step.numbers)
+        self.commit = steps[-1].commit
         self.is_torn = False
 
     def frozen(self) -> StateStore:
@@ -107,8 +118,7 @@ class Replica:
             self._families = {name: self._db.get_column_family(name) for name in own}
 
     def _is_own(self, family: str) -> bool:
-        name = self._make().name
-        return family == name or family.startswith(f"{name}/")
+        return family == self._name or family.startswith(f"{self._name}/")
 
     def _opened(self, database: Database) -> StateStore:
         """The store over a database, with nothing brought into memory."""
@@ -121,10 +131,15 @@ class Replica:
             store.in_memory = True
         return store
 
-    def _write(self, changes: ChangeSet) -> None:
-        """Write some of a commit's changes, as the store would lay them out on disk."""
-        store = self._make()
-        store.apply(changes)
+    def _changes_of(self, step: Committed, storage: Storage) -> Iterator[ChangeSet]:
+        """What a commit changed in this store, in pieces."""
+        if step.delta is not None:
+            where = f"{storage.shown}/{step.delta.name}"
+            pieces = read_delta(storage.read_verified(step.delta), where)
+            yield from (changes for name, changes in pieces if name == self._name)
+
+    def _write(self, store: StateStore) -> None:
+        """Write the rows of a store that has only what is new, as the store would lay them out on disk."""
         batch = WriteBatch(raw_mode=True)
         for name, piece in store.families().items():
             if not (piece.dirty_count() and self._is_own(name)):
