@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock import Windowed
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
+from penstock.serdes import STR, TimeWindowedSerde
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +40,43 @@ def test_a_topic_is_read_with_the_columns_of_sparks_kafka_source(spark: Any, tmp
         ("a", "0000000000000001", "t", 0, 0, 1.0),
         ("b", None, "t", 0, 1, 2.5),
     ]
+
+
+def test_a_typed_topic_has_columns_of_what_is_in_it(spark: Any, tmp_path: Path):
+    produce([("a", 1.5, 1_000), ("b", None, 2_500)], "floats", value=float, log=tmp_path)
+    frame = read(spark, tmp_path, "floats").option("typed", "true").load()
+    assert [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema][:2] == [
+        "key string",
+        "value double",
+    ]
+    assert [tuple(row) for row in frame.selectExpr("key", "value", "double(timestamp)").orderBy("key").collect()] == [
+        ("a", 1.5, 1.0),
+        ("b", None, 2.5),
+    ]
+    produce([(7, {"n": 1}, 1_000)], "objects", key=int, value=dict, log=tmp_path)
+    objects = read(spark, tmp_path, "objects").option("typed", "true").load()
+    [row] = objects.selectExpr("key", "value", "get_json_object(value, '$.n')").collect()
+    assert tuple(row) == (7, '{"n":1}', "1")
+    windows = [(Windowed("a", 1_000, 2_000), 3, 1_500)]
+    produce(windows, "windows", key=TimeWindowedSerde(STR, 1_000), value=int, log=tmp_path)
+    of_windows = read(spark, tmp_path, "windows").option("typed", "true").load()
+    [row] = of_windows.selectExpr("key.key", "double(key.start)", "double(key.end)", "value").collect()
+    assert tuple(row) == ("a", 1.0, 2.0, 3)
+
+
+def test_a_stream_of_a_typed_topic_has_them_too(spark: Any, tmp_path: Path):
+    produce([("a", 1, 1_000)], "t", value=int, log=tmp_path)
+    source = spark.readStream.format("penstock").option("topic", "t").option("log", str(tmp_path))
+    stream = source.option("typed", "true").load().selectExpr("key", "value + 1 AS value", "timestamp")
+    query = penstock.write(stream, "u", "key", "value", "timestamp", log=tmp_path, checkpoint=tmp_path / "spark")
+    query.processAllAvailable()
+    query.stop()
+    assert [record[:3] for record in consume("u", log=tmp_path)] == [("a", 2, 1_000)]
+
+
+def test_typed_is_true_or_false(spark: Any, tmp_path: Path):
+    with pytest.raises(Exception, match="the option typed is true or false, got 'int'"):
+        read(spark, tmp_path, "t").option("typed", "int").load()
 
 
 def test_a_stream_of_a_topic_goes_into_another_one_once(spark: Any, tmp_path: Path):

@@ -85,8 +85,8 @@ def _gathered(pieces: Iterator[Records]) -> Iterator[Records]:
 def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serde) -> Any:
     count = len(records)
     columns = {
-        "key": _column(key, records.key, records, f"topic {topic!r}, partition {partition}"),
-        "value": _column(value, records.value, records, f"topic {topic!r}, partition {partition}"),
+        "key": decoded(key, records.key, records, f"topic {topic!r}, partition {partition}"),
+        "value": decoded(value, records.value, records, f"topic {topic!r}, partition {partition}"),
         "timestamp": pa.array(records.timestamp).cast(TIME),
         "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
         "offset": pa.array(range(records.offset, records.offset + count), pa.int64()),
@@ -95,7 +95,7 @@ def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serd
     return pa.record_batch(list(columns.values()), names=list(columns))
 
 
-def _column(serde: Serde, data: Any, records: Records, where: str) -> Any:
+def decoded(serde: Serde, data: Any, records: Records, where: str) -> Any:
     """A column; raises ``SerdeError`` that names the record which is not of the type."""
     try:
         return column_of(serde, data)

@@ -1,6 +1,7 @@
 """Topics of a file log as Spark DataFrames: ``format("penstock")``, for reading and writing, batch and streaming.
 
-The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp.
+The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp. Keys and values are
+bytes, or what the topic has in them.
 """
 
 from __future__ import annotations
@@ -21,24 +22,31 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.engine.spark.session import work_with_this_python
 from penstock.engine.spark.source import START, Offsets, OffsetsReader
 from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Segment, TopicInfo
+from penstock.log.consumed import decoded
 from penstock.log.file.log import FileLog
 from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
 from penstock.messages import nearest
-from penstock.serdes import JSON
+from penstock.serdes import BYTES, JSON, from_name
+from penstock.serdes.arrow_columns import column_type
 
 FORMAT = "penstock"
-_OPTIONS = ("topic", "log", "partitions", "producer")
+_OPTIONS = ("topic", "log", "typed", "partitions", "producer")
 _CHECKPOINT = "checkpointlocation"
 """Spark's own option of a streaming query, which it hands on."""
 IS_JSON = "penstock.json"
 """Marks a column of text as one of JSON."""
-_SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+_PLACE = (
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+)
 
 
 def make_known(spark: Any) -> None:
@@ -57,21 +65,33 @@ def arrow_schema(schema: Any) -> Any:
         return to_arrow_schema(schema)
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a DataFrame that is read, and the types of which keys and values are in its topic."""
+
+    schema: Any
+    key: str
+    value: str
+
+
 class PenstockSource(DataSource):
-    """Options: ``topic``, ``log`` (a folder, default ``.penstock/log``); for writing ``partitions`` of a new topic."""
+    """Options: ``topic``, ``log`` (a folder, default ``.penstock/log``); for reading ``typed``: "true" gives keys and
+    values as what they are, text and JSON as text; for writing ``partitions`` of a new topic.
+    """
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> str:
-        return _SCHEMA
+    def schema(self) -> Any:
+        key, value = map(from_name, self._types())
+        return from_arrow_schema(pa.schema([("key", column_type(key)), ("value", column_type(value)), *_PLACE]))
 
     def reader(self, schema: Any) -> DataSourceReader:
-        return _BatchReader(*self._place())
+        return _BatchReader(*self._place(), _Columns(schema, *self._types()))
 
     def streamReader(self, schema: Any) -> OffsetsReader:  # noqa: N802
-        return _StreamReader(*self._place())
+        return _StreamReader(*self._place(), _Columns(schema, *self._types()))
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -91,6 +111,17 @@ class PenstockSource(DataSource):
         if "topic" not in self.options:
             raise ConfigError('format("penstock") needs .option("topic", name)')
         return os.path.abspath(self.options.get("log", ".penstock/log")), self.options["topic"]
+
+    def _types(self) -> tuple[str, str]:
+        """The names of the types that keys and values are shown as."""
+        given = self.options.get("typed", "false").lower()
+        if given not in ("true", "false"):
+            raise ConfigError(f'format("penstock"): the option typed is true or false, got {given!r}')
+        log, topic = self._place()
+        if given == "false" or not FileLog(log).exists(topic):
+            return BYTES.name, BYTES.name
+        info = FileLog(log).topic(topic)
+        return info.key, info.value
 
     def _partitions(self) -> int:
         given = self.options.get("partitions", "1")
@@ -124,9 +155,10 @@ class _Range(InputPartition):
 
 
 class _BatchReader(DataSourceReader):
-    def __init__(self, log: str, topic: str):
+    def __init__(self, log: str, topic: str, columns: _Columns):
         self._log = log
         self._topic = topic
+        self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
         log = FileLog(self._log)
@@ -137,16 +169,17 @@ class _BatchReader(DataSourceReader):
         return [_Range(self._topic, p, start, end, id_) for p, (start, end) in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_range(self._log, *partition.value)
+        return read_range(self._columns, self._log, *partition.value)
 
 
 class _StreamReader(OffsetsReader):
     """Offsets like those of the engine's own source, with the records behind them and the topic's id: a stream
     does not go on in another topic than the one it began with."""
 
-    def __init__(self, log: str, topic: str):
+    def __init__(self, log: str, topic: str, columns: _Columns):
         super().__init__(log, [topic])
         self._topic = topic
+        self._columns = columns
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         starts = self._log.start_offsets(self._topic)
@@ -172,7 +205,7 @@ class _StreamReader(OffsetsReader):
         return [_Range(*(*one.value, id_)) for one in super().partitions(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_range(self.log_url, *partition.value)
+        return read_range(self._columns, self.log_url, *partition.value)
 
     def _check(self, one: Offsets, other: Offsets) -> None:
         """Raise ``OffsetOutOfRangeError`` for offsets of different topics of the same name."""
@@ -200,25 +233,30 @@ def _made_anew(topic: str) -> OffsetOutOfRangeError:
     )
 
 
-def read_range(log_url: str, topic: str, partition: int, start: int, end: int, id_: str) -> Iterator[Any]:
+def read_range(
+    columns: _Columns, log_url: str, topic: str, partition: int, start: int, end: int, id_: str
+) -> Iterator[Any]:
     """Records of a partition as Arrow record batches of the source's schema.
 
     Raises:
         OffsetOutOfRangeError: the topic was made anew before the last one was read.
+        SerdeError: a key or a value is not of the topic's type.
     """
-    log = FileLog(log_url)
+    log, schema = FileLog(log_url), arrow_schema(columns.schema)
+    key, value = from_name(columns.key), from_name(columns.value)
+    where = f"topic {topic!r}, partition {partition}"
     for records in log.read(topic, partition, start, end):
         count = len(records)
         yield pa.record_batch(
             {
-                "key": records.key,
-                "value": records.value,
+                "key": decoded(key, records.key, records, where),
+                "value": decoded(value, records.value, records, where),
                 "topic": pa.array([topic] * count, pa.string()),
                 "partition": pa.array(np.full(count, partition, np.int32)),
                 "offset": pa.array(np.arange(records.offset, records.offset + count)),
                 "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
             }
-        )
+        ).cast(schema)
     if log.topic_id(topic) != id_:
         raise _made_anew(topic)
 
