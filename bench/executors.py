@@ -67,8 +67,12 @@ class OnExecutors:
         options = ["--master", self.master, "--slots", str(PARTITIONS)]
         if self.environment:
             options += ["--checkpoint", f"s3://{_BUCKET}/{workload.name}-{self._runs}"]
-        (log.root / "@applications" / "bench.json").unlink(missing_ok=True)  # it says where the last checkpoint was
-        cost = run(self.penstock.job(workload.name, sources, options), environment=self.environment)
+        started = log.root / "@applications" / "bench.json"  # it says where the checkpoint was: another one is refused
+        started.unlink(missing_ok=True)
+        try:
+            cost = run(self.penstock.job(workload.name, sources, options), environment=self.environment)
+        finally:
+            started.unlink(missing_ok=True)
         cost = replace(cost, cpu=sum(process.cpu for process in cost.processes if process.name != "java"))
         found = digest(workload.result, content(log, "out"))
         self.penstock.clear("out")
