@@ -87,6 +87,17 @@ def test_what_a_store_has_for_a_key_is_a_row_or_several(client: Any):
     ]
 
 
+@pytest.mark.parametrize("windows", [50, 51, 80])
+def test_a_key_of_many_rows_has_all_of_them(tmp_path: Path, windows: int):
+    program = Program(tmp_path)
+    program.process(*[("many", 1, 10 * number) for number in range(windows)])
+    client = TestClient(app(open_stores(tmp_path)))
+    for _ in range(2):  # the first one makes the copy
+        found = client.get("/stores/windows/many").json()["rows"]
+        assert [row["window_start"] for row in found] == [10 * number for number in range(windows)]
+    assert client.get("/stores/windows/nobody").status_code == 404
+
+
 def keys(answer: Any) -> list[str]:
     return [row["key"] for row in answer.json()["rows"]]
 

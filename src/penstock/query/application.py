@@ -48,6 +48,11 @@ class ApplicationStores:
                 self._stores[name] = CommittedStore(self.commits, name, self._cache_bytes)
             return self._stores[name]
 
+    def is_here(self, name: str) -> bool:
+        """Whether there is a copy of a store that can be read without waiting for it."""
+        store = self._stores.get(name)
+        return store is not None and store.is_here
+
     def view(self, name: str) -> AnyView:
         """A store, for reading; raises ``ConfigError`` when there is no such store."""
         store = self.store(name)

@@ -83,6 +83,11 @@ class CommittedStore:
         """The newest version that was asked for, without a look at what is newer."""
         return self._version or self.now()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether there is a version that ``known`` gives at once."""
+        return self._version is not None
+
     def now(self) -> Version:
         """The store after the newest commit.
 

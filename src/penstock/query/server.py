@@ -11,6 +11,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 HOST, PORT = "127.0.0.1", 8092
 ARROW = "application/vnd.apache.arrow.stream"
-_MOST = 10_000
+_FEW, _MOST = 50, 10_000
 _FOLLOW_SECONDS, _SELDOM_SECONDS = 0.02, 0.5
 _PAUSE_TIMES = 9
 """How much longer than it took to take over commits the pause after it is: a tenth of a core, while that keeps up."""
@@ -49,6 +51,10 @@ class WrongRequestError(Exception):
         super().__init__(message)
         self.status = status
         self.more = more
+
+
+class _ManyRowsError(Exception):
+    """An answer is too long to be given at once."""
 
 
 class _Asked(NamedTuple):
@@ -117,7 +123,7 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
         Route("/health", told(_told_health(health or HealthCheck(stores)))),
         Route("/stores", told(answers.listing)),
         Route("/stores/{store}", told(answers.rows)),
-        Route("/stores/{store}/{key:path}", told(answers.of_key)),
+        Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here)),
     ]
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
 
@@ -142,6 +148,20 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
             return json_answer({"error": str(error)}, 400)
         except (PenstockError, OSError) as error:
             return json_answer({"error": str(error)}, 503)
+
+    return answered
+
+
+def _with_few(answer: Callable[..., Response], is_here: Callable[[str], bool]) -> Callable[[Request], Any]:
+    """An answer that is given at once where it has few rows of a store that is here: to have a thread give it is more
+    work than that. All others come from threads."""
+    from starlette.concurrency import run_in_threadpool
+
+    async def answered(request: Request) -> Response:
+        if is_here(request.path_params["store"]):
+            with suppress(_ManyRowsError):
+                return told(partial(answer, most=_FEW))(request)
+        return await run_in_threadpool(told(answer), request)
 
     return answered
 
@@ -183,11 +203,14 @@ class _Answers:
         cursor = None if more is None else self._cursors.keep(rows, more, view)
         return json_answer({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
 
-    def of_key(self, request: Request) -> Response:
-        """What a store has for a key."""
+    def of_key(self, request: Request, most: int | None = None) -> Response:
+        """What a store has for a key; raises ``_ManyRowsError`` where that is more rows than ``most``."""
         view = self._view(request)
         text = request.path_params["key"]
-        found = [_plain(row) for row in rows_of(view, key=key_of(view.shape.key, text))]
+        every = rows_of(view, key=key_of(view.shape.key, text))
+        found = [_plain(row) for row in islice(every, most)]
+        if most is not None and next(every, None) is not None:
+            raise _ManyRowsError
         if not found:
             raise WrongRequestError(
                 404, f"the store {view.name!r} has nothing for the key {text!r}", commit=view.commit
