@@ -19,6 +19,9 @@ EXAMPLE = re.compile(r"^### ([^\n]+)\n(.*?)^```python\n(.*?)^```\n\n```text\n(.*
 Row = tuple[str, Any, Any, int]
 """Topic, key, value, and timestamp in seconds."""
 
+Results = dict[str, list[tuple[Any, Any, int]]]
+"""Keys, values and timestamps in milliseconds of what a row gives, by output topics."""
+
 
 def examples(text: str) -> list[tuple[str, str, str]]:
     """Title, program and picture of each example of the page."""
@@ -27,31 +30,43 @@ def examples(text: str) -> list[tuple[str, str, str]]:
 
 def drawn(program: str) -> str:
     """The picture of what a program makes of its rows: a column for each record that comes, outputs under it."""
+    names = names_in(program)
+    return picture(names["steps"], names["rows"])
+
+
+def names_in(program: str) -> dict[str, Any]:
+    """What a program defines."""
     names: dict[str, Any] = {}
     exec(compile(program, PAGE.name, "exec"), names)
-    return picture(names["steps"], names["rows"])
+    return names
 
 
 def picture(steps: Callable[[StreamsBuilder], None], rows: list[Row]) -> str:
     """Rows as they come, from left to right, and all that each of them gives, with timestamps in seconds."""
+    return _table(rows, results(steps, rows))
+
+
+def results(steps: Callable[[StreamsBuilder], None], rows: list[Row]) -> list[Results]:
+    """What each row gives."""
     builder = StreamsBuilder()
     steps(builder)
     topology = builder.build()
-    sources = list(dict.fromkeys(topic for topic, *_ in rows))
-    columns: list[dict[str, list[str]]] = []
+    given: list[Results] = []
     with TopologyTestDriver(topology) as driver:
         for topic, key, value, seconds in rows:
             driver.pipe_input(topic, key, value, seconds * 1000)
-            column = {topic: [_shown(key, value, seconds * 1000)]}
-            for output in sorted(topology.sink_topics):
-                column[output] = [
-                    _shown(record.key, record.value, record.timestamp) for record in driver.read_output(output)
-                ]
-            columns.append(column)
-    return _table([*sources, *sorted(topology.sink_topics)], columns)
+            topics = sorted(topology.sink_topics)
+            given.append({output: [record[:3] for record in driver.read_output(output)] for output in topics})
+    return given
 
 
-def _table(topics: list[str], columns: list[dict[str, list[str]]]) -> str:
+def _table(rows: list[Row], given: list[Results]) -> str:
+    topics = [*dict.fromkeys(topic for topic, *_ in rows), *dict.fromkeys(topic for one in given for topic in one)]
+    columns = [
+        {topic: [_shown(key, value, seconds * 1000)]}
+        | {to: [_shown(*one) for one in some] for to, some in gave.items()}
+        for (topic, key, value, seconds), gave in zip(rows, given, strict=True)
+    ]
     label = max(map(len, topics)) + 2
     widths = [max(len(cell) for cells in column.values() for cell in cells) + 2 for column in columns]
     lines = []
