@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,6 +44,7 @@ WITHOUT_VALUES = {
 }
 NOT_OF_KAFKA_STREAMS = {"deduplicate_by_key", "deduplicate_by_key_value, deduplicate", "distinct"}
 OF_EACH_RECORD = {"flat_map, flat_map_values", "peek, foreach", "process, process_values", "transform_values"}
+"""With functions that cases have no words for, and nothing that depends on time."""
 
 
 @pytest.mark.parametrize("case", sorted(ORACLE.glob("*.json")), ids=lambda path: path.stem)
