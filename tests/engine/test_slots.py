@@ -25,6 +25,7 @@ from penstock.engine.live import LiveTasks
 from penstock.engine.loop import CommitLoop
 from penstock.engine.manifest import Manifests
 from penstock.engine.restores import Restores
+from penstock.engine.slots import sessions
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.errors import CommitError, ConfigError, SparkLostError
@@ -195,6 +196,22 @@ def test_a_slot_that_dies_with_nothing_to_do_is_replaced_before_there_is(world: 
     application.process()
     assert Counter(world.output()) == expected(2)
     assert len(application.host.jobs) == 2
+
+
+def test_a_slot_that_is_started_for_a_job_which_is_given_up_is_told_so(
+    world: World, application: Application, monkeypatch: pytest.MonkeyPatch
+):
+    """Else it would wait to be welcome, and the driver for it."""
+    monkeypatch.setattr(sessions, "_END_SECONDS", 60.0)
+    application.host.replaces = True
+    put(world)
+    application.process()
+    os.kill(application.slot(1), signal.SIGKILL)
+    put(world)
+    application.process()
+    assert Counter(world.output()) == expected(2)
+    [given_up, _] = application.host.jobs
+    assert [slot.exitcode for slot in given_up.slots] == [0, 0]
 
 
 def test_slots_killed_at_random_change_nothing(world: World, application: Application):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,7 @@ class ForkedHost:
     Attributes:
         environment: variables of the slots that are started from now on.
         is_gone: whether to say that the host is gone for good.
+        replaces: whether a job goes on with new slots in place of lost ones, as those of a cluster do.
     """
 
     bind = name = "127.0.0.1"
@@ -42,6 +44,7 @@ class ForkedHost:
         self.slots = slots
         self.environment: dict[str, str] = {}
         self.is_gone = False
+        self.replaces = False
         self.moved = False
         self.machines: dict[int, Path] = {}
         """By slots the disk of the machine that they live on; none where they share the driver's."""
@@ -84,23 +87,27 @@ class ForkedHost:
 
 
 class ForkedJob:
-    """A process for each slot; when one is lost, so is the job."""
+    """A process for each slot; when one is lost, so is the job, unless its host replaces it."""
 
     def __init__(
         self, host: ForkedHost, places: list[Place], address: Address, seconds: float, on_end: Callable[[], None]
     ):
         self.number = places[0].job
         self.failure = ""
-        self.slots = []
-        for place in places:
-            disk = host.machines.get(place.slot)
-            own = {} if disk is None else {EXECUTOR_STATE_DIR: str(disk)}
-            given = {**host.environment, **own}, address, seconds, host.packed
-            self.slots.append(_forks.Process(target=_be_slot, args=(place, *given), daemon=True))
-        for slot in self.slots:
-            slot.start()
+        self._host = host
+        self._given = address, seconds, host.packed
+        self._places = places
+        self.slots = [self._process(place) for place in places]
         self._over = threading.Event()
         threading.Thread(target=self._watch, args=(on_end,), daemon=True).start()
+
+    def _process(self, place: Place) -> Any:
+        disk = self._host.machines.get(place.slot)
+        own = {} if disk is None else {EXECUTOR_STATE_DIR: str(disk)}
+        given = {**self._host.environment, **own}, *self._given
+        process = _forks.Process(target=_be_slot, args=(place, *given), daemon=True)
+        process.start()
+        return process
 
     @property
     def has_ended(self) -> bool:
@@ -118,7 +125,12 @@ class ForkedJob:
         return [slot.pid or 0 for slot in self.slots]
 
     def _watch(self, on_end: Callable[[], None]) -> None:
-        while any(slot.is_alive() for slot in self.slots) and not any(slot.exitcode for slot in self.slots):
+        while any(slot.is_alive() for slot in self.slots):
+            lost = [number for number, slot in enumerate(self.slots) if slot.exitcode]
+            if lost and not self._host.replaces:
+                break
+            for number in lost:
+                self.slots[number] = self._process(self._places[number])
             time.sleep(0.005)
         if any(slot.exitcode for slot in self.slots):
             self.failure = f"slots ended with {[slot.exitcode for slot in self.slots]}"

@@ -42,7 +42,7 @@ from penstock.engine.work import StageWork, TaskDone
 from penstock.faults import crash_point
 
 _LOOK_SECONDS = 0.05
-_END_SECONDS = 2.0
+_END_SECONDS, _ENDED_LOOK_SECONDS = 2.0, 0.005
 _COME_SECONDS = 60.0
 """How long slots may take to come, at least: on a busy machine Python itself takes seconds to start."""
 
@@ -59,7 +59,7 @@ class Job(Protocol):
     def has_ended(self) -> bool: ...
 
     def end(self, patience: float) -> None:
-        """Wait so many seconds for all slots to end, and end what is left then."""
+        """End what has not ended, and wait so many seconds for it."""
 
 
 class Host(Protocol):
@@ -325,7 +325,16 @@ class SlotSessions:
         self._asked = {}  # who waits for an answer there hears that the slot is gone, or has it
         job, self._job = self._job, None
         if job is not None and waits:
-            job.end(_END_SECONDS)
+            self._see_out(job)
+
+    def _see_out(self, job: Job) -> None:
+        """Wait for the slots of a job to end, and end what is left then. Those that the host starts for it even now, in
+        place of lost ones, are turned away: else they would wait to be welcome, and the job for them."""
+        deadline = time.monotonic() + _END_SECONDS
+        while not job.has_ended and time.monotonic() < deadline:
+            if readable([self._door], _ENDED_LOOK_SECONDS) and (come := self._door.next()) is not None:
+                come[0].close()
+        job.end(_END_SECONDS)
 
     def _close_slots(self, waits: bool = True) -> None:
         """Have all slots let go of their state, and end."""

@@ -263,8 +263,7 @@ class SlotsJob:
         return self._has_ended.is_set()
 
     def end(self, patience: float) -> None:
-        """Wait so many seconds for all slots to end, and cancel what is left then."""
-        self._has_ended.wait(patience)
+        """Cancel what has not ended, and wait so many seconds for it."""
         if not self.has_ended:
             try:
                 self._graph.cancel()
