@@ -4,7 +4,7 @@
 BIN := .venv/bin
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest
-JOBS := 5
+JOBS := 4
 
 # Tests start thousands of Python processes, each of which would compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -36,7 +36,7 @@ $(READY): scripts/setup requirements.lock pyproject.toml
 demo: $(READY)
 	@$(BIN)/python examples/flights/main.py
 
-# Most of the time goes into starting Spark and programs that are killed, and waiting for them: five at a time keep two
+# Most of the time goes into starting Spark and programs that are killed, and waiting for them: four at a time keep two
 # cores busy. Files with slow tests go first (tests/conftest.py). Spark starts with a quarter less work when its classes
 # are in an archive, which is made once.
 test: $(READY)

@@ -135,7 +135,10 @@ def test_a_topic_has_at_least_one_partition():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"topik": "in"}, r"has no option 'topik' \(did you mean 'topic'\?\); the options are topic, log, partitions"),
+        (
+            {"topik": "in"},
+            r"has no option 'topik' \(did you mean 'topic'\?\); the options are topic, log, typed, partitions",
+        ),
         ({"topic": "in", "path": "x"}, "has no option 'path'; the options are"),
         ({"log": "x"}, r'needs .option\("topic", name\)'),
     ],

@@ -20,7 +20,8 @@ class Query:
     """A streaming query, as Spark makes one of the source; its checkpoint is a dict."""
 
     def __init__(self, folder: Path, checkpoint: dict[str, Any]):
-        self._reader: Any = PenstockSource({"topic": "t", "log": str(folder)}).streamReader(None)
+        source = PenstockSource({"topic": "t", "log": str(folder)})
+        self._reader: Any = source.streamReader(source.schema())
         self._checkpoint = checkpoint
         self._checkpoint.setdefault("at", _kept(self._reader.initialOffset()))
 
@@ -100,7 +101,8 @@ def test_a_topic_that_is_gone_is_named(tmp_path: Path, checkpoint: dict[str, Any
 
 def test_a_batch_of_a_topic_made_anew_meanwhile_is_not_finished(tmp_path: Path):
     write(tmp_path, 1, 2, 3)
-    reader: Any = PenstockSource({"topic": "t", "log": str(tmp_path)}).reader(None)
+    source = PenstockSource({"topic": "t", "log": str(tmp_path)})
+    reader: Any = source.reader(source.schema())
     partitions = reader.partitions()
     make_anew(tmp_path, 4, 5, 6)
     with pytest.raises(OffsetOutOfRangeError, match=MADE_ANEW):
