@@ -6,7 +6,7 @@ them, whichever source of the task the record came from that moved it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice, repeat
 from typing import Any, NamedTuple
@@ -120,18 +120,18 @@ class Process(Operator):
             return None
         own = self._begin()
         own.has_scheduled = False
-        records = records_of(batch)
+        records, count = records_of(batch), len(batch)
         done, punctuated = 0, _Punctuated([], {}, [], [])
         with self.views.open(batch.key):
             own.begin(batch)
-            while done < len(records):
+            while done < count:
                 position = self._next_punctuation()
-                stop = len(records) if position is None else int(np.searchsorted(batch.position, position, "right"))
-                done = self._process(records, done, stop)
+                stop = count if position is None else int(np.searchsorted(batch.position, position, "right"))
+                done = self._process(islice(records, stop - done))
                 self._reached = int(batch.position[done - 1]) if done else -1
                 if own.has_scheduled:
                     own.has_scheduled = False
-                elif position is not None and stop < len(records):
+                elif position is not None and stop < count:
                     self._aside(punctuated, position)
             ends = own.ends
             own.end()
@@ -170,13 +170,13 @@ class Process(Operator):
         self.own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
         return self.own
 
-    def _process(self, records: list[Record], first: int, stop: int) -> int:
+    def _process(self, records: Iterator[Record]) -> int:
         """Process records until one schedules a punctuation; the number of the next."""
         assert self._processor is not None
         own = self.own
         process, forwarded, ends = self._processor.process, own.forwarded, own.ends
         try:
-            for record in islice(records, first, stop):
+            for record in records:
                 process(record)
                 ends.append(len(forwarded))
                 if own.has_scheduled:
@@ -254,11 +254,11 @@ class Process(Operator):
         return forwarded.batch(*self._types) if forwarded.records else None
 
 
-def records_of(batch: Batch) -> list[Record]:
+def records_of(batch: Batch) -> Iterator[Record]:
     """The records of a batch, as users have them."""
     headers = repeat(()) if batch.headers is None else map(pairs_of, batch.headers.to_pylist())
     rows = zip(batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers, strict=False)
-    return list(map(_record, rows))
+    return map(_record, rows)
 
 
 def _both(first: Batch | None, second: Batch | None) -> Batch | None:

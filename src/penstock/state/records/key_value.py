@@ -42,7 +42,8 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         super().__init__(store, key, values)
         self._rows: dict[Any, Any] = {}
         """What is known of keys, None of those without a value."""
-        self._changed: dict[Any, bool] = {}
+        self._changed: dict[Any, Any] = {}
+        """What was put since somebody last read a range; it comes before what ``_rows`` has of the same key."""
         self._sorted = SortedChanges()
         """What was changed before somebody last read a range."""
 
@@ -120,15 +121,16 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return there
 
     def _put(self, at: Any, held: Any) -> None:
-        self._rows[at] = held
-        self._changed[at] = True
+        self._changed[at] = held
 
     # --- the columns below ---------------------------------------------------------------------------------------
 
     def _find(self, key: Any) -> Any:
         self._check(key)
         at = self._keys.hold(key)
-        held = self._rows.get(at, _MISSING)
+        held = self._changed.get(at, _MISSING)
+        if held is _MISSING:
+            held = self._rows.get(at, _MISSING)
         return self._load(at) if held is _MISSING else held
 
     def _load(self, at: Any) -> Any:
@@ -164,6 +166,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
     def _sort_changes(self) -> None:
         for at in self._changed:
             self._sorted.add(self._keys.bytes_of(at), at)
+        self._rows.update(self._changed)
         self._changed.clear()
 
     def _shown(self, rows: Iterator[Row], own: list[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
@@ -176,12 +179,12 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
     def _write(self) -> None:
         if self._changed or self._sorted.rows:
-            changed = list(dict.fromkeys([*self._sorted.rows.values(), *self._changed]))
+            changed = {at: self._rows[at] for at in self._sorted.rows.values()} | self._changed
+            self._rows.update(self._changed)
             self._changed.clear()
             self._sorted.clear()
-            rows = self._rows
-            located = self._store.locate(Keys(self._keys.column(changed)))
-            self._store.put(located, self._held.columns([rows[at] for at in changed]))
+            located = self._store.locate(Keys(self._keys.column([*changed])))
+            self._store.put(located, self._held.columns([*changed.values()]))
 
     def _forget(self) -> None:
         self._rows, self._changed = {}, {}
@@ -189,7 +192,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
 
 class PlainKeyValueRecords(KeyValueRecords):
-    """Rows whose keys and values lie in the dictionary as they are: most calls are little more than its."""
+    """Rows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
@@ -202,8 +205,11 @@ class PlainKeyValueRecords(KeyValueRecords):
 
     def get(self, key: Any) -> Any:
         """The value of a key, None when it has none."""
-        if type(key) is self._key_type and key in self._rows:  # while it is closed there is nothing in it
-            return self._rows[key]
+        if type(key) is self._key_type:  # while it is closed there is nothing in either
+            if key in self._changed:
+                return self._changed[key]
+            if key in self._rows:
+                return self._rows[key]
         return self._find(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -211,17 +217,16 @@ class PlainKeyValueRecords(KeyValueRecords):
         if (
             type(value) is self._value_type
             and type(key) is self._key_type
-            and key in self._rows
+            and (key in self._changed or key in self._rows)
             and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
         ):
-            self._rows[key] = value
-            self._changed[key] = True
+            self._changed[key] = value
         else:
             super().put(key, value)
 
 
 class PlainTimestampedRecords(PlainKeyValueRecords):
-    """Rows whose keys and values lie in the dictionary as they are, and timestamps with them."""
+    """Rows whose keys and values lie in the dictionaries as they are, and timestamps with them."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: TimestampedValues):
         super().__init__(store, key, values)
@@ -229,7 +234,8 @@ class PlainTimestampedRecords(PlainKeyValueRecords):
 
     def put(self, key: Any, value: Any) -> None:
         """Give a key a value with its timestamp; None deletes it."""
-        if type(value) is ValueAndTimestamp and type(key) is self._key_type and key in self._rows:
+        is_known = type(key) is self._key_type and (key in self._changed or key in self._rows)
+        if is_known and type(value) is ValueAndTimestamp:
             plain, timestamp = value
             if (
                 type(plain) is self._value_type
@@ -237,7 +243,6 @@ class PlainTimestampedRecords(PlainKeyValueRecords):
                 and -1 <= timestamp <= HIGHEST
                 and (LOWEST <= plain <= HIGHEST if self._is_int else not self._is_text or plain.isascii())
             ):
-                self._rows[key] = value
-                self._changed[key] = True
+                self._changed[key] = value
                 return
         KeyValueRecords.put(self, key, value)

@@ -71,7 +71,7 @@ class LruRecords(KeyValueRecords):
 
     def _take_away(self, at: Any) -> None:
         self._used.pop(at, None)
-        self._changed[at] = True
+        self._changed[at] = None
 
     # --- the columns below ---------------------------------------------------------------------------------------
 

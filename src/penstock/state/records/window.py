@@ -28,6 +28,8 @@ _NEWEST_MISSES = 3
 """How many of the newest window, which most of what the chunk asks for is in."""
 _MISSES = 16
 """How many keys of a window are looked up by themselves, at least, before all that the chunk may ask for are loaded."""
+_NONE: dict[Any, Any] = {}
+"""In place of the rows of a window that has none; nothing is put into it."""
 _COST_ALONE = 64
 """How many keys are loaded at once in the time of looking up one by itself; windows of late records are asked for few
 of the chunk's keys."""
@@ -62,7 +64,8 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
         """By start, what is known of keys; None of those without a value."""
-        self._changed: dict[int, dict[Any, bool]] = {}
+        self._changed: dict[int, dict[Any, Any]] = {}
+        """By start, what was put since somebody last fetched a range; it comes before what ``_windows`` has of it."""
         self._sorted = SortedChanges()
         """What was changed before somebody last fetched a range."""
         self._misses: dict[int, int] = {}
@@ -73,9 +76,6 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def get(self, key: Any, window_start: int) -> Any:
         """The value of one window of a key, None when it has none."""
-        rows = self._windows.get(window_start)
-        if rows is not None and type(key) is self._key_type and key in rows and window_start > self._expired:
-            return self._held.show(rows[key])
         return self._held.show(self._find(key, window_start))
 
     def fetch(self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS) -> KeyValueIterator[tuple[int, Any]]:
@@ -107,21 +107,13 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
-        rows = self._windows.get(window_start)
-        if rows is None or type(key) is not self._key_type or key not in rows or window_start > self._now:
-            self._check(key)
-            key = self._keys.hold(key)
-            self._check_time(window_start, "start of a window")
-            rows = self._windows.setdefault(window_start, {})
-        held = self._held.hold(value)
+        self._check(key)
+        at, held = self._keys.hold(key), self._held.hold(value)
+        self._check_time(window_start, "start of a window")
         if window_start > self._now:
             self._now, self._expired = window_start, window_start - self._store.retention
         if window_start > self._expired:
-            rows[key] = held
-            changed = self._changed.get(window_start)
-            if changed is None:
-                changed = self._changed[window_start] = {}
-            changed[key] = True
+            self._changed.setdefault(window_start, {})[at] = held
         elif self._store.refuses(window_start, self._now):
             self.on_refused(self.name, "window")
 
@@ -140,6 +132,9 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         at = self._keys.hold(key)
         if window_start <= self._expired or window_start < 0:
             return None
+        changed = self._changed.get(window_start)
+        if changed is not None and at in changed:
+            return changed[at]
         rows = self._windows.setdefault(window_start, {})
         if at not in rows:
             self._load(at, window_start, rows)
@@ -174,12 +169,12 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
     def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
         """What the chunk has changed of a key's windows and is not in the columns yet, as it is held."""
-        for start, names in self._changed.items():
-            for at in names:
+        for start, rows in self._changed.items():
+            for at in rows:
                 self._sorted.add(self._keys.bytes_of(at) + start.to_bytes(8, "big"), (start, at))
-        self._changed.clear()
-        rows = self._sorted.between(key + first.to_bytes(8, "big"), key + last.to_bytes(8, "big") + b"\x00")
-        own = (place for data, place in rows if len(data) == len(key) + 8)
+        self._take_over()
+        places = self._sorted.between(key + first.to_bytes(8, "big"), key + last.to_bytes(8, "big") + b"\x00")
+        own = (place for data, place in places if len(data) == len(key) + 8)
         return {start: self._windows[start][at] for start, at in own}
 
     def _fetch_range(
@@ -197,20 +192,23 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             yield windowed, held.show(held.load_one(value, timestamp))
 
     def _write(self) -> None:
-        if self._sorted.rows:
-            since = ((start, at) for start, keys in self._changed.items() for at in keys)
-            by_start: dict[int, dict[Any, bool]] = {}
-            for start, at in (*self._sorted.rows.values(), *since):
-                by_start.setdefault(start, {})[at] = True
-            self._changed = by_start
-            self._sorted.clear()
+        for start, at in self._sorted.rows.values():
+            self._changed.setdefault(start, {}).setdefault(at, self._windows[start][at])
+        self._sorted.clear()
         if self._changed:
-            changed, self._changed = self._changed, {}
-            keys = [at for names in changed.values() for at in names]
-            held = [value for start, names in changed.items() for value in map(self._windows[start].get, names)]
-            times = np.repeat(np.array([*changed], np.int64), [len(names) for names in changed.values()])
+            changed = self._changed
+            keys = [at for rows in changed.values() for at in rows]
+            held = [value for rows in changed.values() for value in rows.values()]
+            times = np.repeat(np.array([*changed], np.int64), [len(rows) for rows in changed.values()])
             assert not isinstance(self._store, DuplicateWindowStore)
             self._store.put_windows(Keys(self._keys.column(keys), times), self._held.columns(held))
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Have what was put among what is known."""
+        for start, rows in self._changed.items():
+            self._windows.setdefault(start, {}).update(rows)
+        self._changed.clear()
 
     def _forget(self) -> None:
         self._windows, self._changed, self._misses, self._asked = {}, {}, {}, None
@@ -225,63 +223,59 @@ class PlainWindowRecords(WindowRecords):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
-        self._last: int | None = None
+        self._last: int | None
         """The start of the window that was last asked for, as long as it is kept; most calls are for it again."""
-        self._last_rows: dict[Any, Any] = {}
-        self._last_changed: dict[Any, bool] | None = None
+        self._last_rows: dict[Any, Any]
+        self._last_changed: dict[Any, Any]
+        self._leave()
 
     def get(self, key: Any, window_start: int) -> Any:
         """The value of one window of a key, None when it has none."""
-        if window_start == self._last and type(key) is self._key_type and key in self._last_rows:
-            return self._last_rows[key]
-        found = self._get(key, window_start)
+        if window_start != self._last:
+            self._stay_at(window_start)
+        if type(key) is self._key_type:
+            if key in self._last_changed:
+                return self._last_changed[key]
+            if key in self._last_rows:
+                return self._last_rows[key]
+            if window_start > self._newest and self._last is not None and is_plain(key):
+                return None  # the store has no window of which it has not seen the start
+        found = self._find(key, window_start)
         self._stay_at(window_start)
         return found
-
-    def _get(self, key: Any, window_start: int) -> Any:
-        if type(key) is self._key_type and window_start in self._windows and window_start > self._expired:
-            rows = self._windows[window_start]
-            if key in rows:
-                return rows[key]
-            if window_start > self._newest and is_plain(key):  # of such a window the store has no row
-                rows[key] = None
-                return None
-        return self._find(key, window_start)
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
         if (
             window_start == self._last
-            and (changed := self._last_changed) is not None  # so it is no later than the latest
+            and (changed := self._last_changed) is not _NONE  # so it is no later than the latest
             and type(value) is self._value_type
             and type(key) is self._key_type
-            and key in self._last_rows
+            and (key in changed or is_plain(key))
             and (LOWEST <= value <= HIGHEST if self._is_int else not self._is_text or value.isascii())
         ):
-            self._last_rows[key] = value
-            changed[key] = True
+            changed[key] = value
         else:
             super().put(key, value, window_start)
             self._stay_at(window_start)
 
     def _stay_at(self, window_start: int) -> None:
         """Expect that the next calls are for this window."""
-        if window_start in self._windows and window_start > self._expired:
-            self._last, self._last_rows = window_start, self._windows[window_start]
-            self._last_changed = self._changed.get(window_start)
+        if window_start > self._expired:
+            self._last, self._last_rows = window_start, self._windows.get(window_start, _NONE)
+            self._last_changed = self._changed.get(window_start, _NONE)
         else:
-            self._last = None
+            self._leave()
 
-    def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
-        self._last = None  # what is noted of changes goes elsewhere
-        return super()._own(key, first, last)
+    def _leave(self) -> None:
+        self._last, self._last_rows, self._last_changed = None, _NONE, _NONE
 
-    def _write(self) -> None:
-        self._last = None
-        super()._write()
+    def _take_over(self) -> None:
+        self._leave()
+        super()._take_over()
 
     def _forget(self) -> None:
-        self._last = None
+        self._leave()
         super()._forget()
 
 
