@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-K = TypeVar("K")
+import msgspec
 
-_record = tuple.__new__
-"""What a call of ``Record`` ends in; processors make one for each record that they forward."""
+K = TypeVar("K")
 
 
 class Windowed(NamedTuple, Generic[K]):
@@ -59,11 +59,15 @@ class ConsumerRecord(NamedTuple):
     offset: int
 
 
-class Record(NamedTuple):
-    """One record of a topic, decoded.
+class Record(msgspec.Struct, frozen=True, eq=False):
+    """One record of a topic, decoded. It can be unpacked, indexed and compared like the tuple of its four fields.
 
-    >>> Record("JFK", {"delay": 5}, 1000).timestamp
+    >>> record = Record("JFK", {"delay": 5}, 1000)
+    >>> record.timestamp
     1000
+    >>> key, value, *rest = record
+    >>> value, record == ("JFK", {"delay": 5}, 1000, ())
+    ({'delay': 5}, True)
     """
 
     key: Any
@@ -73,7 +77,7 @@ class Record(NamedTuple):
 
     def with_key(self, key: Any) -> Record:
         """This record under another key."""
-        return _record(Record, (key, self.value, self.timestamp, self.headers))
+        return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: Any) -> Record:
         """This record with another value.
@@ -81,13 +85,35 @@ class Record(NamedTuple):
         >>> Record("JFK", 1, 1000).with_value(2)
         Record(key='JFK', value=2, timestamp=1000, headers=())
         """
-        key, _, timestamp, headers = self
-        return _record(Record, (key, value, timestamp, headers))
+        return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record:
         """This record at another time, in milliseconds."""
-        return _record(Record, (self.key, self.value, timestamp, self.headers))
+        return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: tuple[tuple[str, bytes], ...]) -> Record:
         """This record with other headers: pairs of a name and bytes."""
-        return _record(Record, (self.key, self.value, self.timestamp, tuple(headers)))
+        return Record(self.key, self.value, self.timestamp, tuple(headers))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.key, self.value, self.timestamp, self.headers
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._fields())
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._fields()[place]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Record):
+            return self._fields() == other._fields()
+        return self._fields() == other if isinstance(other, tuple) else NotImplemented
+
+    def __lt__(self, other: Record | tuple[Any, ...]) -> bool:
+        return self._fields() < tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._fields())

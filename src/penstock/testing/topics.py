@@ -249,7 +249,7 @@ class TestOutputTopic:
             given if serde is None or serde == own or given is None else serde.decode(own.encode(given))
             for given, serde, own in zip(record[:2], self._types, written, strict=True)
         )
-        return record._replace(key=key, value=value)
+        return Record(key, value, record.timestamp, record.headers)
 
 
 def _is_hashable(key: Any) -> bool:

@@ -79,13 +79,19 @@ class Forwarded:
         return all(map(is_, self._columns[0], self.given.decoded()))
 
     @cached_property
-    def _columns(self) -> tuple[tuple[Any, ...], ...]:
+    def _columns(self) -> tuple[list[Any], ...]:
         """Keys, values, timestamps and headers."""
-        return tuple(zip(*self.records, strict=True)) or ((), (), (), ())
+        given = self.records
+        return (
+            [r.key for r in given],
+            [r.value for r in given],
+            [r.timestamp for r in given],
+            [r.headers for r in given],
+        )
 
     def batch(self, key: Serde, value: Serde) -> Batch:
         """All records, as columns."""
-        keys, values, timestamps, headers = map(list, self._columns)
+        keys, values, timestamps, headers = self._columns
         batch = Batch(
             self.given if self.given is not None and self.has_given_keys else ValuesColumn(keys, key),
             ValuesColumn(values, value),

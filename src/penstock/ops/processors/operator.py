@@ -7,7 +7,6 @@ them, whichever source of the task the record came from that moved it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ from penstock.plan.processors import ProcessorFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, Processor, PunctuationType
 from penstock.record import Record
 from penstock.serdes import Serde
-
-_record = partial(tuple.__new__, Record)
 
 
 class _Punctuated(NamedTuple):
@@ -257,8 +254,7 @@ class Process(Operator):
 def records_of(batch: Batch) -> Iterator[Record]:
     """The records of a batch, as users have them."""
     headers = repeat(()) if batch.headers is None else map(pairs_of, batch.headers.to_pylist())
-    rows = zip(batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers, strict=False)
-    return map(_record, rows)
+    return map(Record, batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers)
 
 
 def _both(first: Batch | None, second: Batch | None) -> Batch | None:
