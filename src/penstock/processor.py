@@ -46,9 +46,12 @@ class RecordMetadata(NamedTuple):
 class RecordContext(NamedTuple):
     """What a function of the DSL is told of its record, if its last argument is called ``context`` (KS-08).
 
-    Functions of streams' filters, mappers, actions, branches, groupings and joins may ask for it:
-    ``lambda value, context: ...``, ``lambda key, value, context: ...``. One that is annotated as ``RecordContext`` may
-    be called anything, and so may a third one behind key and value.
+    Filters, mappers, actions, branches, joiners, reducers, aggregators, mergers and what selects keys, ids and topics
+    may ask for it: ``lambda value, context: ...``, ``lambda key, value, context: ...``,
+    ``lambda key, value, aggregate, context: ...``. One that is annotated as ``RecordContext`` may be called anything,
+    and so may one more than the function has otherwise. Functions of a table are told of the record that changed the
+    row, and what they give is kept in a store. Selectors of ``KTable.group_by`` and foreign keys cannot ask, since they
+    are asked again where a row was.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.map_values(lambda value, context: f"{value} at {context.offset}"), [("a", "x")])

@@ -23,7 +23,17 @@ def reduction_of(reducer: Any) -> nodes.Aggregation:
 
 def reducer_of(function: Any, what: str = "reducer") -> UserFunction:
     """A function of (aggregate, value) that returns the new aggregate."""
-    return check_returns(user_function(function, "reduce", REDUCER), "reduce", what)
+    return check_returns(user_function(function, "reduce", REDUCER, context=True), "reduce", what)
+
+
+def aggregator_of(function: Any, method: str, what: str = "aggregator", initializer: Any = None) -> UserFunction:
+    """A function of (key, value, aggregate) that returns the new aggregate."""
+    return check_returns(user_function(function, method, AGGREGATOR, context=True), method, what, initializer)
+
+
+def merger_of(function: Any) -> UserFunction:
+    """A function of (key, one aggregate, other aggregate) that returns that of both sessions together."""
+    return check_returns(user_function(function, "aggregate", MERGER, context=True), "aggregate", "merger")
 
 
 def aggregation_of(
@@ -31,11 +41,9 @@ def aggregation_of(
 ) -> tuple[nodes.Aggregation, Serde]:
     """The aggregation of an ``aggregate`` call, and the type it results in."""
     initialize: UserFunction = user_function(initializer, "aggregate", ())
-    add = check_returns(user_function(adder, "aggregate", AGGREGATOR), "aggregate", "aggregator", initializer)
-    subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR)
-    merge = None if merger is None else user_function(merger, "aggregate", MERGER)
-    if merge is not None:
-        check_returns(merge, "aggregate", "merger")
+    add = aggregator_of(adder, "aggregate", initializer=initializer)
+    subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR, context=True)
+    merge = None if merger is None else merger_of(merger)
     annotation = add.returns()
     if annotation is None and initializer in (int, float, str):
         annotation = initializer

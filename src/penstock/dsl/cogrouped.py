@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.aggregations import AGGREGATOR, MERGER
+from penstock.dsl.aggregations import aggregator_of, merger_of
+from penstock.dsl.functions import Aggregator, Merger
 from penstock.dsl.graph import DEFAULT_VALUE, K, R, V, result_type
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
@@ -13,7 +14,6 @@ from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
-from penstock.plan.returns import check_returns
 from penstock.record import Windowed
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ class CogroupedKStream(Generic[K, R]):
     def __init__(self, groups: Groups):
         self._groups = groups
 
-    def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]:
+    def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Aggregator[K, V, R]) -> CogroupedKStream[K, R]:
         """With one more stream; a stream that is there already gets the new aggregator."""
-        function = check_returns(user_function(aggregator, "cogroup", AGGREGATOR), "cogroup", "aggregator")
         groups = dict(self._groups)
-        groups[grouped] = function
+        groups[grouped] = aggregator_of(aggregator, "cogroup")
         return CogroupedKStream(tuple(groups.items()))
 
     def aggregate(
@@ -108,14 +107,14 @@ class SessionWindowedCogroupedKStream(Generic[K, R]):
     def aggregate(
         self,
         initializer: Callable[[], R],
-        merger: Callable[[K, R, R], R],
+        merger: Merger[K, R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
         """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
-        merge = user_function(merger, "aggregate", MERGER)
+        merge = merger_of(merger)
         given = materialized_of(materialized, store)
         return cogrouped_table(self._groups, initializer, merge, self._windows, value=value, given=given, name=name)
 
@@ -159,10 +158,12 @@ def cogrouped_table(
 
 def _by_side(functions: list[UserFunction]) -> UserFunction:
     """A function of (key, (side, value), aggregate) that calls the side's own."""
-    calls = [function.call for function in functions]
+    calls = [(function.call, function.wants_context) for function in functions]
 
-    def aggregate(key: Any, sided: tuple[int, Any], aggregate: Any) -> Any:
+    def aggregate(key: Any, sided: tuple[int, Any], aggregate: Any, *context: Any) -> Any:
         side, value = sided
-        return calls[side](key, value, aggregate)
+        call, wants_context = calls[side]
+        return call(key, value, aggregate, *context) if wants_context else call(key, value, aggregate)
 
-    return UserFunction(aggregate, 3, columnar=False, where=functions[0].where)
+    wants_context = any(function.wants_context for function in functions)
+    return UserFunction(aggregate, 3, columnar=False, where=functions[0].where, wants_context=wants_context)

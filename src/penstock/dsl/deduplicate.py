@@ -17,7 +17,7 @@ from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import INT, JSON, Serde
 from penstock.serdes.pair import PairSerde
 
-Selector = Callable[[Any, Any], Any] | str
+Selector = Callable[..., Any] | str
 
 
 def deduplicate_by_key(
@@ -98,7 +98,8 @@ class _Step:
         """The selector, and the type of its ids: as told, else as annotated, else whatever JSON can say."""
         if isinstance(given, str):
             return field(given, self.method, self.stream.value), self.given.key or JSON
-        function = user_function(given, self.method, KEY_VALUE, hint='a field of the value is given as text: "id"')
+        hint = 'a field of the value is given as text: "id"'
+        function = user_function(given, self.method, KEY_VALUE, hint=hint, context=True)
         return function, result_type(self.given.key, function.returns(), JSON)
 
     def co_partitioned(self, key: Serde, value: Serde) -> Node:

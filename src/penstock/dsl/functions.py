@@ -9,3 +9,9 @@ from penstock.processor import RecordContext
 
 OfKeyValue = Callable[[K, V], R] | Callable[[K, V, RecordContext], R]
 """A function of (key, value), or of (key, value, context)."""
+Reducer = Callable[[V, V], V] | Callable[[V, V, RecordContext], V]
+"""A function of (aggregate, value), or of (aggregate, value, context)."""
+Aggregator = Callable[[K, V, R], R] | Callable[[K, V, R, RecordContext], R]
+"""A function of (key, value, aggregate), or of (key, value, aggregate, context)."""
+Merger = Callable[[K, R, R], R] | Callable[[K, R, R, RecordContext], R]
+"""A function of (key, one aggregate, other aggregate), or of these and the context."""

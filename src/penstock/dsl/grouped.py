@@ -7,6 +7,7 @@ from typing import Any, Generic, overload
 
 from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
+from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import Graph, K, R, V, shown
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
@@ -17,6 +18,7 @@ from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import Node
+from penstock.processor import RecordContext
 from penstock.record import Windowed
 from penstock.serdes import INT, Serde
 
@@ -76,7 +78,7 @@ class KGroupedStream(Generic[K, V]):
     @overload
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Reducer[V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -85,12 +87,12 @@ class KGroupedStream(Generic[K, V]):
 
     @overload
     def reduce(
-        self, reducer: Callable[[V, V], V], windows: SessionWindows, store: str | None = None, /
+        self, reducer: Reducer[V], windows: SessionWindows, store: str | None = None, /
     ) -> KTable[Windowed[K], V]: ...
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Reducer[V],
         store: Any = None,
         materialized: Any = None,
         name: str | None = None,
@@ -121,7 +123,7 @@ class KGroupedStream(Generic[K, V]):
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
-        merger: Callable[[K, R, R], R] | None = None,
+        merger: Merger[K, R] | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[K, R]: ...
 
@@ -129,8 +131,21 @@ class KGroupedStream(Generic[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], R],
-        aggregator: Callable[[K, V, R], R],
-        merger: Callable[[K, R, R], R],
+        aggregator: Callable[[K, V, R, RecordContext], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        merger: Merger[K, R] | None = None,
+        windows: SessionWindows | None = None,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Aggregator[K, V, R],
+        merger: Merger[K, R],
         windows: SessionWindows,
         value: Any = None,
         store: str | None = None,
@@ -140,12 +155,12 @@ class KGroupedStream(Generic[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], R],
-        aggregator: Callable[[K, V, R], R],
+        aggregator: Aggregator[K, V, R],
         value: Any = None,
         store: Any = None,
         materialized: Any = None,
         name: str | None = None,
-        merger: Callable[[K, R, R], R] | None = None,
+        merger: Merger[K, R] | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, R]:
         """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
@@ -190,7 +205,13 @@ class KGroupedStream(Generic[K, V]):
             return SessionWindowedKStream(self, windows)
         return TimeWindowedKStream(self, windows)
 
-    def cogroup(self, aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]:
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, R], R]) -> CogroupedKStream[K, R]: ...
+
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, R, RecordContext], R]) -> CogroupedKStream[K, R]: ...
+
+    def cogroup(self, aggregator: Aggregator[K, V, R]) -> CogroupedKStream[K, R]:
         """Aggregate this stream together with others, each with its own function of (key, value, aggregate)."""
         empty: CogroupedKStream[K, R] = CogroupedKStream(())
         return empty.cogroup(self, aggregator)
@@ -254,8 +275,8 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V],
-        subtractor: Callable[[V, V], V],
+        adder: Reducer[V],
+        subtractor: Reducer[V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -264,16 +285,40 @@ class KGroupedTable(Generic[K, V]):
         aggregation = nodes.Aggregation(
             kind="reduce",
             add=reducer_of(adder, "adder"),
-            subtract=user_function(subtractor, "reduce", REDUCER),
+            subtract=user_function(subtractor, "reduce", REDUCER, context=True),
         )
         given = materialized_of(materialized, store)
         return self._aggregate(names.TABLE_REDUCE, aggregation, given, self._value, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], R],
         adder: Callable[[K, V, R], R],
-        subtractor: Callable[[K, V, R], R],
+        subtractor: Aggregator[K, V, R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        adder: Callable[[K, V, R, RecordContext], R],
+        subtractor: Aggregator[K, V, R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        adder: Aggregator[K, V, R],
+        subtractor: Aggregator[K, V, R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,

@@ -7,7 +7,7 @@ from inspect import isfunction
 from typing import Any
 
 from penstock.dsl.graph import DEFAULT_VALUE, Graph, Handle, result_type
-from penstock.dsl.materialized import Materialized
+from penstock.dsl.materialized import Materialized, kept_with_context
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
@@ -18,6 +18,8 @@ from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
 JOINER = (("left", "right"), ("key", "left", "right"))
+_OF_THE_PAST = "a complete join makes results of the past anew, whose records are not known any more"
+WHERE_IT_WAS = "it is asked again where a row was, when that changes, and then another record is at hand"
 
 
 def join_tables(
@@ -36,9 +38,9 @@ def join_tables(
     hint = "" if kind == nodes.OUTER else f"a join by a foreign key is {method}(other, joiner, foreign_key=...)"
     if hint and isfunction(value):
         raise TopologyError(f"{method} at {caller()}: value is the type of the results; got a function; {hint}")
-    function = user_function(joiner, method, *JOINER, hint=hint)
+    function = user_function(joiner, method, *JOINER, hint=hint, context=not is_complete, why_not=_OF_THE_PAST)
     values = result_type(value, function.returns(), DEFAULT_VALUE)
-    key, values, spec = _spec(left, materialized, values)
+    key, values, spec = _spec(left, kept_with_context(materialized, function), values)
     graph = left.graph
     own_name = graph.names.node(names.TABLE_MERGE, name)
     node = nodes.TableJoin(
@@ -95,8 +97,8 @@ def join_tables_by_foreign_key(
     method, graph, made = METHODS[kind], left.graph, left.graph.names
     if kind == nodes.OUTER:
         raise TopologyError(f"outer_join at {caller()}: there is no outer join by a foreign key; use left_join")
-    extractor = user_function(foreign_key, f"{method}: foreign_key", VALUE, KEY_VALUE)
-    function = user_function(joiner, method, *JOINER)
+    extractor = user_function(foreign_key, f"{method}: foreign_key", VALUE, KEY_VALUE, why_not=WHERE_IT_WAS)
+    function = user_function(joiner, method, *JOINER, context=True)
     check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
     receive = _subscriptions(name, left, right.key, extractor, is_left, partitioner_of(partitioners[1], method))

@@ -267,7 +267,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
 
     def deduplicate_by_key_value(
         self,
-        id_selector: Callable[[K, V], Any] | str,
+        id_selector: OfKeyValue[K, V, Any] | str,
         interval: Duration,
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
@@ -290,7 +290,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
 
     def deduplicate(
         self,
-        id_selector: Callable[[K, V], Any] | str,
+        id_selector: OfKeyValue[K, V, Any] | str,
         interval: Duration,
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,

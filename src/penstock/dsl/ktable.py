@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, K, R, V, pair_annotation, result_type
+from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_with_context, materialized_of
 from penstock.dsl.processors import store_names
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
-from penstock.plan.functions import caller, user_function
+from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
 from penstock.plan.passes.closing import window_wait
 from penstock.plan.processors import transformer_function
+from penstock.processor import RecordContext
 from penstock.serdes import Serde, of
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ class KTable(TableJoins[K, V]):
 
     def filter(
         self,
-        predicate: Callable[[K, V], Any],
+        predicate: OfKeyValue[K, V, Any],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -43,7 +46,7 @@ class KTable(TableJoins[K, V]):
 
     def filter_not(
         self,
-        predicate: Callable[[K, V], Any],
+        predicate: OfKeyValue[K, V, Any],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -52,10 +55,10 @@ class KTable(TableJoins[K, V]):
         return self._filter(predicate, True, materialized_of(materialized, store), name)
 
     def _filter(
-        self, predicate: Callable[[K, V], Any], negate: bool, given: Materialized | None, name: str | None
+        self, predicate: OfKeyValue[K, V, Any], negate: bool, given: Materialized | None, name: str | None
     ) -> KTable[K, V]:
-        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE)
-        key, value, spec = self._spec(given, names.TABLE_FILTER, self._value)
+        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE, context=True)
+        key, value, spec = self._spec(given, names.TABLE_FILTER, self._value, function)
         node = nodes.TableFilter(
             name=self._name(names.TABLE_FILTER, name),
             predicate=function,
@@ -86,6 +89,16 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
     ) -> KTable[K, R]: ...
 
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V, RecordContext], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+
     def map_values(
         self,
         mapper: Callable[..., Any],
@@ -95,10 +108,10 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
     ) -> KTable[K, Any]:
         """This table with new values, from a function of (value) or (key, value)."""
-        function = user_function(mapper, "map_values", VALUE, KEY_VALUE)
+        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
         result = result_type(value, function.returns(), DEFAULT_VALUE)
         given = materialized_of(materialized, store)
-        key, values, spec = self._spec(given, names.TABLE_MAP_VALUES, result)
+        key, values, spec = self._spec(given, names.TABLE_MAP_VALUES, result, function)
         node = nodes.TableMapValues(
             name=self._name(names.TABLE_MAP_VALUES, name),
             mapper=function,
@@ -213,7 +226,7 @@ class KTable(TableJoins[K, V]):
         """
         from penstock.dsl.grouped import KGroupedTable
 
-        function = user_function(mapper, "group_by", KEY_VALUE)
+        function = user_function(mapper, "group_by", KEY_VALUE, why_not=WHERE_IT_WAS)
         key_annotation, value_annotation = pair_annotation(function.returns())
         keys = result_type(key, key_annotation, DEFAULT_KEY)
         values = result_type(value, value_annotation, DEFAULT_VALUE)
@@ -230,11 +243,15 @@ class KTable(TableJoins[K, V]):
     def _at(self) -> dict[str, Any]:
         return {"parents": (self._node,), "where": caller()}
 
-    def _spec(self, given: Materialized | None, prefix: str, value: Serde) -> tuple[Serde, Serde, StoreSpec | None]:
-        """The types of a derived table, and its store if it was given a name for one."""
+    def _spec(
+        self, given: Materialized | None, prefix: str, value: Serde, function: UserFunction | None = None
+    ) -> tuple[Serde, Serde, StoreSpec | None]:
+        """The types of a derived table, and its store if it was given a name for one, or has to have one."""
+        given = kept_with_context(given, function)
         if given is None:
             return self._key, value, None
         spec = self._graph.store(given, prefix, key=self._key, value=value)  # uses up a number without a name
         assert spec.key is not None
         assert spec.value is not None
-        return spec.key, spec.value, spec if spec.named_by_user else None
+        is_kept = spec.named_by_user or (function is not None and function.wants_context)
+        return spec.key, spec.value, spec if is_kept else None

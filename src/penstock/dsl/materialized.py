@@ -16,7 +16,7 @@ from penstock.dsl.store_builder import (
 from penstock.dsl.stores import Stores
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
-from penstock.plan.functions import check_type
+from penstock.plan.functions import UserFunction, check_type
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
@@ -206,3 +206,13 @@ def materialized_of(given: Materialized | None, store: str | None) -> Materializ
     if given is not None and store is not None:
         raise ConfigError(f"give either materialized= or store=, not both; got {given!r} and {store!r}")
     return Materialized(store=store) if store is not None else given
+
+
+def kept_with_context(given: Materialized | None, function: UserFunction | None) -> Materialized | None:
+    """What a step on a table was given; a store where its function asks for the context of a record.
+
+    What such a function gave for a row cannot be worked out again with another record at hand.
+    """
+    if given is None and function is not None and function.wants_context:
+        return Materialized(caching=False)
+    return given

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option
+from penstock.processor import RecordContext
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Printed(Options):
     """None for standard output."""
     label: str | None = None
     name: str | None = None
-    mapper: Callable[[Any, Any], Any] | None = None
+    mapper: Callable[..., Any] | None = None
 
     @option
     def to_sys_out(self) -> Printed:
@@ -54,11 +55,11 @@ class Printed(Options):
         return self._but(name=check_name(name))
 
     @option
-    def with_key_value_mapper(self, mapper: Callable[[Any, Any], Any]) -> Printed:
-        """With a function of (key, value) that gives what is to be read of a record."""
+    def with_key_value_mapper(self, mapper: Callable[..., Any]) -> Printed:
+        """With a function of (key, value), or (key, value, context), that gives what is to be read of a record."""
         return self._but(mapper=mapper)
 
-    def printer(self, step: str) -> Callable[[Any, Any], None]:
+    def printer(self, step: str) -> Callable[..., None]:
         """The function that prints a record of a step."""
         return _Printer(self.file, self.label or step, self.mapper)
 
@@ -69,10 +70,10 @@ class _Printer:
 
     file: str | None
     label: str
-    mapper: Callable[[Any, Any], Any] | None
+    mapper: Callable[..., Any] | None
 
-    def __call__(self, key: Any, value: Any) -> None:
-        seen = f"{key}, {value}" if self.mapper is None else self.mapper(key, value)
+    def __call__(self, key: Any, value: Any, *context: RecordContext) -> None:
+        seen = f"{key}, {value}" if self.mapper is None else self.mapper(key, value, *context)
         line = f"[{self.label}]: {seen}\n"
         if self.file is None:
             sys.stdout.write(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.functions import OfKeyValue
@@ -311,9 +312,10 @@ class StatelessSteps(Stream[K, V]):
         """
         given = Printed() if printed is None else printed
         check_type(given, Printed, "what print takes", "such as Printed.to_sys_out()")
-        if given.mapper is not None:
-            user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE)
         function = user_function(given.printer(self._node.name), "print", KEY_VALUE)
+        if given.mapper is not None:
+            mapper = user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE, context=True)
+            function = replace(function, wants_context=mapper.wants_context)
         self._graph.add(nodes.Peek(name=self._name(names.PRINT, given.name), action=function, **self._at()))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction_of
+from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
@@ -14,6 +15,7 @@ from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, T
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
+from penstock.processor import RecordContext
 from penstock.record import Windowed
 from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.serdes.nullable import NullableSerde
@@ -66,7 +68,7 @@ class TimeWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Reducer[V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -75,10 +77,32 @@ class TimeWindowedKStream(Generic[K, V]):
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R, RecordContext], R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], R]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Aggregator[K, V, R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,
@@ -183,7 +207,7 @@ class SessionWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Reducer[V],
         store: str | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -192,11 +216,35 @@ class SessionWindowedKStream(Generic[K, V]):
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R], R],
-        merger: Callable[[K, R, R], R],
+        merger: Merger[K, R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Callable[[K, V, R, RecordContext], R],
+        merger: Merger[K, R],
+        value: Any = None,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], R]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], R],
+        aggregator: Aggregator[K, V, R],
+        merger: Merger[K, R],
         value: Any = None,
         store: str | None = None,
         materialized: Materialized | None = None,

@@ -65,12 +65,13 @@ class UserFunction:
 
 
 def user_function(
-    call: Any, method: str, *parameters: tuple[str, ...], hint: str = "", context: bool = False
+    call: Any, method: str, *parameters: tuple[str, ...], hint: str = "", context: bool = False, why_not: str = ""
 ) -> UserFunction:
     """The function, checked against the argument lists that the method allows.
 
     Args:
         context: whether it may take the record's context as one more argument, see ``_wants_context``.
+        why_not: why it may not.
 
     Raises:
         TopologyError: it is not callable, takes another number of arguments, or is columnar where that cannot be.
@@ -92,8 +93,9 @@ def user_function(
         )
     if not context and _is_context(_needed(call)):
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}, without the context of a record; the last argument of "
-            f"{getattr(call, '__name__', call)!r} is that context. Take it away, or name it differently if it is none"
+            f"{method} at {where} takes a function of {forms}, without the context of a record{why_not and ': '}"
+            f"{why_not}; the last argument of {getattr(call, '__name__', call)!r} is that context. Take it away, or "
+            "name it differently if it is none"
         )
     columnar = bool(getattr(call, _MARK, False))
     if columnar and method in _ROW_BY_ROW:

@@ -31,6 +31,8 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
+        if isinstance(node, nodes.TableFilter | nodes.TableMapValues) and node.parent in facts.versioned:
+            _versions_with_context(node)
         if isinstance(node, nodes.TableJoin) and node.is_complete:
             _complete_join(node, facts)
         if isinstance(node, nodes.StreamTableJoin) and node.grace is not None:
@@ -224,6 +226,17 @@ def _suppressed_versions(node: Node) -> None:
         "is materialized as versioned, or materialize it anew in an unversioned store: filter or map_values with "
         "store=<name>"
     )
+
+
+def _versions_with_context(node: nodes.TableFilter | nodes.TableMapValues) -> None:
+    """What is kept because its function asks for the context of a record is not versioned without being told so."""
+    function = node.predicate if isinstance(node, nodes.TableFilter) else node.mapper
+    if function.wants_context and not node.materialized:
+        raise TopologyError(
+            f"the function {function.name} of {node.name!r} at {node.where} asks for the context of a record, so what "
+            "it gives has to be kept, and the table is versioned: say whether that is to be versioned too, with "
+            "materialized=Materialized.as_versioned(name, history_retention=...), or not, with store=<name>"
+        )
 
 
 def _shapes_of_stores(facts: TableFacts) -> None:

@@ -1,10 +1,14 @@
-"""Functions that take their record's context as one more argument (KS-08)."""
+"""Functions of streams that take their record's context as one more argument (KS-08).
+
+Those of aggregations and of tables: ``aggregations/test_aggregators_with_context.py`` and
+``tables/test_functions_with_context.py``.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock import JoinWindows, RecordContext, StreamsBuilder, columnar
+from penstock import JoinWindows, Printed, RecordContext, StreamsBuilder, columnar
 from penstock.errors import TopologyError
 from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
@@ -143,32 +147,28 @@ def test_functions_of_columns_cannot_ask():
         driver_of(lambda stream: stream.filter(columnar(lambda key, value, context: value)))
 
 
-def table(steps) -> None:
-    steps(StreamsBuilder().table("in", value=int))
+def test_ids_of_deduplications_may_be_made_of_it(run: Run):
+    builder, stream = source(value=int)
+    stream.deduplicate_by_key_value(lambda key, value, context: context.offset // 2, interval=100).to("by-key")
+    stream.deduplicate(lambda key, value, context: context.offset % 2, interval=100).to("all")
+    ran = run(builder, [("a", 1, 10), ("a", 2, 11), ("a", 3, 12), ("b", 4, 13)])
+    assert ran.output("by-key") == [("a", 1, 10), ("a", 3, 12), ("b", 4, 13)]
+    assert ran.output("all") == [("a", 1, 10), ("a", 2, 11)]
 
 
-@pytest.mark.parametrize(
-    ("method", "steps"),
-    [
-        ("filter", lambda table: table.filter(lambda value, context: True)),
-        ("map_values", lambda table: table.map_values(lambda value, context: value)),
-        ("group_by", lambda table: table.group_by(lambda value, context: ("k", value))),
-        ("join", lambda table: table.join(table, lambda value, context: value)),
-        ("left_join", lambda table: table.left_join(table, lambda key, value, context: value)),
-        ("aggregate", lambda table: table.to_stream().group_by_key().aggregate(int, lambda key, value, context: value)),
-        ("reduce", lambda table: table.to_stream().group_by_key().reduce(lambda value, context: value)),
-    ],
-)
-def test_functions_of_tables_and_groups_cannot_ask_and_do_not_get_something_else_for_it(method: str, steps):
-    with pytest.raises(
-        TopologyError, match=rf"^{method}.* at .*test_record_context.py:\d+ takes a function of .*context"
-    ):
-        table(steps)
+def test_what_is_printed_may_say_it(capsys):
+    printed = Printed.to_sys_out().with_label("in")
+    driver = driver_of(
+        lambda stream: (
+            stream.print(printed.with_key_value_mapper(lambda key, value, context: f"{key} at {context.offset}"))
+            or stream
+        )
+    )
+    driver.pipe_input("in", "a", 1)
+    driver.pipe_input("in", "b", 2)
+    assert capsys.readouterr().out == "[in]: a at 0\n[in]: b at 1\n"
 
 
-def test_annotated_as_context_it_is_refused_there_under_any_name():
-    def with_place(value: int, at: RecordContext) -> str:
-        return place(at)
-
-    with pytest.raises(TopologyError, match="the last argument of 'with_place' is that context"):
-        table(lambda table: table.map_values(with_place))
+def test_where_it_cannot_be_had_it_is_refused_and_nothing_else_given_for_it():
+    with pytest.raises(TopologyError, match=r"or .key, value, partitions., without the context of a record; the last"):
+        driver_of(lambda stream: stream.repartition(partitioner=lambda topic, key, value, context: 0))

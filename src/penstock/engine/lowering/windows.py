@@ -37,7 +37,7 @@ def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
     store = at.store(node.store, SessionStore)
     if isinstance(node, nodes.SessionDistinct):
         return SessionDistinct(table, node.windows, store, FirstOfSession())
-    return SessionAggregate(table, node.windows, store, session_fold_of(node.aggregation, value))
+    return SessionAggregate(table, node.windows, store, session_fold_of(node.aggregation, value, at.context.facts))
 
 
 def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
@@ -46,7 +46,7 @@ def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
     key, value = node.store.types
     table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms))
     store = at.store(node.store, SlidingStore)
-    return SlidingAggregate(table, node.windows, store, session_fold_of(node.aggregation, value))
+    return SlidingAggregate(table, node.windows, store, session_fold_of(node.aggregation, value, at.context.facts))
 
 
 def cogroup_input(node: nodes.CogroupInput, at: Lowering) -> Operator:

@@ -19,6 +19,7 @@ from penstock.errors import SerdeError
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import way_out_of_writing
 from penstock.ops.core.groups import Groups
+from penstock.ops.core.record_context import Told
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
@@ -62,14 +63,15 @@ def fold_of(aggregation: Aggregation, node: str, serde: Serde, context: Context)
     if aggregation.kind == "count" and serde == INT:
         return Count()
     if aggregation.kind == "count":
-        return UserFold(node, serde, context, lambda: 0, _add_one, _subtract_one, ())
-    functions = tuple(f for f in (aggregation.add, aggregation.subtract) if f is not None)
+        return UserFold(node, serde, context, lambda: 0, _add_one, _subtract_one)
     assert aggregation.add is not None
-    add = aggregation.add.call
-    subtract = None if aggregation.subtract is None else aggregation.subtract.call
+    told = Told(context.facts)
+    add = told.function(aggregation.add)
+    subtract = None if aggregation.subtract is None else told.function(aggregation.subtract)
+    initialize = aggregation.initialize
     if aggregation.kind == "reduce":
-        return UserFold(node, serde, context, None, _reducer(add), subtract and _reducer(subtract), functions)
-    return UserFold(node, serde, context, aggregation.initialize, add, subtract, functions)
+        add, subtract, initialize = _reducer(add), subtract and _reducer(subtract), None
+    return UserFold(node, serde, context, initialize, add, subtract, function=aggregation.add, told=told)
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:
@@ -121,6 +123,8 @@ class UserFold(Fold):
 
     Args:
         initialize: what an aggregate begins with; None if it begins with the first value (``reduce``).
+        function: the user's that adds, for errors.
+        told: tells functions that ask for it the context of their record.
     """
 
     def __init__(
@@ -131,7 +135,8 @@ class UserFold(Fold):
         initialize: Callable[[], Any] | None,
         add: Callable[[Any, Any, Any], Any],
         subtract: Callable[[Any, Any, Any], Any] | None,
-        functions: tuple[UserFunction, ...],
+        function: UserFunction | None = None,
+        told: Told | None = None,
     ):
         self._node = node
         self._serde = serde
@@ -140,7 +145,8 @@ class UserFold(Fold):
         self._initialize = initialize
         self._add = add
         self._subtract = subtract
-        self._functions = functions
+        self._function = function
+        self._told = told or Told(context.facts)
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
         folded = self._fold_with(self._keeper, groups, before, rows)
@@ -165,7 +171,7 @@ class UserFold(Fold):
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
             way_out = way_out_of_writing("value", self._serde, error) if isinstance(error, SerdeError) else ""
-            self._context.failed(self._node, position, error, self._functions[0] if self._functions else None, way_out)
+            self._context.failed(self._node, position, error, self._function, way_out)
         kept = None
         if failed:
             kept = np.ones(len(new), np.bool_)
@@ -184,7 +190,8 @@ class UserFold(Fold):
         failed: list[tuple[int, BaseException]] = []
         add, initialize, read, write, exact = self._add, self._initialize, keeper.read, keeper.write, keeper.exact
         ready: list[Any] = [None] * len(current)
-        for group, key, value in zip(group_of, rows.keys(), rows.add.decoded(), strict=True):
+        keys = self._told.along(rows.keys(), rows.batch, rows.source)
+        for group, key, value in zip(group_of, keys, rows.add.decoded(), strict=True):
             stored = current[group]
             try:
                 if stored is not None:
@@ -218,7 +225,8 @@ class UserFold(Fold):
         failed: list[tuple[int, BaseException]] = []
         add, subtract, initialize = self._add, self._subtract, self._initialize
         read, checked, exact = keeper.read, keeper.checked, keeper.exact
-        columns = zip(group_of, rows.keys(), rows.subtract.decoded(), rows.add.decoded(), strict=True)
+        keys = self._told.along(rows.keys(), rows.batch, rows.source)
+        columns = zip(group_of, keys, rows.subtract.decoded(), rows.add.decoded(), strict=True)
         for group, key, gone, value in columns:
             stored = result = current[group]
             try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from penstock.arrays import IntArray
 from penstock.batch import Batch, pairs_of
 from penstock.ops.core.notes import Place, TaskFacts
+from penstock.plan.functions import UserFunction
 from penstock.processor import RecordContext
 
 
@@ -36,3 +39,53 @@ def places_of(facts: TaskFacts, batch: Batch) -> list[Place]:
 
 
 NOWHERE: Place = (None, -1, -1)
+
+
+class Told:
+    """Has functions that ask for it told the context of the record at hand, in loops that pass them everything else.
+
+    A loop gets its functions from ``function``, and one column of what it goes through from ``along``.
+    """
+
+    def __init__(self, facts: TaskFacts):
+        self._facts = facts
+        self._is_asked = False
+        self._now: RecordContext | None = None
+
+    def function(self, function: UserFunction) -> Callable[..., Any]:
+        """The function as a loop calls it, without the context."""
+        if not function.wants_context:
+            return function.call
+        self._is_asked = True
+        call = function.call
+        return lambda *arguments: call(*arguments, self._now)
+
+    def along(self, values: Sequence[Any], batch: Batch, source: IntArray | None = None) -> Sequence[Any]:
+        """The values of rows, each of which is taken right before functions are called for its row.
+
+        Args:
+            source: the record of each row; None where each record is a row.
+        """
+        if not self._is_asked:
+            return values
+        contexts = record_contexts(self._facts, batch)
+        return _Along(self, values, contexts if source is None else [contexts[row] for row in source.tolist()])
+
+
+class _Along(Sequence[Any]):
+    """Values of rows; whoever takes one has moved on to its record."""
+
+    def __init__(self, told: Told, values: Sequence[Any], contexts: list[RecordContext]):
+        self._told = told
+        self._values = values
+        self._contexts = contexts
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, row: Any) -> Any:
+        self._told._now = self._contexts[row]
+        return self._values[row]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(len(self._values)))

@@ -17,6 +17,8 @@ from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
+from penstock.ops.core.notes import TaskFacts
+from penstock.ops.core.record_context import Told
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
@@ -81,7 +83,7 @@ class SessionFold(ABC):
 
     @abstractmethod
     def keys(self, batch: Batch) -> Sequence[Any]:
-        """The keys as ``fold`` wants them."""
+        """The keys as ``fold`` and ``add`` want them; the one of a record is taken right before these are called."""
 
     @abstractmethod
     def values(self, batch: Batch) -> Sequence[Any]:
@@ -139,6 +141,7 @@ class UserSessions(SessionFold):
         merge: Callable[[Any, Any, Any], Any],
         function: UserFunction | None,
         merger: UserFunction | None = None,
+        told: Told | None = None,
     ):
         self._keeper = Keeper(serde, careful=True)
         self._initialize = initialize
@@ -146,6 +149,7 @@ class UserSessions(SessionFold):
         self._merge = merge
         self.function = function
         self._merger = merger or function
+        self._told = told
 
     def initial(self) -> Any:
         initial = self._initialize()
@@ -184,7 +188,8 @@ class UserSessions(SessionFold):
         return Folded(self.column(aggregates[size:]), self.column([aggregates[number] for number in of_met]))
 
     def keys(self, batch: Batch) -> Sequence[Any]:
-        return batch.key.decoded()
+        keys = batch.key.decoded()
+        return keys if self._told is None else self._told.along(keys, batch)
 
     def values(self, batch: Batch) -> Sequence[Any]:
         return batch.value.decoded()
@@ -196,23 +201,26 @@ class UserSessions(SessionFold):
         return self._keeper.column(results)
 
 
-def session_fold_of(aggregation: Aggregation, serde: Serde) -> SessionFold:
+def session_fold_of(aggregation: Aggregation, serde: Serde, facts: TaskFacts) -> SessionFold:
     """The way to fold of an aggregation in sessions."""
     if aggregation.kind == "count":
         if serde == INT:
             return CountSessions()
         return UserSessions(serde, lambda: 0, lambda key, value, count: count + 1, lambda key, a, b: a + b, None)
     assert aggregation.add is not None
+    told = Told(facts)
+    added = told.function(aggregation.add)
     if aggregation.kind == "reduce":
-        reduce = aggregation.add.call
 
         def add(key: Any, value: Any, aggregate: Any) -> Any:
-            return value if aggregate is None else reduce(aggregate, value)
+            return value if aggregate is None else added(aggregate, value)
 
-        return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add)
+        return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add, told=told)
     assert aggregation.initialize is not None
-    merge = _no_merger if aggregation.merge is None else aggregation.merge.call
-    return UserSessions(serde, aggregation.initialize, aggregation.add.call, merge, aggregation.add, aggregation.merge)
+    merge = _no_merger if aggregation.merge is None else told.function(aggregation.merge)
+    return UserSessions(
+        serde, aggregation.initialize, added, merge, function=aggregation.add, merger=aggregation.merge, told=told
+    )
 
 
 def _no_merger(key: Any, one: Any, other: Any) -> Any:
