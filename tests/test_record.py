@@ -25,6 +25,11 @@ def test_it_equals_the_tuple_of_its_fields_and_is_found_where_that_is():
     assert RECORD not in [Record("JFK", 5, 1000), FIELDS[:3], list(FIELDS)]
 
 
+def test_its_fields_have_names_as_those_of_a_named_tuple():
+    assert RECORD._fields == ("key", "value", "timestamp", "headers")
+    assert RECORD._asdict() == dict(zip(RECORD._fields, FIELDS, strict=True))
+
+
 def test_records_are_sorted_by_their_fields():
     later = RECORD.with_timestamp(1001)
     assert sorted([later, RECORD]) == [RECORD, later]
@@ -34,4 +39,5 @@ def test_it_cannot_be_changed_but_copied_with_another_field():
     with pytest.raises(AttributeError):
         RECORD.value = 6  # type: ignore[misc]
     assert tuple(RECORD.with_key("LAX").with_value(6).with_timestamp(7).with_headers([])) == ("LAX", 6, 7, ())  # type: ignore[arg-type]
+    assert RECORD._replace(value=6, timestamp=7) == ("JFK", 6, 7, FIELDS[3])
     assert copy.copy(RECORD) == RECORD == pickle.loads(pickle.dumps(RECORD))

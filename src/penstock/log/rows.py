@@ -15,6 +15,7 @@ from penstock.batch import HEADERS
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Records, join_records
 from penstock.messages import describe
+from penstock.record import as_row
 from penstock.serdes import Serde
 from penstock.times import to_timestamp
 
@@ -40,20 +41,28 @@ def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> I
     rows = iter(rows)
     first, count = 1, _FEW_ROWS
     while some := list(islice(rows, count)):
-        records = _encode_some(some, topic, key, value, first)
+        records = _encode_some(_checked(some, topic, first), topic, key, value, first)
         yield from records
         first += len(some)
         count = _MANY_ROWS if sum(one.nbytes for one in records) < _SMALL_BYTES else _FEW_ROWS
 
 
-def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
-    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
-    for number, row in enumerate(rows, first):
-        if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+def _checked(rows: list[Any], topic: str, first: int) -> list[Row]:
+    """Rows as tuples, of one of the forms that there are; the first of them has a number."""
+    checked = []
+    for number, given in enumerate(rows, first):
+        row = as_row(given)
+        if row is None:
             raise ConfigError(
                 f"topic {topic!r}, row {number}: a row is (key, value), (key, value, timestamp), "
-                f"(key, value, timestamp, headers) or a Record; got {row!r}"
+                f"(key, value, timestamp, headers) or a Record; got {given!r}"
             )
+        checked.append(row)
+    return checked
+
+
+def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
+    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
     try:
         keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
         values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)

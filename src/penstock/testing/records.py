@@ -17,6 +17,7 @@ from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import Place
 from penstock.plan.nodes import Repartition
+from penstock.record import as_row
 from penstock.serdes import Serde
 from penstock.times import to_timestamp
 
@@ -53,12 +54,13 @@ def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
     Raises:
         ConfigError: it is none.
     """
-    if not isinstance(row, tuple) or not 2 <= len(row) <= 4:
+    given = as_row(row)
+    if given is None:
         raise ConfigError(
             f"topic {topic!r}: a row is (key, value), (key, value, timestamp), (key, value, timestamp, headers) or a "
             f"Record; got {row!r}"
         )
-    return row
+    return given
 
 
 def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
