@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock import (
-    ConfigError, GlobalKTable, KGroupedStream, KStream, KTable, Materialized, Progress, StreamsBuilder, Streams,
-    Suppressed, TimeWindows, Topology, Windowed,
+    Branched, ConfigError, Consumed, GlobalKTable, Grouped, Joined, KGroupedStream, KStream, KTable, Materialized,
+    Produced, Progress, Repartitioned, StreamsBuilder, Streams, Suppressed, TableJoined, TimeWindows, Topology,
+    Windowed,
 )
 
 
@@ -55,6 +56,14 @@ hourly.suppress(Suppressed.until_window_closes()).to_stream(lambda window, count
 named: KStream[str, str] = orders.left_join(names, lambda order, name: f"{name or 'nobody'}: {order.amount}")
 there: KStream[str, str] = orders.join(cities, lambda order, city: city, key_selector=lambda key, order: order.amount)
 branches: dict[str, KStream[str, Order]] = orders.split().branch(lambda key, order: big(order)).default_branch()
+again: KStream[str, Order] = builder.stream("orders", Consumed.with_(str, Order).with_name("again"))
+spread: KStream[str, Order] = again.repartition(Repartitioned.as_("wide").with_number_of_partitions(4))
+grouped: KGroupedStream[str, Order] = spread.group_by(lambda key, order: order.customer, Grouped.as_("who"))
+same: KGroupedStream[str, Order] = spread.group_by_key(Grouped.as_("same"))
+halves = spread.split().branch(lambda key, order: big(order), Branched.as_("big")).default_branch()
+halves["big"].left_join(names, lambda order, name: f"{name}: {order.amount}", Joined.with_name("named")).to("big")
+spread.to_table().join(names, lambda order, name: name, TableJoined.as_("one"), foreign_key=lambda order: order.at)
+spread.to("spread", Produced.with_(str, Order))
 named.merge(there).flat_map_values(lambda text: text.split()).to("names")
 
 

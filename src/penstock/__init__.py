@@ -4,21 +4,24 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from penstock.dataframes import write
-from penstock.dsl.branched import BranchedKStream
+from penstock.dsl.branched import Branched, BranchedKStream
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.cogrouped import (
     CogroupedKStream,
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from penstock.dsl.consumed import Consumed
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.grouped import KGroupedStream, KGroupedTable
-from penstock.dsl.joined import Joined
+from penstock.dsl.joined import Joined, TableJoined
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.printed import Printed
+from penstock.dsl.produced import Produced
+from penstock.dsl.repartitioned import Grouped, Repartitioned
 from penstock.dsl.store_builder import StoreBuilder
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
@@ -131,6 +134,7 @@ __all__ = [
     "AlreadyRunningError",
     "AutoOffsetReset",
     "Avro",
+    "Branched",
     "BranchedKStream",
     "BufferConfig",
     "BufferFullError",
@@ -139,6 +143,7 @@ __all__ = [
     "CogroupedKStream",
     "CommitError",
     "ConfigError",
+    "Consumed",
     "ConsumerRecord",
     "CorruptDataError",
     "Deduplicated",
@@ -148,6 +153,7 @@ __all__ = [
     "FencedError",
     "FixedKeyProcessor",
     "GlobalKTable",
+    "Grouped",
     "HandlerResponse",
     "IsolationLevel",
     "JoinWindows",
@@ -176,6 +182,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
+    "Produced",
     "Progress",
     "Protobuf",
     "PunctuationType",
@@ -184,6 +191,7 @@ __all__ = [
     "RecordContext",
     "RecordMetadata",
     "RegistryError",
+    "Repartitioned",
     "SchemaRegistry",
     "SerdeError",
     "SessionKey",
@@ -205,6 +213,7 @@ __all__ = [
     "Streams",
     "StreamsBuilder",
     "Suppressed",
+    "TableJoined",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",

@@ -60,10 +60,19 @@ ARGUMENTS: dict[str, Any] = {
     "path": "seen.txt",
     "label": "a-label",
     "mapper": max,
+    "timestamp": "at",
+    "offset_reset": "latest",
+    "partitioner": max,
+    "other_partitioner": min,
+    "partitions": 4,
+    "chain": print,
 }
 """What methods are called with, by the names of their parameters."""
 
-NOT_BY_NAME: dict[str, tuple[Any, ...]] = {"Deduplicated.with_": ("a-store", int, float)}
+NOT_BY_NAME: dict[str, tuple[Any, ...]] = {
+    "Deduplicated.with_": ("a-store", int, float),
+    "Grouped.with_": ("a-name", int, float),
+}
 
 SETS: dict[str, set[str]] = {
     "Materialized.with_caching_enabled": {"caching"},
@@ -260,7 +269,7 @@ def test_a_suppressions_time_and_buffer_may_be_said_after_its_name():
 def test_a_name_given_twice_is_refused_and_not_dropped():
     _, stream = source(value=str)
     near = JoinWindows.of_time_difference_with_no_grace(5)
-    with pytest.raises(TopologyError, match="give the name once, not in stream_joined= as well"):
+    with pytest.raises(TopologyError, match="give name= once, not in stream_joined= as well; got 'other' and 'one'"):
         stream.join(stream, lambda a, b: a, near, StreamJoined.with_name("one"), name="other")
 
 

@@ -49,6 +49,13 @@ def pipe_rows(driver: Driver, rows: Iterable[Row]) -> None:
         driver.pipe_input(topic, key, value, timestamp)
 
 
+def of_rows(builder: StreamsBuilder, rows: Iterable[Row], **settings: Any) -> Ran:
+    """What comes of rows, record by record; for tests that are not about an operator."""
+    driver = TopologyTestDriver(builder.build(), **{"statestore_cache_max_bytes": 0, **settings})
+    pipe_rows(driver, rows)
+    return Ran(driver)
+
+
 def windowed(key: Any, start: int, end: int) -> Windowed:
     """A windowed key, short enough for a table."""
     return Windowed(key, start, end)

@@ -1,20 +1,87 @@
-"""A stream that is being split into branches (KIP-418)."""
+"""A stream that is being split into branches (KIP-418), and what becomes of a branch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
-from penstock.errors import TopologyError
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.names import check_name
+from penstock.plan.options import Options, in_place_of, option, said_once
 from penstock.processor import RecordContext
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream
+
+
+Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
+"""A function that gets a branch, and gives the stream that stands for it; or none."""
+
+
+@dataclass(frozen=True)
+class Branched(Options):
+    """What a branch is called, and what is done with it where it is split off.
+
+    >>> from penstock.testing import pipe
+    >>> def twice(branch):
+    ...     return branch.map_values(lambda value: 2 * value)
+    >>> def big_ones(stream):
+    ...     big = Branched.with_function(twice, "big")
+    ...     return stream.split().branch(lambda key, value: value > 9, big).no_default_branch()["big"]
+    >>> pipe(big_ones, [("a", 1), ("b", 10)])
+    [('b', 20)]
+    """
+
+    name: str | None = None
+    function: Chain | None = None
+    consumer: Callable[[KStream[Any, Any]], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.function is not None and self.consumer is not None:
+            raise ConfigError(
+                "a branch is handed to a function, whose stream stands for it, or to a consumer, and then nothing "
+                "does; give a Branched the one or the other"
+            )
+
+    @option
+    def as_(self, name: str) -> Branched:
+        """With a name, under which the branch is found."""
+        return self._but(name=check_name(name))
+
+    @option
+    def with_function(self, chain: Chain, name: str | None = None) -> Branched:
+        """With a function of the branch that gives the stream to be found in its place; none, if it gives None."""
+        return self._chained(name, function=chain)
+
+    @option
+    def with_consumer(self, chain: Callable[[KStream[Any, Any]], Any], name: str | None = None) -> Branched:
+        """With a function that does with the branch what is to be done; nothing of it is found afterwards."""
+        return self._chained(name, consumer=chain)
+
+    @option
+    def with_name(self, name: str) -> Branched:
+        """With a name, under which the branch is found."""
+        return self._but(name=check_name(name))
+
+    def _chained(self, name: str | None, **chain: Any) -> Branched:
+        for given in chain.values():
+            if not callable(given):
+                raise TopologyError(f"Branched at {caller()} takes a function of a stream; got {given!r}")
+        chained = self._but(**chain)
+        return chained if name is None else chained.with_name(name)
+
+    def result(self, branch: KStream[K, V]) -> KStream[Any, Any] | None:
+        """The stream that is found for a branch, if there is one."""
+        if self.consumer is not None:
+            self.consumer(branch)
+            return None
+        return branch if self.function is None else self.function(branch)
 
 
 class BranchedKStream(Generic[K, V]):
@@ -27,38 +94,70 @@ class BranchedKStream(Generic[K, V]):
         self._streams: dict[str, KStream[K, V]] = {}
 
     @overload
-    def branch(self, predicate: Callable[[K, V], Any], name: str | None = None) -> BranchedKStream[K, V]: ...
+    def branch(
+        self,
+        predicate: Callable[[K, V], Any],
+        name: str | Branched | None = None,
+        branched: Branched | None = None,
+    ) -> BranchedKStream[K, V]: ...
 
     @overload
     def branch(
-        self, predicate: Callable[[K, V, RecordContext], Any], name: str | None = None
+        self,
+        predicate: Callable[[K, V, RecordContext], Any],
+        name: str | Branched | None = None,
+        branched: Branched | None = None,
     ) -> BranchedKStream[K, V]: ...
 
-    def branch(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> BranchedKStream[K, V]:
-        """A branch for the records that no earlier branch took and for which a function of (key, value) is true."""
-        self._add(user_function(predicate, "branch", KEY_VALUE, context=True), name, len(self._node.predicates) + 1)
+    def branch(
+        self,
+        predicate: OfKeyValue[K, V, Any],
+        name: str | Branched | None = None,
+        branched: Branched | None = None,
+    ) -> BranchedKStream[K, V]:
+        """A branch for the records that no earlier branch took and for which a function of (key, value) is true.
+
+        Instead of a name it may be given a ``Branched``, alone as in Kafka Streams or as ``branched=``.
+        """
+        given = _branched_of("branch", branched, name)
+        self._add(user_function(predicate, "branch", KEY_VALUE, context=True), given, len(self._node.predicates) + 1)
         return self
 
-    def default_branch(self, name: str | None = None) -> dict[str, KStream[K, V]]:
-        """A branch for all other records; all branches by name (a branch without a name by its number, this one 0)."""
+    def default_branch(
+        self, name: str | Branched | None = None, branched: Branched | None = None
+    ) -> dict[str, KStream[K, V]]:
+        """A branch for all other records; all branches by name (a branch without a name by its number, this one 0).
+
+        It takes a ``Branched`` as ``branch`` does.
+        """
         if None in self._node.predicates:
             raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
-        self._add(None, name, 0)
+        self._add(None, _branched_of("default_branch", branched, name), 0)
         return self._streams
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
         """Other records are dropped; all branches by name (a branch without a name by its number, from 1)."""
         return self._streams
 
-    def _add(self, predicate: UserFunction | None, name: str | None, number: int) -> None:
+    def _add(self, predicate: UserFunction | None, given: Branched, number: int) -> None:
         from penstock.dsl.kstream import KStream
 
-        graph, own_name = self._stream._graph, name if name is not None else str(number)
+        graph, own_name = self._stream._graph, given.name if given.name is not None else str(number)
         child = names.check_name(self._node.name + own_name)
         graph.names.node(child)  # uses up a number, as in Kafka Streams
         node = nodes.Branch(name=child, parents=(self._node,), where=caller(), index=len(self._node.predicates))
         self._node.predicates.append(predicate)
         stream = self._stream
-        self._streams[self._prefix + own_name] = KStream(
+        branch: KStream[K, V] = KStream(
             graph, graph.add(node), stream._key, stream._value, stream._repartition_required
         )
+        found = given.result(branch)
+        if found is not None:
+            check_type(found, KStream, f"what the function of the branch {own_name!r} gives")
+            self._streams[self._prefix + own_name] = found
+
+
+def _branched_of(method: str, branched: Branched | None, name: str | Branched | None) -> Branched:
+    """What a branch was given: a ``Branched``, in the place of the name or not, or a name."""
+    given, own_name = in_place_of(Branched, name, branched, method, "branched")
+    return said_once(method, "branched", given, Branched(name=own_name))

@@ -5,27 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any, overload
 
+from penstock.dsl.consumed import Consumed, OffsetReset, consumed_of, consumed_whole
 from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import add_store
-from penstock.errors import ConfigError, TopologyError
-from penstock.offset_reset import AutoOffsetReset
+from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
-from penstock.serdes import Serde, of
-
-OffsetReset = str | AutoOffsetReset | datetime | timedelta
-"""Where a topic is begun that was not read yet."""
+from penstock.serdes import Serde
 
 
 class StreamsBuilder:
@@ -48,6 +44,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -59,6 +56,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KStream[K, Any]: ...
 
     @overload
@@ -71,6 +69,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -82,6 +81,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -92,6 +92,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
@@ -109,25 +110,28 @@ class StreamsBuilder:
             offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
                 ``"none"`` (its start fails), a ``timedelta`` (what is not older), a ``datetime`` (what is of that
                 time or later), or an ``AutoOffsetReset``; by default what the setting ``auto_offset_reset`` says.
+            consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
 
         Raises:
-            TopologyError: there is no topic, or ``offset_reset`` is none of these.
+            TopologyError: there is no topic, ``offset_reset`` is none of these, or something was said twice.
         """
+        read = consumed_of("stream", consumed, key, value, timestamp, name, offset_reset)
         pattern = pattern_of(topic)
         topics = () if pattern else tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics and pattern is None:
             raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
         for one in topics:
             check_type(one, str, "the topic of stream")
+        values = read.value or DEFAULT_VALUE
         node = nodes.StreamSource(
-            name=self._graph.names.node(names.SOURCE, name),
+            name=self._graph.names.node(names.SOURCE, read.name),
             where=caller(),
             topics=topics,
             pattern=pattern,
-            key=DEFAULT_KEY if key is None else of(key, "key"),
-            value=DEFAULT_VALUE if value is None else of(value, "value"),
-            timestamp=timestamp_of(timestamp, DEFAULT_VALUE if value is None else of(value, "value")),
-            offset_reset=_offset_reset(offset_reset),
+            key=read.key or DEFAULT_KEY,
+            value=values,
+            timestamp=timestamp_of(read.timestamp, values),
+            offset_reset=read.offset_reset,
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
 
@@ -142,6 +146,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KTable[K, V]: ...
 
     @overload
@@ -155,6 +160,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KTable[K, Any]: ...
 
     @overload
@@ -169,6 +175,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KTable[str, V]: ...
 
     @overload
@@ -182,6 +189,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -194,31 +202,35 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
+        consumed: Consumed | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
         The table has a store when it is given a name for one, or when a later step needs it. Types that its
-        ``Materialized`` has are those of the topic. With ``offset_reset`` it begins as ``stream`` says.
+        ``Materialized`` has are those of the topic. With ``offset_reset`` it begins as ``stream`` says, and as there a
+        ``Consumed`` may say how the topic is read.
 
         Raises:
-            TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another.
+            TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
+                said twice.
         """
+        read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset)
         check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
         given = materialized_of(materialized, store)
-        keys, values = _table_types("table", key, value, given)
+        keys, values = _table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
-        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.TableSource(
-            name=graph.names.node(names.TABLE_SOURCE, name),
+            name=graph.names.node(names.TABLE_SOURCE, read.name),
             where=caller(),
             topic=topic,
             source_name=source,
             key=keys,
             value=values,
             store=spec,
-            timestamp=timestamp_of(timestamp, values),
-            offset_reset=_offset_reset(offset_reset),
+            timestamp=timestamp_of(read.timestamp, values),
+            offset_reset=read.offset_reset,
         )
         return KTable(graph, graph.add(node), keys, values)
 
@@ -232,6 +244,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> GlobalKTable[K, V]: ...
 
     @overload
@@ -244,6 +257,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> GlobalKTable[K, Any]: ...
 
     @overload
@@ -257,6 +271,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> GlobalKTable[str, V]: ...
 
     @overload
@@ -269,6 +284,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> GlobalKTable[Any, Any]: ...
 
     def global_table(
@@ -280,13 +296,16 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> GlobalKTable[Any, Any]:
         """The records of a topic as a table of which every task has all, to join streams with by any key.
 
         New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
+        A ``Consumed`` may say how the topic is read, as for ``stream``.
 
         Raises:
-            TopologyError: the table is to be versioned, which global tables cannot be, or has two types.
+            TopologyError: the table is to be versioned, which global tables cannot be, or has two types; the
+                ``Consumed`` says where the topic is begun, and it is read as a whole.
 
         >>> from penstock.testing import TopologyTestDriver
         >>> builder = StreamsBuilder()
@@ -302,6 +321,7 @@ class StreamsBuilder:
         """
         graph = self._graph
         check_type(topic, str, "global_table", "give the topic's name")
+        read = consumed_whole("global_table", consumed, key, value, timestamp, name)
         given = materialized_of(materialized, store)
         if given is not None and given.history_retention_ms is not None:
             raise TopologyError(
@@ -309,18 +329,18 @@ class StreamsBuilder:
                 "regard to time, so the version that is valid at a record's time is not known. Use a table, or a "
                 "global table in an unversioned store"
             )
-        keys, values = _table_types("global_table", key, value, given)
+        keys, values = _table_types("global_table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
-        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.GlobalTable(
-            name=graph.names.node(names.TABLE_SOURCE, name),
+            name=graph.names.node(names.TABLE_SOURCE, read.name),
             where=caller(),
             topic=topic,
             source_name=source,
             key=keys,
             value=values,
             store=replace(spec, named_by_user=True, caching=False),
-            timestamp=timestamp_of(timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values),
         )
         return GlobalKTable(graph.add(node), keys, values)
 
@@ -337,7 +357,14 @@ class StreamsBuilder:
         return self
 
     def add_global_store(
-        self, builder: Any, topic: str, supplier: Any, key: Any = None, value: Any = None, name: str | None = None
+        self,
+        builder: Any,
+        topic: str,
+        supplier: Any,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+        consumed: Consumed | None = None,
     ) -> StreamsBuilder:
         """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
 
@@ -351,6 +378,8 @@ class StreamsBuilder:
             key: the type of the topic's keys; ``str`` by default.
             value: the type of its values; anything JSON can say by default.
             name: the processor's name.
+            consumed: types, name and timestamp extractor in a ``Consumed``; it may also stand in front of the
+                processor, as in Kafka Streams.
 
         >>> from penstock import Stores
         >>> from penstock.testing import TopologyTestDriver
@@ -373,17 +402,22 @@ class StreamsBuilder:
         """
         graph = self._graph
         check_type(topic, str, "the topic of add_global_store")
+        if isinstance(supplier, Consumed):
+            supplier, key = key, supplier
+        read = consumed_whole("add_global_store", consumed, key, value, name=name)
+        values = read.value or DEFAULT_VALUE
         spec = checked_builder(builder, graph.builders, "add_global_store")
         function = processor_function(supplier, "add_global_store")
-        source = graph.names.suffixed(name, "-source", names.SOURCE)
+        source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         graph.add(
             nodes.GlobalStore(
-                name=graph.names.node(names.TABLE_SOURCE, name),
+                name=graph.names.node(names.TABLE_SOURCE, read.name),
                 where=caller(),
                 topic=topic,
                 source_name=source,
-                key=DEFAULT_KEY if key is None else of(key, "key"),
-                value=DEFAULT_VALUE if value is None else of(value, "value"),
+                key=read.key or DEFAULT_KEY,
+                value=values,
+                timestamp=timestamp_of(read.timestamp, values),
                 store=replace(spec, named_by_user=True, caching=False),
                 supplier=function,
             )
@@ -399,31 +433,19 @@ class StreamsBuilder:
         return Topology(self._graph.declared, self._graph.stores.values()).checked()
 
 
-def _table_types(method: str, key: Any, value: Any, kept: Materialized | None) -> tuple[Serde, Serde]:
+def _table_types(method: str, read: Consumed, kept: Materialized | None) -> tuple[Serde, Serde]:
     """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
     kept = kept or Materialized()
     return (
-        _table_type(method, "key", key, kept.key, DEFAULT_KEY),
-        _table_type(method, "value", value, kept.value, DEFAULT_VALUE),
+        _table_type(method, "key", read.key, kept.key, DEFAULT_KEY),
+        _table_type(method, "value", read.value, kept.value, DEFAULT_VALUE),
     )
 
 
-def _table_type(method: str, what: str, told: Any, kept: Serde | None, default: Serde) -> Serde:
-    if told is None:
-        return kept or default
-    read = of(told, what)
-    if kept is not None and kept != read:
+def _table_type(method: str, what: str, read: Serde | None, kept: Serde | None, default: Serde) -> Serde:
+    if read is not None and kept is not None and kept != read:
         raise TopologyError(
             f"{method} at {caller()}: {what}= is {read.name}, and the Materialized says {kept.name}: a table is kept "
             "as it is read, so say the type once"
         )
-    return read
-
-
-def _offset_reset(given: OffsetReset | None) -> AutoOffsetReset | None:
-    if given is None:
-        return None
-    try:
-        return AutoOffsetReset.of(given, f"offset_reset at {caller()}")
-    except ConfigError as error:
-        raise TopologyError(str(error)) from None
+    return read or kept or default

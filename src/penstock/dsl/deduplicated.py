@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from penstock.errors import ConfigError
 from penstock.plan.names import check_name
-from penstock.plan.options import Options, option, types_given
+from penstock.plan.options import Options, named_first, option, types_given
 from penstock.serdes import Serde, of
 
 _ARGUMENTS = ("store_name", "key_serde", "value_serde")
@@ -71,15 +70,7 @@ class Deduplicated(Options):
         >>> Deduplicated.with_("seen", str, dict)
         Deduplicated(store_name='seen', key_serde=<serde str>, value_serde=<serde json[dict]>)
         """
-        names = _ARGUMENTS if len(arguments) == 3 else _ARGUMENTS[1:]
-        given = dict(zip(names, arguments, strict=False))
-        if len(arguments) not in (0, 2, 3) or not keywords.keys() <= set(_ARGUMENTS) - given.keys():
-            every = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in keywords.items())]
-            raise ConfigError(
-                "Deduplicated.with_ takes (store_name, key_serde, value_serde) or (key_serde, value_serde); "
-                f"got ({', '.join(every)})"
-            )
-        return self._saying(**given, **keywords)
+        return self._saying(**named_first("Deduplicated.with_", _ARGUMENTS, arguments, keywords))
 
     def _saying(self, store_name: str | None = None, key_serde: Any = None, value_serde: Any = None) -> Deduplicated:
         named = self if store_name is None else self.with_store_name(store_name)

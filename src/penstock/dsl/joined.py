@@ -1,16 +1,17 @@
-"""How a stream is joined with a table: the types for a repartition, a name, a grace period."""
+"""How a stream is joined with a table, and a table with another one by a foreign key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import TopologyError
-from penstock.plan.functions import caller, check_type
+from penstock.plan.functions import caller
 from penstock.plan.names import check_name
-from penstock.plan.options import Options, option, types_given
+from penstock.plan.options import Options, in_place_of, option, said_once, types_given
+from penstock.plan.sinks import Partitioner
 from penstock.serdes import Serde, of
 
 
@@ -25,7 +26,7 @@ class Joined(Options):
     key: Serde | None = None
     value: Serde | None = None
     name: str | None = None
-    grace_period_ms: int | None = None
+    grace_period_ms: int | None = field(default=None, metadata={"keyword": "grace"})
 
     @option
     def as_(self, name: str) -> Joined:
@@ -60,12 +61,60 @@ class Joined(Options):
 
 
 @dataclass(frozen=True)
+class TableJoined(Options):
+    """How a table is joined with another one by a foreign key: where their rows are, and a name (KIP-775).
+
+    >>> def by_country(topic, key, value, partitions):
+    ...     return int(key.split("-")[0]) % partitions
+    >>> TableJoined.as_("with-cities").with_partitioner(by_country).name
+    'with-cities'
+    """
+
+    partitioner: Partitioner | None = None
+    other_partitioner: Partitioner | None = None
+    name: str | None = None
+
+    @option
+    def as_(self, name: str) -> TableJoined:
+        """With a name, from which those of the steps and the internal topics are made."""
+        return self._but(name=check_name(name))
+
+    @option
+    def with_(
+        self, partitioner: Partitioner | None = None, other_partitioner: Partitioner | None = None
+    ) -> TableJoined:
+        """With functions that say where this table's and the other table's rows are; see ``KTable.join``."""
+        given = {"partitioner": partitioner, "other_partitioner": other_partitioner}
+        return self._but(**{name: function for name, function in given.items() if function is not None})
+
+    @option
+    def with_partitioner(self, partitioner: Partitioner) -> TableJoined:
+        """With a function that says where this table's rows are."""
+        return self._but(partitioner=partitioner)
+
+    @option
+    def with_other_partitioner(self, other_partitioner: Partitioner) -> TableJoined:
+        """With a function that says where the other table's rows are."""
+        return self._but(other_partitioner=other_partitioner)
+
+    @option
+    def with_name(self, name: str) -> TableJoined:
+        """With a name, from which those of the steps and the internal topics are made."""
+        return self._but(name=check_name(name))
+
+
+@dataclass(frozen=True)
 class TableOptions:
     """What the join of a stream may be given when the other side is a table."""
 
     key_selector: Callable[[Any, Any], Any] | None = None
     grace: Duration | None = None
     joined: Joined | None = None
+
+    def with_placed(self, windows: Any, method: str) -> tuple[TableOptions, Any]:
+        """These with a ``Joined`` that stands where Kafka Streams has it, behind the joiner, and what else is there."""
+        joined, windows = in_place_of(Joined, windows, self.joined, method, "joined")
+        return replace(self, joined=joined), windows
 
     def refuse(self, method: str) -> None:
         """Raise ``TopologyError`` if any of it is given; the other side is a stream."""
@@ -78,13 +127,5 @@ class TableOptions:
 
     def as_joined(self, method: str, name: str | None) -> Joined:
         """The name, the types and the grace period in one."""
-        joined = self.joined or Joined()
-        check_type(joined, Joined, "joined=", "give a name alone as name=")
-        twice = name is not None and joined.name is not None
-        if twice or (self.grace is not None and joined.grace_period_ms is not None):
-            raise TopologyError(
-                f"{method} at {caller()}: give the name and the grace period once, not in joined= as well"
-            )
-        if name is not None:
-            joined = joined.with_name(name)
-        return joined if self.grace is None else joined.with_grace_period(self.grace)
+        grace = None if self.grace is None else to_ms(self.grace, "the grace period")
+        return said_once(method, "joined", self.joined, Joined(name=name, grace_period_ms=grace))

@@ -12,6 +12,8 @@ from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K2, K, V
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import process, process_values
+from penstock.dsl.produced import Produced, produced_of
+from penstock.dsl.repartitioned import Grouped, Repartitioned, grouped_of, repartitioned_of
 from penstock.dsl.stateless import StatelessSteps
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.dsl.stream_joins import StreamJoins
@@ -19,9 +21,9 @@ from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
+from penstock.plan.options import in_place_of
 from penstock.plan.sinks import Partitioner, TopicSelector, partitioner_of, sink_node
 from penstock.processor import RecordContext
-from penstock.serdes import of
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
@@ -132,6 +134,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         name: str | None = None,
         partitioner: Partitioner | None = None,
         create: bool = True,
+        produced: Produced | None = None,
     ) -> None:
         """Write the records into a topic, each into the partition that Kafka's partitioner gives its key.
 
@@ -146,6 +149,8 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
                 (``StreamPartitioner``, KIP-837).
             create: whether topics that a function chooses are made when they do not exist; else records for them fail,
                 and ``on_error`` says what becomes of them.
+            produced: types, name and partitioner in a ``Produced``; it may also stand behind the topic, as in Kafka
+                Streams.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -156,29 +161,30 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         >>> [record.key for record in driver.read_output("large")]
         ['b']
         """
-        types = self._key if key is None else of(key, "key"), self._value if value is None else of(value, "value")
-        sink = sink_node(self._name(names.SINK, name), (self._node,), topic, types, partitioner, create)
+        given = produced_of(produced, key, value, name, partitioner)
+        types = given.key or self._key, given.value or self._value
+        sink = sink_node(self._name(names.SINK, given.name), (self._node,), topic, types, given.partitioner, create)
         self._graph.add(sink)
 
     def repartition(
         self,
-        name: str | None = None,
+        name: str | Repartitioned | None = None,
         partitions: int | None = None,
         key: Any = None,
         value: Any = None,
         partitioner: Partitioner | None = None,
+        repartitioned: Repartitioned | None = None,
     ) -> KStream[K, V]:
         """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out.
 
-        With ``partitioner=``, as for ``to``, it is that which says in which task a record is.
+        With ``partitioner=``, as for ``to``, it is that which says in which task a record is. All of this can be said
+        in a ``Repartitioned``, alone as in Kafka Streams or as ``repartitioned=``.
         """
-        if partitions is not None:
-            check_type(partitions, int, "the partitions of repartition")
-        prefix = self._name(names.REPARTITION, None) if name is None else names.check_name(name)
-        keys = self._key if key is None else of(key, "key")
-        values = self._value if value is None else of(value, "value")
-        chosen = partitioner_of(partitioner, "repartition")
-        node = repartition_node(self._graph, self._node, prefix, keys, values, partitions, partitioner=chosen)
+        given = repartitioned_of(repartitioned, name, partitions, key, value, partitioner)
+        prefix = self._graph.names.node_or_next(names.REPARTITION, given.name)
+        keys, values = given.key or self._key, given.value or self._value
+        chosen = partitioner_of(given.partitioner, "repartition")
+        node = repartition_node(self._graph, self._node, prefix, keys, values, given.partitions, partitioner=chosen)
         return KStream(self._graph, self._graph.add(node), keys, values)
 
     def to_table(
@@ -198,13 +204,23 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         node = nodes.ToTable(name=own_name, parents=(parent,), where=caller(), store=spec)
         return KTable(self._graph, self._graph.add(node), spec.key, spec.value)
 
-    def group_by_key(self, name: str | None = None, key: Any = None, value: Any = None) -> KGroupedStream[K, V]:
-        """Group by the key; ``name`` names the repartition topic, if one is needed."""
+    def group_by_key(
+        self,
+        name: str | Grouped | None = None,
+        key: Any = None,
+        value: Any = None,
+        grouped: Grouped | None = None,
+    ) -> KGroupedStream[K, V]:
+        """Group by the key; ``name`` names the repartition topic, if one is needed.
+
+        Types and name can be said in a ``Grouped``, alone as in Kafka Streams or as ``grouped=``.
+        """
         from penstock.dsl.grouped import KGroupedStream
 
-        keys = self._key if key is None else of(key, "key")
-        values = self._value if value is None else of(value, "value")
-        return KGroupedStream(self._graph, self._node, keys, values, name, self._repartition_required)
+        grouped, own_name = in_place_of(Grouped, name, grouped, "group_by_key", "grouped")
+        given = grouped_of("group_by_key", grouped, key, value, own_name)
+        keys, values = given.key or self._key, given.value or self._value
+        return KGroupedStream(self._graph, self._node, keys, values, given.name, self._repartition_required)
 
     @overload
     def group_by(
@@ -213,6 +229,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
+        grouped: Grouped | None = None,
     ) -> KGroupedStream[K2, V]: ...
 
     @overload
@@ -222,6 +239,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
+        grouped: Grouped | None = None,
     ) -> KGroupedStream[K2, V]: ...
 
     def group_by(
@@ -230,8 +248,11 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
+        grouped: Grouped | None = None,
     ) -> KGroupedStream[K2, V]:
         """Group by what a function of (key, value) gives; this repartitions.
+
+        Types and name can be said in a ``Grouped``, behind the function as in Kafka Streams or as ``grouped=``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by(lambda key, value: value["city"]).count(), [("a", {"city": "Oslo"})])
@@ -239,9 +260,10 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         """
         from penstock.dsl.grouped import KGroupedStream
 
-        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE, context=True), key, name)
-        values = self._value if value is None else of(value, "value")
-        return KGroupedStream(self._graph, node, node.key, values, name, True)
+        grouped, key = in_place_of(Grouped, key, grouped, "group_by", "grouped")
+        given = grouped_of("group_by", grouped, key, value, name)
+        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE, context=True), given.key, given.name)
+        return KGroupedStream(self._graph, node, node.key, given.value or self._value, given.name, True)
 
     # --- deduplication -------------------------------------------------------------------------------------------
 

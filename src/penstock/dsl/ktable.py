@@ -11,6 +11,7 @@ from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, kept_with_context, materialized_of
 from penstock.dsl.processors import store_names
+from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
@@ -19,6 +20,7 @@ from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
+from penstock.plan.options import in_place_of
 from penstock.plan.passes.closing import window_wait
 from penstock.plan.processors import transformer_function
 from penstock.processor import RecordContext
@@ -219,21 +221,25 @@ class KTable(TableJoins[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
+        grouped: Grouped | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Group the rows by the keys, and with the values, that a function of (key, value) gives; this repartitions.
 
-        When a row changes, its old value leaves its old group and its new value joins its new one.
+        When a row changes, its old value leaves its old group and its new value joins its new one. Types and name can
+        be said in a ``Grouped``, behind the function as in Kafka Streams or as ``grouped=``.
         """
         from penstock.dsl.grouped import KGroupedTable
 
+        grouped, key = in_place_of(Grouped, key, grouped, "group_by", "grouped")
+        given = grouped_of("group_by", grouped, key, value, name)
         function = user_function(mapper, "group_by", KEY_VALUE, why_not=WHERE_IT_WAS)
         key_annotation, value_annotation = pair_annotation(function.returns())
-        keys = result_type(key, key_annotation, DEFAULT_KEY)
-        values = result_type(value, value_annotation, DEFAULT_VALUE)
+        keys = result_type(given.key, key_annotation, DEFAULT_KEY)
+        values = result_type(given.value, value_annotation, DEFAULT_VALUE)
         node = nodes.TableGroupBy(
-            name=self._name(names.TABLE_SELECT, name), mapper=function, key=keys, value=values, **self._at()
+            name=self._name(names.TABLE_SELECT, given.name), mapper=function, key=keys, value=values, **self._at()
         )
-        return KGroupedTable(self._graph, self._graph.add(node), keys, values, name)
+        return KGroupedTable(self._graph, self._graph.add(node), keys, values, given.name)
 
     # --- inside --------------------------------------------------------------------------------------------------
 

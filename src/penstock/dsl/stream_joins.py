@@ -31,7 +31,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, V2] | KTable[K, V2],
         joiner: Callable[[V, V2], R],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -45,7 +45,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, V2] | KTable[K, V2],
         joiner: Callable[[K, V, V2], R],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -80,7 +80,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, Any] | KTable[K, Any] | GlobalKTable[Any, Any],
         joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -104,7 +104,8 @@ class StreamJoins(Stream[K, V]):
             name: the step's name.
             key_selector: for global tables, a function of (key, value) that gives the key to look up.
             grace: for versioned tables, how long records wait for table records that are late.
-            joined: for tables: types for a repartition topic, a name, a grace period.
+            joined: for tables: types for a repartition topic, a name, a grace period; it may also stand behind the
+                joiner, as in Kafka Streams.
 
         >>> from penstock import JoinWindows
         >>> from penstock.testing import pipe
@@ -133,7 +134,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, V2] | KTable[K, V2],
         joiner: Callable[[V, V2 | None], R],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -147,7 +148,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, V2] | KTable[K, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -182,7 +183,7 @@ class StreamJoins(Stream[K, V]):
         self,
         other: KStream[K, Any] | KTable[K, Any] | GlobalKTable[Any, Any],
         joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows | Joined | None = None,
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
@@ -237,7 +238,7 @@ class StreamJoins(Stream[K, V]):
         kind: str,
         other: Any,
         joiner: Callable[..., Any],
-        windows: JoinWindows | None,
+        windows: Any,
         stream_joined: StreamJoined | None,
         value: Any,
         name: str | None,
@@ -254,6 +255,7 @@ class StreamJoins(Stream[K, V]):
             raise TopologyError(
                 f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got {other!r}"
             )
+        options, windows = options.with_placed(windows, METHODS[kind])
         if isinstance(other, KTable | GlobalKTable):
             if kind == nodes.OUTER:
                 raise TopologyError(

@@ -9,11 +9,11 @@ from penstock.dsl.graph import DEFAULT_VALUE, Handle, StreamHandle, result_type
 from penstock.dsl.joins import JOINER, METHODS, check_sides
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
-from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
+from penstock.plan.options import said_once
 from penstock.serdes import BYTES, Serde
 
 
@@ -31,12 +31,7 @@ def join_streams(
     method, graph = METHODS[kind], left.graph
     check_type(windows, JoinWindows, f"the windows of {method}", "such as JoinWindows.of_time_difference_with_no_grace")
     assert windows is not None
-    given = joined or StreamJoined()
-    check_type(given, StreamJoined, "stream_joined=", "such as StreamJoined.as_(name)")
-    if name is not None:
-        if given.name is not None:
-            raise TopologyError(f"{method} at {caller()}: give the name once, not in stream_joined= as well")
-        given = given.with_name(name)
+    given = said_once(method, "stream_joined", joined, StreamJoined(name=name))
     key = given.key or left.key
     check_sides(method, graph, right.graph, key, given.key or right.key)
     function = user_function(joiner, method, *JOINER, context=True)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.graph import V2, Graph, Handle, K, R, V, html_of, shown
+from penstock.dsl.joined import TableJoined
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
+from penstock.plan.options import in_place_of, said_once
 from penstock.plan.sinks import Partitioner
 from penstock.serdes import Serde
 
@@ -51,6 +53,7 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, R]: ...
 
     @overload
@@ -66,6 +69,7 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, R]: ...
 
     def join(
@@ -80,6 +84,7 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
         """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
         right value), makes of the two; every change of either side changes the result.
@@ -111,6 +116,8 @@ class TableJoins(Generic[K, V]):
                 partitioner does it: a function as for ``KStream.to``, which gets the key and None
                 (``TableJoined.with``, KIP-775).
             other_partitioner: the same for the other table.
+            table_joined: for a join by a foreign key the name and both partitioners in a ``TableJoined``; it may also
+                stand behind the joiner, as in Kafka Streams.
 
         Raises:
             TopologyError: a complete join has a table, or is itself to be kept in a store, that is not versioned; the
@@ -130,16 +137,17 @@ class TableJoins(Generic[K, V]):
         ...     [(record.value, record.timestamp) for record in driver.read_output("out")]
         [('30 x 7', 5), ('20 x 7', 2)]
         """
+        said = TableJoined(partitioner, other_partitioner, name)
         return self._join(
             nodes.INNER,
             other,
             joiner,
             value,
             materialized_of(materialized, store),
-            name,
+            said,
             versioned_join,
             foreign_key,
-            (partitioner, other_partitioner),
+            table_joined,
         )
 
     @overload
@@ -155,6 +163,7 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, R]: ...
 
     @overload
@@ -170,6 +179,7 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, R]: ...
 
     def left_join(
@@ -184,18 +194,20 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
         partitioner: Partitioner | None = None,
         other_partitioner: Partitioner | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
         """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
+        said = TableJoined(partitioner, other_partitioner, name)
         return self._join(
             nodes.LEFT,
             other,
             joiner,
             value,
             materialized_of(materialized, store),
-            name,
+            said,
             versioned_join,
             foreign_key,
-            (partitioner, other_partitioner),
+            table_joined,
         )
 
     @overload
@@ -233,7 +245,8 @@ class TableJoins(Generic[K, V]):
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
         """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
-        return self._join(nodes.OUTER, other, joiner, value, materialized_of(materialized, store), name, versioned_join)
+        given = materialized_of(materialized, store)
+        return self._join(nodes.OUTER, other, joiner, value, given, TableJoined(name=name), versioned_join)
 
     def _join(
         self,
@@ -242,12 +255,16 @@ class TableJoins(Generic[K, V]):
         joiner: Callable[..., Any],
         value: Any,
         given: Materialized | None,
-        name: str | None,
+        said: TableJoined,
         versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
-        partitioners: tuple[Any, Any] = (None, None),
+        table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
         from penstock.dsl.ktable import KTable
+
+        table_joined, value = in_place_of(TableJoined, value, table_joined, METHODS[kind], "table_joined")
+        joined = said_once(METHODS[kind], "table_joined", table_joined, said)
+        partitioners = joined.partitioner, joined.other_partitioner
 
         if versioned_join not in (LATEST, COMPLETE):
             raise ConfigError(
@@ -267,11 +284,11 @@ class TableJoins(Generic[K, V]):
             raise TopologyError(f"{METHODS[kind]} at {caller()} joins a table with a table; got {other!r}")
         if foreign_key is not None:
             made = join_tables_by_foreign_key(
-                kind, self._handle, other._handle, foreign_key, joiner, value, given, name, partitioners
+                kind, self._handle, other._handle, foreign_key, joiner, value, given, joined.name, partitioners
             )
         else:
-            complete = versioned_join == COMPLETE
-            made = join_tables(kind, self._handle, other._handle, joiner, value, given, name, complete)
+            sides, complete = (self._handle, other._handle), versioned_join == COMPLETE
+            made = join_tables(kind, *sides, joiner, value, given, joined.name, complete)
         return KTable(made.graph, made.node, made.key, made.value)
 
     @property

@@ -1,0 +1,147 @@
+"""How a topic is read: its types, its times, where it is begun, and a name for the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from penstock.errors import ConfigError, TopologyError
+from penstock.offset_reset import AutoOffsetReset
+from penstock.plan.functions import caller
+from penstock.plan.names import check_name
+from penstock.plan.options import Options, in_place_of, option, said_once, types_given
+from penstock.plan.timestamps import Timestamp
+from penstock.serdes import Serde, of
+from penstock.timestamps import is_extractor
+
+OffsetReset = str | AutoOffsetReset | datetime | timedelta
+"""Where a topic is begun that was not read yet."""
+
+
+@dataclass(frozen=True)
+class Consumed(Options):
+    """How a topic is read, as a stream or a table.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> visits = builder.stream("visits", Consumed.with_(str, dict).with_timestamp_extractor("at").with_name("visits"))
+    >>> visits.to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_input("visits", "ann", {"at": 500})
+    >>> [(record.key, record.timestamp) for record in driver.read_output("out")]
+    [('ann', 500)]
+    """
+
+    key: Serde | None = None
+    value: Serde | None = None
+    timestamp: Timestamp | None = None
+    name: str | None = None
+    offset_reset: AutoOffsetReset | None = None
+
+    @option
+    def as_(self, name: str) -> Consumed:
+        """With a name for the step."""
+        return self._but(name=check_name(name))
+
+    @option
+    def with_(
+        self,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Timestamp | None = None,
+        offset_reset: OffsetReset | None = None,
+    ) -> Consumed:
+        """With these types of keys and values, an extractor, and where the topic is begun.
+
+        As in Kafka Streams, an extractor or an ``AutoOffsetReset`` may stand alone.
+
+        >>> Consumed.with_(AutoOffsetReset.latest()) == Consumed.with_offset_reset_policy("latest")
+        True
+        """
+        if isinstance(key, AutoOffsetReset):
+            key, offset_reset = None, key
+        elif is_extractor(key):
+            key, timestamp = None, key
+        said = {"timestamp": timestamp, "offset_reset": offset_reset_of(offset_reset)}
+        told = {name: value for name, value in said.items() if value is not None}
+        return self._but(**types_given(key=key, value=value), **told)
+
+    @option
+    def with_key_serde(self, key: Any) -> Consumed:
+        """With this type of keys."""
+        return self._but(key=of(key, "key"))
+
+    @option
+    def with_value_serde(self, value: Any) -> Consumed:
+        """With this type of values."""
+        return self._but(value=of(value, "value"))
+
+    @option
+    def with_timestamp_extractor(self, timestamp: Timestamp) -> Consumed:
+        """With records' times from a ``TimestampExtractor``, or all else that ``timestamp=`` of ``stream`` takes."""
+        return self._but(timestamp=timestamp)
+
+    @option
+    def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed:
+        """Begun here by an application that has not read the topic yet; see ``offset_reset=`` of ``stream``.
+
+        Raises:
+            TopologyError: it is none of its forms.
+        """
+        return self._but(offset_reset=offset_reset_of(offset_reset))
+
+    @option
+    def with_name(self, name: str) -> Consumed:
+        """With a name for the step."""
+        return self._but(name=check_name(name))
+
+
+def consumed_of(
+    method: str,
+    given: Consumed | None,
+    key: Any,
+    value: Any,
+    timestamp: Timestamp | None = None,
+    name: str | None = None,
+    offset_reset: OffsetReset | None = None,
+) -> Consumed:
+    """How a topic is read, of what a method was given: a ``Consumed``, in the place of ``key`` or not, and keywords.
+
+    Raises:
+        TopologyError: something was said twice, or ``offset_reset`` is none.
+    """
+    given, key = in_place_of(Consumed, key, given, method, "consumed")
+    types = types_given(key=key, value=value)
+    said = Consumed(**types, timestamp=timestamp, name=name, offset_reset=offset_reset_of(offset_reset))
+    return said_once(method, "consumed", given, said)
+
+
+def consumed_whole(method: str, given: Consumed | None, *said: Any, **keywords: Any) -> Consumed:
+    """The same of a topic that every task reads as a whole.
+
+    Raises:
+        TopologyError: also when it is said where the topic is begun.
+    """
+    consumed = consumed_of(method, given, *said, **keywords)
+    if consumed.offset_reset is not None:
+        raise TopologyError(
+            f"{method} at {caller()} reads its topic as a whole, from its beginning; take the offset reset policy "
+            f"{consumed.offset_reset!r} out of the Consumed"
+        )
+    return consumed
+
+
+def offset_reset_of(given: OffsetReset | None) -> AutoOffsetReset | None:
+    """Where a topic is begun, of all the forms in which that can be said; None if it is not.
+
+    Raises:
+        TopologyError: it is none of them.
+    """
+    if given is None:
+        return None
+    try:
+        return AutoOffsetReset.of(given, f"offset_reset at {caller()}")
+    except ConfigError as error:
+        raise TopologyError(str(error)) from None
