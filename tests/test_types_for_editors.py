@@ -56,7 +56,9 @@ hourly.suppress(Suppressed.until_window_closes()).to_stream(lambda window, count
 named: KStream[str, str] = orders.left_join(names, lambda order, name: f"{name or 'nobody'}: {order.amount}")
 there: KStream[str, str] = orders.join(cities, lambda order, city: city, key_selector=lambda key, order: order.amount)
 branches: dict[str, KStream[str, Order]] = orders.split().branch(lambda key, order: big(order)).default_branch()
-again: KStream[str, Order] = builder.stream("orders", Consumed.with_(str, Order).with_name("again"))
+again: KStream[str, Order] = builder.stream("orders", Consumed.with_(str, Order))
+later: KStream[str, Order] = builder.stream("orders", consumed=Consumed.with_(str, Order).with_name("later"))
+rows: KTable[int, Order] = builder.table("rows", Consumed.with_(int, Order), store="rows")
 spread: KStream[str, Order] = again.repartition(Repartitioned.as_("wide").with_number_of_partitions(4))
 grouped: KGroupedStream[str, Order] = spread.group_by(lambda key, order: order.customer, Grouped.as_("who"))
 same: KGroupedStream[str, Order] = spread.group_by_key(Grouped.as_("same"))
@@ -97,6 +99,7 @@ TYPOS = [
     ('"app", trigger=', '"app", triger=', 'Unexpected keyword argument "triger"'),
     ('on_error="skip"', "on_error=1", 'Argument "on_error" to "start" of "Topology" has incompatible type "int"'),
     ("streams.offsets()", "streams.ofsets()", '"Streams" has no attribute "ofsets"'),
+    ("again.repartition(", "again.repartiton(", '"KStream[str, Order]" has no attribute "repartiton"'),
     ("progress.lost", "progress.losts", '"Progress" has no attribute "losts"'),
     ("with_retention(", "with_retenton(", '"Materialized" has no attribute "with_retenton"'),
 ]

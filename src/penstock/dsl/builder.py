@@ -36,6 +36,9 @@ class StreamsBuilder:
         self._graph = Graph()
 
     @overload
+    def stream(self, topic: str | Sequence[str] | re.Pattern[str], key: Consumed[K, V]) -> KStream[K, V]: ...
+
+    @overload
     def stream(
         self,
         topic: str | Sequence[str] | re.Pattern[str],
@@ -44,7 +47,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -56,7 +59,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[K, Any]: ...
 
     @overload
@@ -69,7 +72,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -81,7 +84,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -92,7 +95,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
@@ -139,6 +142,16 @@ class StreamsBuilder:
     def table(
         self,
         topic: str,
+        key: Consumed[K, V],
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+    ) -> KTable[K, V]: ...
+
+    @overload
+    def table(
+        self,
+        topic: str,
         key: type[K],
         value: type[V],
         store: str | None = None,
@@ -146,7 +159,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[K, V]: ...
 
     @overload
@@ -160,7 +173,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[K, Any]: ...
 
     @overload
@@ -175,7 +188,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[str, V]: ...
 
     @overload
@@ -189,7 +202,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -202,7 +215,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -238,13 +251,23 @@ class StreamsBuilder:
     def global_table(
         self,
         topic: str,
+        key: Consumed[K, V],
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+    ) -> GlobalKTable[K, V]: ...
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
         key: type[K],
         value: type[V],
         store: str | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[K, V]: ...
 
     @overload
@@ -257,7 +280,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[K, Any]: ...
 
     @overload
@@ -271,7 +294,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[str, V]: ...
 
     @overload
@@ -284,7 +307,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[Any, Any]: ...
 
     def global_table(
@@ -296,7 +319,7 @@ class StreamsBuilder:
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[Any, Any]:
         """The records of a topic as a table of which every task has all, to join streams with by any key.
 
@@ -364,7 +387,7 @@ class StreamsBuilder:
         key: Any = None,
         value: Any = None,
         name: str | None = None,
-        consumed: Consumed | None = None,
+        consumed: Consumed[Any, Any] | None = None,
     ) -> StreamsBuilder:
         """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
 
@@ -433,7 +456,7 @@ class StreamsBuilder:
         return Topology(self._graph.declared, self._graph.stores.values()).checked()
 
 
-def _table_types(method: str, read: Consumed, kept: Materialized | None) -> tuple[Serde, Serde]:
+def _table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None) -> tuple[Serde, Serde]:
     """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
     kept = kept or Materialized()
     return (

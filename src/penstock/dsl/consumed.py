@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
+from penstock.dsl.graph import K2, V2, K, V
 from penstock.errors import ConfigError, TopologyError
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.functions import caller
@@ -20,8 +21,8 @@ OffsetReset = str | AutoOffsetReset | datetime | timedelta
 
 
 @dataclass(frozen=True)
-class Consumed(Options):
-    """How a topic is read, as a stream or a table.
+class Consumed(Options, Generic[K, V]):
+    """How a topic is read, as a stream or a table; for editors, of which types if ``with_`` says them.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -41,50 +42,77 @@ class Consumed(Options):
     offset_reset: AutoOffsetReset | None = None
 
     @option
-    def as_(self, name: str) -> Consumed:
+    def as_(self, name: str) -> Consumed[Any, Any]:
         """With a name for the step."""
         return self._but(name=check_name(name))
 
+    if TYPE_CHECKING:  # what the decorator makes has types of its own, but not those of its arguments
+
+        @overload
+        @classmethod
+        def with_(
+            cls,
+            key: type[K2],
+            value: type[V2],
+            timestamp: Timestamp | None = None,
+            offset_reset: OffsetReset | None = None,
+        ) -> Consumed[K2, V2]: ...
+
+        @overload
+        @classmethod
+        def with_(
+            cls,
+            key: Any = None,
+            value: Any = None,
+            timestamp: Timestamp | None = None,
+            offset_reset: OffsetReset | None = None,
+        ) -> Consumed[Any, Any]: ...
+
+        @classmethod
+        def with_(cls, *given: Any, **said: Any) -> Consumed[Any, Any]: ...
+
+    else:
+
+        @option
+        def with_(
+            self,
+            key: Any = None,
+            value: Any = None,
+            timestamp: Timestamp | None = None,
+            offset_reset: OffsetReset | None = None,
+        ) -> Consumed:
+            """With these types of keys and values, an extractor, and where the topic is begun.
+
+            As in Kafka Streams, an extractor or an ``AutoOffsetReset`` may stand alone.
+
+            >>> Consumed.with_(AutoOffsetReset.latest()) == Consumed.with_offset_reset_policy("latest")
+            True
+            """
+            if isinstance(key, AutoOffsetReset):
+                key, offset_reset = None, key
+            elif is_extractor(key):
+                key, timestamp = None, key
+            said = {"timestamp": timestamp, "offset_reset": offset_reset_of(offset_reset)}
+            told = {name: value for name, value in said.items() if value is not None}
+            return self._but(**types_given(key=key, value=value), **told)
+
     @option
-    def with_(
-        self,
-        key: Any = None,
-        value: Any = None,
-        timestamp: Timestamp | None = None,
-        offset_reset: OffsetReset | None = None,
-    ) -> Consumed:
-        """With these types of keys and values, an extractor, and where the topic is begun.
-
-        As in Kafka Streams, an extractor or an ``AutoOffsetReset`` may stand alone.
-
-        >>> Consumed.with_(AutoOffsetReset.latest()) == Consumed.with_offset_reset_policy("latest")
-        True
-        """
-        if isinstance(key, AutoOffsetReset):
-            key, offset_reset = None, key
-        elif is_extractor(key):
-            key, timestamp = None, key
-        said = {"timestamp": timestamp, "offset_reset": offset_reset_of(offset_reset)}
-        told = {name: value for name, value in said.items() if value is not None}
-        return self._but(**types_given(key=key, value=value), **told)
-
-    @option
-    def with_key_serde(self, key: Any) -> Consumed:
+    def with_key_serde(self, key: Any) -> Consumed[Any, Any]:
         """With this type of keys."""
         return self._but(key=of(key, "key"))
 
     @option
-    def with_value_serde(self, value: Any) -> Consumed:
+    def with_value_serde(self, value: Any) -> Consumed[Any, Any]:
         """With this type of values."""
         return self._but(value=of(value, "value"))
 
     @option
-    def with_timestamp_extractor(self, timestamp: Timestamp) -> Consumed:
+    def with_timestamp_extractor(self, timestamp: Timestamp) -> Consumed[Any, Any]:
         """With records' times from a ``TimestampExtractor``, or all else that ``timestamp=`` of ``stream`` takes."""
         return self._but(timestamp=timestamp)
 
     @option
-    def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed:
+    def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[Any, Any]:
         """Begun here by an application that has not read the topic yet; see ``offset_reset=`` of ``stream``.
 
         Raises:
@@ -93,20 +121,20 @@ class Consumed(Options):
         return self._but(offset_reset=offset_reset_of(offset_reset))
 
     @option
-    def with_name(self, name: str) -> Consumed:
+    def with_name(self, name: str) -> Consumed[Any, Any]:
         """With a name for the step."""
         return self._but(name=check_name(name))
 
 
 def consumed_of(
     method: str,
-    given: Consumed | None,
+    given: Consumed[Any, Any] | None,
     key: Any,
     value: Any,
     timestamp: Timestamp | None = None,
     name: str | None = None,
     offset_reset: OffsetReset | None = None,
-) -> Consumed:
+) -> Consumed[Any, Any]:
     """How a topic is read, of what a method was given: a ``Consumed``, in the place of ``key`` or not, and keywords.
 
     Raises:
@@ -114,11 +142,13 @@ def consumed_of(
     """
     given, key = in_place_of(Consumed, key, given, method, "consumed")
     types = types_given(key=key, value=value)
-    said = Consumed(**types, timestamp=timestamp, name=name, offset_reset=offset_reset_of(offset_reset))
+    said: Consumed[Any, Any] = Consumed(
+        **types, timestamp=timestamp, name=name, offset_reset=offset_reset_of(offset_reset)
+    )
     return said_once(method, "consumed", given, said)
 
 
-def consumed_whole(method: str, given: Consumed | None, *said: Any, **keywords: Any) -> Consumed:
+def consumed_whole(method: str, given: Consumed[Any, Any] | None, *said: Any, **keywords: Any) -> Consumed[Any, Any]:
     """The same of a topic that every task reads as a whole.
 
     Raises:
