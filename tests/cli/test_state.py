@@ -136,6 +136,7 @@ def test_status_says_where_slots_live_and_how_many_tasks_have_moved(penstock: Pe
         application.run_until()
     application.close()
     shown = penstock("status", "spread").out
+    assert "  3 tasks, 1 store: bags" in shown  # one of them has processed records
     at = shown.index("  2 tasks moved to another machine since the start")
     assert shown[at + 1 : at + 4] == [
         "slot  executor  machine  tasks  copy on",

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from penstock import StreamsBuilder
+from penstock.log.base import TopicInfo
 from penstock.query.application import open_stores
 from penstock.watch import figures
 from penstock.watch.figures import Application
 from penstock.watch.server import page_app
 from support.folders import MEMORY
 from support.watched import SOLD, Shop, shop_topology
+from support.world import World
 
 TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
 
@@ -57,6 +60,17 @@ def test_figures_are_those_of_the_newest_commit(client: Any, shop: Shop):
     [loss] = figures["losses"]
     assert (loss["node"], loss["records"], loss["done"]) == ("by-minute", 1, "dropped as late")
     assert sum(one["records"] for one in figures["commits"]) == 5
+
+
+def test_all_tasks_are_counted_as_the_sub_topologies_show_them_though_few_have_processed_anything(tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).group_by(lambda key, value: value, key=str).count("counts").to_stream().to("out")
+    world = World(tmp_path, builder.build())
+    world.log.create_topic(TopicInfo("in", 8, "str", "str"))
+    world.run("a")
+    seen = Application(open_stores(tmp_path), world.log)
+    assert [sub["tasks"] for sub in seen.picture()["subs"]] == [8, 8]
+    assert seen.figures()["tasks"] == 16
 
 
 def test_what_waits_is_said_in_records_and_in_their_time(tmp_path: Path):

@@ -259,7 +259,7 @@ def _status(stores: ApplicationStores) -> dict[str, Any]:
         "commit": newest.commit,
         "at": newest.at,
         "started_by": str(start) if start else "a version before this one",
-        "tasks": len(newest.tasks),
+        "tasks": start.picture.tasks if start and start.picture else len(newest.tasks),
         "slots": msgspec.to_builtins(places.slots),
         "tasks_moved": places.moved_total,
         "stores": list(stores.shapes()),

@@ -56,6 +56,11 @@ class Picture(msgspec.Struct, frozen=True):
     log: str = ""
     """Where the topics are."""
 
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are, those that have processed nothing yet as well."""
+        return sum(sub.tasks for sub in self.subs)
+
 
 def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") -> Picture:
     """A topology as a picture shows it, with what is known of where it runs."""

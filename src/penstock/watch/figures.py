@@ -146,7 +146,7 @@ class Application:
             "at": newest.at,
             "now": int(time.time() * 1000),
             "started_at": start.at,
-            "tasks": len(newest.tasks),
+            "tasks": picture.tasks,
             "places": _places(newest),
             "rate": rate,
             "nodes": _nodes(newest, parts, rates, losses),
