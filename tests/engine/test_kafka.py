@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from penstock.log.base import Log, Records, TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from penstock.times import wall_clock_ms
 from support.kafka import Cluster
 from support.kafka_case import Case, Crash, crash, expected
 from support.topologies import EXAMPLES
@@ -403,6 +405,47 @@ def test_a_cluster_that_goes_away_stops_the_application_and_the_next_start_publi
         application.run_until()
     case.start().run_until()
     assert case.results() == expected(20)
+
+
+@pytest.mark.kip("KS-06")
+def test_topics_of_the_cluster_that_appear_and_match_are_taken_up(cluster: Cluster, tmp_path: Path):
+    out, settings = cluster.topic("out"), Settings.load(environment={}, folder=tmp_path)
+    builder = StreamsBuilder()
+    builder.stream(re.compile(f"{cluster.name}-many-.*"), key=str, value=str).to(out)
+    log = cluster.opened()
+    application = LocalApplication(builder.build(), cluster.name, settings, log, LocalStorage(tmp_path))
+    for number, key in enumerate(["a", "b"], 1):
+        topic = cluster.topic(f"many-{number}")
+        produce([(key, "x", number)], topic, key=str, value=str, log=cluster.log)
+        cluster.wait_for_records(topic, 1)
+        application.run_until()
+        cluster.wait_for_records(out, number)
+    application.close()
+    assert cluster.rows(out, key=str, value=str) == [("a", "x", 1), ("b", "x", 2)]
+
+
+@pytest.mark.kip("KS-07")
+def test_the_first_record_of_a_time_is_found_without_reading_those_before_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    topic, ahead = (
+        cluster.topic("in"),
+        wall_clock_ms() + 600_000,
+    )  # of marks of transactions, which have the broker's time
+    for times in ([10, 30, 15], [20, 40, 5]):
+        produce([("k", "x", ahead + time) for time in times], topic, key=str, value=str, log=cluster.log)
+        cluster.log.end_offsets(topic)
+    log, begun, read = cluster.opened(), [], type(cluster.log).read
+
+    def noting(log: Log, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        begun.append(start)
+        return read(log, topic, partition, start, end)
+
+    monkeypatch.setattr(type(log), "read", noting)
+    assert [log.offset_at(topic, 0, time) for time in (-1, 0, ahead + 20, ahead + 40, ahead + 41)] == [0, 0, 1, 5, None]
+    assert begun == [0, 0, 1, 5]
+    with pytest.raises(TopicNotFoundError):
+        log.offset_at(f"{topic}-not", 0, 5)
 
 
 @pytest.mark.kip("KS-13")

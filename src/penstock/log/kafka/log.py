@@ -26,6 +26,7 @@ from penstock.log.base import (
     check_start,
     check_topic,
     check_trim,
+    first_at,
     removed_meanwhile,
 )
 from penstock.log.cluster import Kafka
@@ -130,6 +131,15 @@ class KafkaLog(Log):
             self._fresh.discard(topic)
             self._until_visible(topic, count)
         return self._topics.offsets(topic, count, OffsetSpec.latest())
+
+    def offset_at(self, topic: str, partition: int, time: int) -> int | None:
+        """The broker says where to look: it knows of batches, and marks of transactions have times of their own."""
+        self._topics.describe([topic])
+        first, [end] = (
+            self._topics.offset_at(topic, partition, time),
+            self.end_offsets(topic)[partition : partition + 1],
+        )
+        return None if first is None else first_at(self.read(topic, partition, first, end), time)
 
     def _until_visible(self, topic: str, partitions: int) -> None:
         """Wait for what this process has written: a transaction shows a moment after it was committed."""

@@ -195,7 +195,16 @@ class KafkaTopics:
         Args:
             is_committed: the last one is where what is committed ends, before what open transactions have written.
         """
-        wanted = {TopicPartition(name, partition): where for partition in range(partitions)}
+        return self._offsets(name, range(partitions), where, is_committed)
+
+    def offset_at(self, name: str, partition: int, time: int) -> int | None:
+        """Where a partition's first record of a time or later is, as the broker knows; None if there is none."""
+        where = OffsetSpec.for_timestamp(time) if time >= 0 else OffsetSpec.earliest()
+        [found] = self._offsets(name, [partition], where)
+        return found if found >= 0 else None
+
+    def _offsets(self, name: str, partitions: Iterable[int], where: OffsetSpec, is_committed: bool = True) -> list[int]:
+        wanted = {TopicPartition(name, partition): where for partition in partitions}
 
         def asking(admin: AdminClient, wait: float) -> dict[Any, Any]:
             level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
