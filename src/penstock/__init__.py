@@ -1,5 +1,6 @@
 """Penstock: the Kafka Streams DSL in Python, executed on Spark."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -22,7 +23,14 @@ from penstock.dsl.materialized import Materialized
 from penstock.dsl.printed import Printed
 from penstock.dsl.produced import Produced
 from penstock.dsl.repartitioned import Grouped, Repartitioned
-from penstock.dsl.store_builder import StoreBuilder
+from penstock.dsl.store_builder import (
+    KeyValueStoreSupplier,
+    SessionStoreSupplier,
+    StoreBuilder,
+    StoreSupplier,
+    VersionedStoreSupplier,
+    WindowStoreSupplier,
+)
 from penstock.dsl.stores import Stores
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
@@ -36,6 +44,8 @@ from penstock.dsl.windows import (
     UnlimitedWindows,
 )
 from penstock.engine.lifecycle import State, UncaughtExceptionResponse
+from penstock.engine.places import SlotPlace
+from penstock.engine.restores import RestoreProgress
 from penstock.errors import (
     AlreadyRunningError,
     BufferFullError,
@@ -84,6 +94,7 @@ from penstock.query.position import Position, PositionBound
 from penstock.query.typed import (
     KeyQuery,
     MultiVersionedKeyQuery,
+    Query,
     RangeQuery,
     StateQueryRequest,
     TimestampedKeyQuery,
@@ -125,6 +136,8 @@ from penstock.timestamps import (
 
 if _TYPE_CHECKING:
     from penstock.engine.spark.streams import Streams
+    from penstock.query.answers import FailureReason, QueryResult, StateQueryResult
+    from penstock.query.application import ApplicationStores
 
 __all__ = [
     "STREAM_TIME",
@@ -132,6 +145,7 @@ __all__ = [
     "AbstractTransaction",
     "AbstractTransactionalStore",
     "AlreadyRunningError",
+    "ApplicationStores",
     "AutoOffsetReset",
     "Avro",
     "Branched",
@@ -150,6 +164,7 @@ __all__ = [
     "EmitStrategy",
     "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
+    "FailureReason",
     "FencedError",
     "FixedKeyProcessor",
     "GlobalKTable",
@@ -166,6 +181,7 @@ __all__ = [
     "Kafka",
     "KeyQuery",
     "KeyValueStore",
+    "KeyValueStoreSupplier",
     "LogAndSkipOnInvalidTimestamp",
     "LogError",
     "Loss",
@@ -186,28 +202,35 @@ __all__ = [
     "Progress",
     "Protobuf",
     "PunctuationType",
+    "Query",
+    "QueryResult",
     "RangeQuery",
     "Record",
     "RecordContext",
     "RecordMetadata",
     "RegistryError",
     "Repartitioned",
+    "RestoreProgress",
     "SchemaRegistry",
     "SerdeError",
     "SessionKey",
     "SessionStore",
+    "SessionStoreSupplier",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "SlotPlace",
     "SparkLostError",
     "State",
     "StateQueryRequest",
+    "StateQueryResult",
     "StateRestoreListener",
     "StateStore",
     "StateStoreContext",
     "StoreBuilder",
     "StoreError",
+    "StoreSupplier",
     "Stores",
     "StreamJoined",
     "Streams",
@@ -238,10 +261,12 @@ __all__ = [
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "VersionedStoreSupplier",
     "WallclockTimestampExtractor",
     "WindowKeyQuery",
     "WindowRangeQuery",
     "WindowStore",
+    "WindowStoreSupplier",
     "Windowed",
     "columnar",
     "consume",
@@ -254,10 +279,18 @@ __all__ = [
 _let_spark_find_this_python()
 
 
-def __getattr__(name: str) -> _Any:
-    """``Streams``, for annotations; it stands on pyspark, which importing Penstock does not bring along."""
-    if name == "Streams":
-        from penstock.engine.spark.streams import Streams
+_LATER = {
+    "ApplicationStores": "penstock.query.application",
+    "FailureReason": "penstock.query.answers",
+    "QueryResult": "penstock.query.answers",
+    "StateQueryResult": "penstock.query.answers",
+    "Streams": "penstock.engine.spark.streams",
+}
+"""For annotations: what stands on pyspark or on databases, which importing Penstock does not bring along."""
 
-        return Streams
+
+def __getattr__(name: str) -> _Any:
+    """What is imported when somebody asks for it."""
+    if name in _LATER:
+        return getattr(_import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

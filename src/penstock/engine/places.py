@@ -22,6 +22,7 @@ class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
+        """The executor and its machine in one."""
         return f"{self.executor}@{self.host}"
 
 

@@ -45,6 +45,7 @@ class RestoreProgress:
 
     @property
     def is_done(self) -> bool:
+        """Whether it is over, with all rows or without."""
         return self.state != "restoring"
 
 
