@@ -48,6 +48,31 @@ def test_it_tells_what_it_would_do_and_does_it_when_asked(penstock: Penstock):
     assert penstock("state", "scan", "app", "counts").out == []
 
 
+@pytest.mark.parametrize(
+    ("options", "goes_on_at"),
+    [
+        (["--to-earliest"], "0"),
+        (["--to-latest"], "2"),
+        (["--to-datetime", "1970-01-01T00:00:00.001"], "1"),
+        (["--to-datetime", "1"], "1"),
+        (["--by-duration", "1 day"], "2"),
+        (["--by-duration", "300000 days"], "0"),
+        (["--to-offset", "1"], "1"),
+        (["--shift-by", "-1"], "1"),
+        (["--topic", "flights"], "0"),
+    ],
+)
+def test_each_option_says_where_to_begin(penstock: Penstock, options: list[str], goes_on_at: str):
+    told = penstock("reset", "app", *options)
+    assert told.out[2].split() == ["flights", "0", "2", goes_on_at]
+
+
+def test_state_and_what_waits_are_kept_when_asked(penstock: Penstock):
+    assert "  stores emptied: none" in penstock("reset", "app", "--keep-state").out
+    assert penstock("reset", "app", "--keep-state", "--keep-waiting", "--to-latest", "--execute").code == 0
+    assert penstock("state", "scan", "app", "counts").out != []
+
+
 def test_it_refuses_while_the_program_runs(penstock: Penstock, folder: Path):
     lock = ApplicationLock(folder / ".penstock" / "app", "app")
     refused = penstock("reset", "app", "--execute")

@@ -99,6 +99,11 @@ REFUSED = {
         aggregated(list, lambda key, value, seen: [*seen, value]),
         r"store 'counts': value was int and is json now, made by was count and is aggregate now",
     ),
+    "another type of keys": (
+        lambda stream: stream.group_by(lambda key, value: "x", key=str).count("counts"),
+        lambda stream: stream.group_by(lambda key, value: 7, key=int).count("counts"),
+        r"store 'counts': key was str and is int now",
+    ),
     "another type of JSON": (
         aggregated(dict, lambda key, value, seen: {**seen, value: 1}),
         aggregated(list, lambda key, value, seen: [*seen, value]),

@@ -74,6 +74,40 @@ def test_state_can_be_kept(world: World):
     assert world.output() == [*BEFORE, ("a", 4)]
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_waits_in_repartition_topics_is_let_go_of_or_stays_by_choice(tmp_path: Path, keeps: bool):
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str).select_key(lambda key, value: value, key=str)
+    stream.group_by_key("by-value").count("counts").to_stream().to("out")
+    world = World(tmp_path, builder.build(), commit_max_bytes=200, chunk_records=5, chunk_bytes=100)
+    produce([("a", "xyz"[n % 3], n) for n in range(90)], "in", value=str, log=world.log, partitions=1)
+    application = world.start()
+    for _ in range(4):
+        application.coordinator.step(application.coordinator.end_offsets())
+    application.close()
+    put_out = len(world.output())
+    plan = reset(world, Target("latest"), keep_state=True, keep_waiting=keeps)
+    [move] = plan.moves
+    assert put_out < move.before < move.now == 90
+    assert plan.waiting.keys() == (set() if keeps else {"by-value-repartition"})
+    world.run()
+    assert len(world.output()) == (move.before if keeps else put_out)
+
+
+def test_only_sources_that_are_named_are_read_from_elsewhere(tmp_path: Path):
+    builder = StreamsBuilder()
+    for topic in ("in", "more"):
+        builder.stream(topic, value=str).to(f"{topic}-out")
+    world = World(tmp_path, builder.build())
+    produce([("m", "x", 0)], "more", value=str, log=world.log)
+    world.run("a")
+    plan = reset(world, topics=("more",))
+    assert plan.moves == [Move("more", 0, 1, 0)]
+    world.run("b")
+    assert world.output("in-out") == [("a", "x"), ("b", "x")]
+    assert world.output("more-out") == [("m", "x"), ("m", "x")]
+
+
 def test_outputs_can_be_emptied(world: World):
     reset(world, empty_outputs=True)
     world.run()

@@ -24,6 +24,7 @@ from penstock.log.produce import produce
 from penstock.losses import losses_of
 from penstock.serdes import Serde
 from penstock.settings import Settings
+from penstock.times import wall_clock_ms
 from support.world import SETTINGS, World
 
 pytestmark = pytest.mark.slow
@@ -664,6 +665,18 @@ def test_a_source_is_begun_with_the_first_record_of_a_time(world: World, reset: 
     produce([("e", "x", 1)], "in", value=str, log=world.log)
     running.run_until()
     assert [key for key, _ in world.output()] == [*read, "e"]
+
+
+@pytest.mark.kip("KS-07")
+@pytest.mark.parametrize("reset", [AutoOffsetReset.by_duration("1 hour"), timedelta(hours=1), "by_duration:PT1H"])
+def test_a_source_is_begun_so_long_ago(world: World, reset: Any):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str, offset_reset=reset).to("out")
+    now = wall_clock_ms()
+    rows = [("old", "x", now - 7_200_000), ("new", "x", now - 1_800_000), ("late", "x", now - 7_200_000)]
+    produce(rows, "in", value=str, log=world.log)
+    world.start(builder.build()).run_until()
+    assert [key for key, _ in world.output()] == ["new", "late"]
 
 
 @pytest.mark.kip("KS-07")

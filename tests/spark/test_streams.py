@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, Topology, consume, produce
+from penstock import (
+    KeyQuery,
+    RangeQuery,
+    StateQueryRequest,
+    StateRestoreListener,
+    StreamsBuilder,
+    Topology,
+    consume,
+    produce,
+)
 from penstock.errors import AlreadyRunningError, ConfigError, ProcessingError
 from penstock.query.application import open_stores
 from penstock.watch.figures import Application
@@ -122,6 +133,70 @@ def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_ha
     put(tmp_path, "a")
     assert start(tmp_path, spark).await_termination()
     assert output(tmp_path) == [("a", 1), ("a", 2), ("a", 3)]
+
+
+@pytest.mark.kip("KS-09", "KS-10")
+def test_listeners_and_a_handler_that_are_set_on_the_handle_are_heard_from_then_on(spark: Any, tmp_path: Path):
+    died = tmp_path / "died"
+
+    def good(key: str, value: str) -> str:
+        if value == "bad":
+            raise ValueError(value)
+        if value == "dies" and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).group_by(good, key=str).count("counts").to_stream().to("out")
+    put(tmp_path, *"abcd")  # some for each task
+    streams = start(tmp_path, spark, builder.build(), trigger=None)
+    streams.process_all_available()
+    changes, asked, restored = [], [], Restored()
+    answers = iter(["replace", "stop"])
+
+    def handler(error: Exception) -> str:
+        asked.append(type(error))
+        return next(answers)
+
+    streams.set_state_listener(lambda new, old: changes.append(f"{old} -> {new}"))
+    streams.set_uncaught_exception_handler(handler)
+    streams.set_global_state_restore_listener(restored)
+    shutil.rmtree(tmp_path / "state" / "tasks")  # so that tasks in another process have something to restore
+    put(tmp_path, "dies")
+    streams.process_all_available()
+    assert restored.stores == {"counts"}
+    assert (changes, asked) == (["RUNNING -> REBALANCING", "REBALANCING -> RUNNING"], [])
+    put(tmp_path, "bad")
+    with pytest.raises(ProcessingError, match="ValueError"):
+        streams.await_termination()
+    assert asked == [ProcessingError, ProcessingError]
+    assert changes[2:] == ["RUNNING -> PENDING_ERROR", "PENDING_ERROR -> ERROR"]
+    for set_it in (streams.set_state_listener, streams.set_uncaught_exception_handler):
+        with pytest.raises(ConfigError, match="is a function of"):
+            set_it("no function")
+
+
+class Restored(StateRestoreListener):
+    """The stores whose restores it has heard of."""
+
+    def __init__(self) -> None:
+        self.stores: set[str] = set()
+
+    def on_restore_end(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
+        self.stores.add(store_name)
+
+
+@pytest.mark.kip("KS-14")
+def test_the_handle_answers_typed_queries_partition_by_partition(spark: Any, tmp_path: Path):
+    put(tmp_path, *"abcdabc")
+    with start(tmp_path, spark, trigger=None) as streams:
+        streams.process_all_available()
+        request = StateQueryRequest.in_store("counts")
+        every = streams.query_state(request.with_query(RangeQuery.with_no_bounds()))
+        found = [row for one in every.partition_results.values() for row in one.result]
+        assert (sorted(found), sorted(every.partition_results)) == ([("a", 2), ("b", 2), ("c", 2), ("d", 1)], [0, 1])
+        assert streams.query_state(request.with_query(KeyQuery.with_key("d"))).only_partition_result.result == 1
 
 
 @pytest.mark.kip("KS-06")

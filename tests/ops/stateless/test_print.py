@@ -34,6 +34,14 @@ def test_printed_says_where_to_under_which_label_and_how(run: Run, tmp_path):
     assert "Processor: shown" in builder.build().describe()
 
 
+def test_printed_to_standard_output_takes_a_label_too(run: Run, capsys):
+    builder, stream = source(value=int)
+    stream.print(Printed.to_file("never.txt").to_sys_out().with_label("in"))
+    stream.to("out")
+    assert run(builder, ROWS[:1]).output() == ROWS[:1]
+    assert capsys.readouterr().out == "[in]: a, 1\n"
+
+
 def test_what_prints_travels_to_workers_and_writes_there(tmp_path):
     printer = pickle.loads(pickle.dumps(Printed.to_file(tmp_path / "seen.txt").printer("step")))
     printer("a", 1)
