@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Penstock
-from penstock import StreamsBuilder, produce
+from penstock import StreamsBuilder, cli, produce
 from penstock.engine.local import LocalApplication
 from penstock.engine.lock import ApplicationLock
+from penstock.engine.reset import Target, Wanted
+from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
@@ -59,7 +61,6 @@ def test_it_tells_what_it_would_do_and_does_it_when_asked(penstock: Penstock):
         (["--by-duration", "300000 days"], "0"),
         (["--to-offset", "1"], "1"),
         (["--shift-by", "-1"], "1"),
-        (["--topic", "flights"], "0"),
     ],
 )
 def test_each_option_says_where_to_begin(penstock: Penstock, options: list[str], goes_on_at: str):
@@ -67,10 +68,22 @@ def test_each_option_says_where_to_begin(penstock: Penstock, options: list[str],
     assert told.out[2].split() == ["flights", "0", "2", goes_on_at]
 
 
-def test_state_and_what_waits_are_kept_when_asked(penstock: Penstock):
-    assert "  stores emptied: none" in penstock("reset", "app", "--keep-state").out
-    assert penstock("reset", "app", "--keep-state", "--keep-waiting", "--to-latest", "--execute").code == 0
-    assert penstock("state", "scan", "app", "counts").out != []
+def test_options_say_which_sources_and_what_is_kept(penstock: Penstock, monkeypatch: pytest.MonkeyPatch):
+    wanted: list[Wanted] = []
+
+    def told(storage: object, log: object, told: Wanted) -> None:
+        wanted.append(told)
+        raise ConfigError("nothing is done")
+
+    monkeypatch.setattr(cli.reset, "Reset", told)
+    penstock("reset", "app", "--topic", "flights", "--topic", "more", "--to-offset", "3")
+    penstock("reset", "app", "--keep-state")
+    penstock("reset", "app", "--keep-waiting", "--to-latest")
+    assert wanted == [
+        Wanted(Target("offset", 3), ("flights", "more")),
+        Wanted(keep_state=True),
+        Wanted(Target("latest"), keep_waiting=True),
+    ]
 
 
 def test_it_refuses_while_the_program_runs(penstock: Penstock, folder: Path):

@@ -331,6 +331,7 @@ def test_at_least_once_has_no_transactions_and_every_result(case: Case, at: Any)
     assert len(case.results()) == 30
 
 
+@pytest.mark.kip("KS-12")
 def test_new_partitions_of_a_source_are_refused_while_it_runs_and_at_the_next_start(case: Case):
     case.fill(5)
     application = case.start()

@@ -34,9 +34,9 @@ def test_printed_says_where_to_under_which_label_and_how(run: Run, tmp_path):
     assert "Processor: shown" in builder.build().describe()
 
 
-def test_printed_to_standard_output_takes_a_label_too(run: Run, capsys):
+def test_printed_to_standard_output_takes_a_label_too(run: Run, capsys, tmp_path):
     builder, stream = source(value=int)
-    stream.print(Printed.to_file("never.txt").to_sys_out().with_label("in"))
+    stream.print(Printed.to_file(tmp_path / "never.txt").to_sys_out().with_label("in"))
     stream.to("out")
     assert run(builder, ROWS[:1]).output() == ROWS[:1]
     assert capsys.readouterr().out == "[in]: a, 1\n"
