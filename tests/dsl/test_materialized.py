@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penstock import Materialized, SessionWindows, SlidingWindows, Stores, StreamsBuilder, TimeWindows
+from penstock import (
+    Consumed,
+    Materialized,
+    SessionWindows,
+    SlidingWindows,
+    Stores,
+    StreamsBuilder,
+    TableJoined,
+    TimeWindows,
+)
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.node import StoreSpec
@@ -173,3 +183,70 @@ def test_the_segment_interval_of_a_store_of_windows_follows_from_the_retention_o
 def test_a_segment_interval_of_no_time_is_refused():
     with pytest.raises(ConfigError, match=r"the segment interval of store 'mine' must be positive, got '0 s'"):
         Materialized.as_("mine").with_segment_interval("0 s")
+
+
+# --- where Kafka Streams has it --------------------------------------------------------------------------------------
+
+NEAR = TimeWindows.of_size_with_no_grace(10)
+SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)
+
+
+def add(*values: Any) -> Any:
+    return values[-1]
+
+
+def cogrouped(builder: StreamsBuilder) -> Any:
+    return builder.stream("in").group_by_key().cogroup(add)
+
+
+KEPT: dict[str, Callable[..., Any]] = {
+    "table": lambda b, *kept, **by: b.table("in", *kept, **by),
+    "table behind Consumed": lambda b, *kept, **by: b.table("in", Consumed.with_(str, int), *kept, **by),
+    "global_table": lambda b, *kept, **by: b.global_table("in", *kept, **by),
+    "global_table behind Consumed": lambda b, *kept, **by: b.global_table("in", Consumed.with_(str, int), *kept, **by),
+    "to_table": lambda b, *kept, **by: b.stream("in").to_table(*kept, **by),
+    "count": lambda b, *kept, **by: b.stream("in").group_by_key().count(*kept, **by),
+    "reduce": lambda b, *kept, **by: b.stream("in").group_by_key().reduce(add, *kept, **by),
+    "aggregate": lambda b, *kept, **by: b.stream("in").group_by_key().aggregate(int, add, *kept, **by),
+    "windowed count": lambda b, *kept, **by: b.stream("in").group_by_key().windowed_by(NEAR).count(*kept, **by),
+    "windowed aggregate": lambda b, *kept, **by: (
+        b.stream("in").group_by_key().windowed_by(NEAR).aggregate(int, add, *kept, **by)
+    ),
+    "session reduce": lambda b, *kept, **by: (
+        b.stream("in").group_by_key().windowed_by(SESSIONS).reduce(add, *kept, **by)
+    ),
+    "session aggregate": lambda b, *kept, **by: (
+        b.stream("in").group_by_key().windowed_by(SESSIONS).aggregate(int, add, add, *kept, **by)
+    ),
+    "cogrouped": lambda b, *kept, **by: cogrouped(b).aggregate(int, *kept, **by),
+    "windowed cogrouped": lambda b, *kept, **by: cogrouped(b).windowed_by(NEAR).aggregate(int, *kept, **by),
+    "session cogrouped": lambda b, *kept, **by: cogrouped(b).windowed_by(SESSIONS).aggregate(int, add, *kept, **by),
+    "filter": lambda b, *kept, **by: b.table("in").filter(add, *kept, **by),
+    "map_values": lambda b, *kept, **by: b.table("in").map_values(add, *kept, **by),
+    "join": lambda b, *kept, **by: b.table("in").join(b.table("other"), add, *kept, **by),
+    "outer_join": lambda b, *kept, **by: b.table("in").outer_join(b.table("other"), add, *kept, **by),
+    "foreign-key join behind TableJoined": lambda b, *kept, **by: b.table("in").left_join(
+        b.table("other"), add, TableJoined.as_("j"), *kept, foreign_key=add, **by
+    ),
+    "group_by count": lambda b, *kept, **by: b.table("in").group_by(add).count(*kept, **by),
+    "group_by aggregate": lambda b, *kept, **by: b.table("in").group_by(add).aggregate(int, add, add, *kept, **by),
+}
+
+
+@pytest.mark.kip("KS-11")
+@pytest.mark.parametrize("step", KEPT)
+@pytest.mark.parametrize(
+    "kept", [Materialized.as_("mine").in_memory(), Materialized.with_(str, int)], ids=["as_", "with_"]
+)
+def test_it_may_stand_where_kafka_streams_has_it(step: str, kept: Materialized):
+    described, stores = [], []
+    for given, by in [((kept,), {}), ((), {"materialized": kept})]:
+        builder = StreamsBuilder()
+        KEPT[step](builder, *given, **by)
+        topology = builder.build()
+        described.append(topology.describe())
+        stores.append([(s.name, s.kind, s.types) for s in topology.facts.stores.values()])
+    assert described[0] == described[1]
+    assert stores[0] == stores[1]
+    with pytest.raises(TopologyError, match=r"materialized= once|must be of type str; got Materialized"):
+        KEPT[step](StreamsBuilder(), kept, materialized=kept)

@@ -12,11 +12,12 @@ from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.processors import add_store
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type
+from penstock.plan.options import in_place_of
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
@@ -143,8 +144,9 @@ class StreamsBuilder:
         self,
         topic: str,
         key: Consumed[K, V],
+        value: Materialized | None = None,
         *,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
     ) -> KTable[K, V]: ...
 
@@ -154,7 +156,7 @@ class StreamsBuilder:
         topic: str,
         key: type[K],
         value: type[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -168,7 +170,7 @@ class StreamsBuilder:
         topic: str,
         key: type[K],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -183,7 +185,7 @@ class StreamsBuilder:
         key: None = None,
         *,
         value: type[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -197,7 +199,7 @@ class StreamsBuilder:
         topic: str,
         key: Any = None,
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -210,7 +212,7 @@ class StreamsBuilder:
         topic: str,
         key: Any = None,
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -227,10 +229,10 @@ class StreamsBuilder:
             TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
                 said twice.
         """
+        key, value, given = _kept_as("table", key, value, materialized, store)
         read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset)
         check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
-        given = materialized_of(materialized, store)
         keys, values = _table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(read.name, "-source", names.SOURCE)
@@ -252,8 +254,9 @@ class StreamsBuilder:
         self,
         topic: str,
         key: Consumed[K, V],
+        value: Materialized | None = None,
         *,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
     ) -> GlobalKTable[K, V]: ...
 
@@ -263,7 +266,7 @@ class StreamsBuilder:
         topic: str,
         key: type[K],
         value: type[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -276,7 +279,7 @@ class StreamsBuilder:
         topic: str,
         key: type[K],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -290,7 +293,7 @@ class StreamsBuilder:
         key: None = None,
         *,
         value: type[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -303,7 +306,7 @@ class StreamsBuilder:
         topic: str,
         key: Any = None,
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -315,7 +318,7 @@ class StreamsBuilder:
         topic: str,
         key: Any = None,
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         timestamp: Timestamp | None = None,
         name: str | None = None,
@@ -344,8 +347,8 @@ class StreamsBuilder:
         """
         graph = self._graph
         check_type(topic, str, "global_table", "give the topic's name")
+        key, value, given = _kept_as("global_table", key, value, materialized, store)
         read = consumed_whole("global_table", consumed, key, value, timestamp, name)
-        given = materialized_of(materialized, store)
         if given is not None and given.history_retention_ms is not None:
             raise TopologyError(
                 f"the global table of topic {topic!r} at {caller()} cannot be versioned (KIP-914): it is read without "
@@ -454,6 +457,15 @@ class StreamsBuilder:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
         return Topology(self._graph.declared, self._graph.stores.values()).checked()
+
+
+def _kept_as(
+    method: str, key: Any, value: Any, materialized: Materialized | None, store: str | Materialized | None
+) -> tuple[Any, Any, Materialized | None]:
+    """The types a table is read with, and how it is kept; a ``Materialized`` may stand behind the topic or behind the
+    ``Consumed``, where Kafka Streams has it."""
+    materialized, key = in_place_of(Materialized, key, materialized, method, "materialized")
+    return key, *kept_as(method, value, materialized, store)
 
 
 def _table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None) -> tuple[Serde, Serde]:

@@ -9,7 +9,7 @@ from penstock.dsl.aggregations import aggregator_of, merger_of
 from penstock.dsl.functions import Aggregator, Merger
 from penstock.dsl.graph import DEFAULT_VALUE, K, R, V, result_type
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan import names, nodes
@@ -42,7 +42,7 @@ class CogroupedKStream(Generic[K, R]):
         self,
         initializer: Callable[[], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]:
@@ -57,9 +57,8 @@ class CogroupedKStream(Generic[K, R]):
         >>> pipe(visits_and_orders, [("a", 1), ("a", -2), ("a", 3)])
         [('a', 1), ('a', -19), ('a', -16)]
         """
-        return cogrouped_table(
-            self._groups, initializer, None, None, value=value, given=materialized_of(materialized, store), name=name
-        )
+        value, given = kept_as("aggregate", value, materialized, store)
+        return cogrouped_table(self._groups, initializer, None, None, value=value, given=given, name=name)
 
     @overload
     def windowed_by(
@@ -88,12 +87,12 @@ class TimeWindowedCogroupedKStream(Generic[K, R]):
         self,
         initializer: Callable[[], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
         """The values of each key and window of all streams made into one, from an initial value."""
-        given = materialized_of(materialized, store)
+        value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, None, self._windows, value=value, given=given, name=name)
 
 
@@ -109,13 +108,13 @@ class SessionWindowedCogroupedKStream(Generic[K, R]):
         initializer: Callable[[], R],
         merger: Merger[K, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
         """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
         merge = merger_of(merger)
-        given = materialized_of(materialized, store)
+        value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, merge, self._windows, value=value, given=given, name=name)
 
 

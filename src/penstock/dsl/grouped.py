@@ -10,7 +10,7 @@ from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import Graph, K, R, V, shown
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as, materialized_of
 from penstock.dsl.stream import repartition_node
 from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, check_windows
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -43,7 +43,7 @@ class KGroupedStream(Generic[K, V]):
     @overload
     def count(
         self,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
@@ -79,7 +79,7 @@ class KGroupedStream(Generic[K, V]):
     def reduce(
         self,
         reducer: Reducer[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         windows: SessionWindows | None = None,
@@ -120,7 +120,7 @@ class KGroupedStream(Generic[K, V]):
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         merger: Merger[K, R] | None = None,
@@ -133,7 +133,7 @@ class KGroupedStream(Generic[K, V]):
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R, RecordContext], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         merger: Merger[K, R] | None = None,
@@ -182,8 +182,8 @@ class KGroupedStream(Generic[K, V]):
                 raise ConfigError("aggregate of sessions takes both windows= and merger=; give the other one too")
             sessions = self._sessions(windows)
             return sessions.aggregate(initializer, aggregator, merger, value, store, materialized, name)
+        value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, aggregator, value)
-        given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
     @overload
@@ -261,7 +261,7 @@ class KGroupedTable(Generic[K, V]):
         return shown(type(self).__name__, self._key, self._value, self._node)
 
     def count(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+        self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, int]:
         """How many rows each group has.
 
@@ -277,7 +277,7 @@ class KGroupedTable(Generic[K, V]):
         self,
         adder: Reducer[V],
         subtractor: Reducer[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
@@ -297,7 +297,7 @@ class KGroupedTable(Generic[K, V]):
         adder: Callable[[K, V, R], R],
         subtractor: Aggregator[K, V, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]: ...
@@ -309,7 +309,7 @@ class KGroupedTable(Generic[K, V]):
         adder: Callable[[K, V, R, RecordContext], R],
         subtractor: Aggregator[K, V, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]: ...
@@ -320,7 +320,7 @@ class KGroupedTable(Generic[K, V]):
         adder: Aggregator[K, V, R],
         subtractor: Aggregator[K, V, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]:
@@ -332,8 +332,8 @@ class KGroupedTable(Generic[K, V]):
         ...      [("ann", {"city": "Oslo", "age": 30}), ("ann", {"city": "Oslo", "age": 31})])
         [('Oslo', 30), ('Oslo', 31)]
         """
+        value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, adder, value, subtractor)
-        given = materialized_of(materialized, store)
         return self._aggregate(names.TABLE_AGGREGATE, aggregation, given, result, name)
 
     def _aggregate(

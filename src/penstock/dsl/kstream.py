@@ -188,7 +188,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         return KStream(self._graph, self._graph.add(node), keys, values)
 
     def to_table(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+        self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, V]:
         """The stream read as a table: each record is the newest value of its key, a null value deletes it."""
         from penstock.dsl.ktable import KTable

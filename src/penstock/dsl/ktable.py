@@ -9,7 +9,7 @@ from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, K, R, V, pair_annotation, result_type
 from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
-from penstock.dsl.materialized import Materialized, kept_with_context, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as, kept_with_context, materialized_of
 from penstock.dsl.processors import store_names
 from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.stream import KEY_VALUE, VALUE
@@ -39,7 +39,7 @@ class KTable(TableJoins[K, V]):
     def filter(
         self,
         predicate: OfKeyValue[K, V, Any],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
@@ -49,7 +49,7 @@ class KTable(TableJoins[K, V]):
     def filter_not(
         self,
         predicate: OfKeyValue[K, V, Any],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
@@ -76,7 +76,7 @@ class KTable(TableJoins[K, V]):
         self,
         mapper: Callable[[V], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]: ...
@@ -86,7 +86,7 @@ class KTable(TableJoins[K, V]):
         self,
         mapper: Callable[[K, V], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]: ...
@@ -96,7 +96,7 @@ class KTable(TableJoins[K, V]):
         self,
         mapper: Callable[[K, V, RecordContext], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]: ...
@@ -105,14 +105,14 @@ class KTable(TableJoins[K, V]):
         self,
         mapper: Callable[..., Any],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
         """This table with new values, from a function of (value) or (key, value)."""
+        value, given = kept_as("map_values", value, materialized, store)
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
         result = result_type(value, function.returns(), DEFAULT_VALUE)
-        given = materialized_of(materialized, store)
         key, values, spec = self._spec(given, names.TABLE_MAP_VALUES, result, function)
         node = nodes.TableMapValues(
             name=self._name(names.TABLE_MAP_VALUES, name),
@@ -129,7 +129,7 @@ class KTable(TableJoins[K, V]):
         supplier: Any,
         *stores: str,
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from penstock.dsl.store_builder import (
     KeyValueStoreSupplier,
@@ -18,7 +18,7 @@ from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import UserFunction, check_type
 from penstock.plan.names import check_name
-from penstock.plan.options import Options, option, types_given
+from penstock.plan.options import Options, in_place_of, option, types_given
 from penstock.serdes import Serde, of
 
 VERSIONED = ("versioned", "versioned_in_memory")
@@ -27,7 +27,7 @@ KINDS = ("persistent", "in_memory", *VERSIONED)
 
 @dataclass(frozen=True)
 class Materialized(Options):
-    """How a table is kept.
+    """How a table is kept: by ``materialized=``, or where Kafka Streams has it, behind a step's functions or a topic.
 
     >>> Materialized.as_("counts").with_retention("1 day").with_caching_disabled()
     Materialized(store='counts', kind='persistent', key=None, value=None, retention_ms=86400000, caching=False)
@@ -197,15 +197,26 @@ def _check_for_tables(store: Supplier) -> None:
         )
 
 
-def materialized_of(given: Materialized | None, store: str | None) -> Materialized | None:
-    """What a method was given: a ``Materialized``, or just the store's name."""
+def materialized_of(given: Materialized | None, store: str | Materialized | None) -> Materialized | None:
+    """What a method was given: a ``Materialized``, which may stand in the place of the store's name, or just that."""
+    if given is None and isinstance(store, Materialized):
+        return store
     if given is not None:
         check_type(given, Materialized, "materialized=", "give a store's name alone as store=")
     if store is not None:
         check_type(store, str, "store=", "give a Materialized as materialized=")
     if given is not None and store is not None:
         raise ConfigError(f"give either materialized= or store=, not both; got {given!r} and {store!r}")
-    return Materialized(store=store) if store is not None else given
+    return Materialized(store=cast(str, store)) if store is not None else given
+
+
+def kept_as(
+    method: str, value: Any, given: Materialized | None, store: str | Materialized | None
+) -> tuple[Any, Materialized | None]:
+    """The type of a method's results, and how they are kept: a ``Materialized`` may also stand in the type's place,
+    behind the functions, where Kafka Streams has it."""
+    given, value = in_place_of(Materialized, value, given, method, "materialized")
+    return value, materialized_of(given, store)
 
 
 def kept_with_context(given: Materialized | None, function: UserFunction | None) -> Materialized | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from penstock.dsl.graph import V2, Graph, Handle, K, R, V, html_of, shown
 from penstock.dsl.joined import TableJoined
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.functions import caller
@@ -46,7 +46,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, V2],
         joiner: Callable[[V, V2], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -62,7 +62,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, V2],
         joiner: Callable[[K, V, V2], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -77,7 +77,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -143,7 +143,8 @@ class TableJoins(Generic[K, V]):
             other,
             joiner,
             value,
-            materialized_of(materialized, store),
+            materialized,
+            store,
             said,
             versioned_join,
             foreign_key,
@@ -156,7 +157,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, V2],
         joiner: Callable[[V, V2 | None], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -172,7 +173,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, V2],
         joiner: Callable[[K, V, V2 | None], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -187,7 +188,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         foreign_key: Callable[..., Any] | None = None,
@@ -203,7 +204,8 @@ class TableJoins(Generic[K, V]):
             other,
             joiner,
             value,
-            materialized_of(materialized, store),
+            materialized,
+            store,
             said,
             versioned_join,
             foreign_key,
@@ -216,7 +218,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[V | None, V2 | None], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         versioned_join: str = LATEST,
@@ -228,7 +230,7 @@ class TableJoins(Generic[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[K, V | None, V2 | None], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         versioned_join: str = LATEST,
@@ -239,14 +241,14 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
         """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
-        given = materialized_of(materialized, store)
-        return self._join(nodes.OUTER, other, joiner, value, given, TableJoined(name=name), versioned_join)
+        said = TableJoined(name=name)
+        return self._join(nodes.OUTER, other, joiner, value, materialized, store, said, versioned_join)
 
     def _join(
         self,
@@ -254,7 +256,8 @@ class TableJoins(Generic[K, V]):
         other: KTable[Any, Any],
         joiner: Callable[..., Any],
         value: Any,
-        given: Materialized | None,
+        materialized: Materialized | None,
+        store: str | Materialized | None,
         said: TableJoined,
         versioned_join: str,
         foreign_key: Callable[..., Any] | None = None,
@@ -263,6 +266,7 @@ class TableJoins(Generic[K, V]):
         from penstock.dsl.ktable import KTable
 
         table_joined, value = in_place_of(TableJoined, value, table_joined, METHODS[kind], "table_joined")
+        value, given = kept_as(METHODS[kind], value, materialized, store)
         joined = said_once(METHODS[kind], "table_joined", table_joined, said)
         partitioners = joined.partitioner, joined.other_partitioner
 

@@ -10,7 +10,7 @@ from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction
 from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, materialized_of
+from penstock.dsl.materialized import Materialized, kept_as, materialized_of
 from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
@@ -58,7 +58,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return TimeWindowedKStream(self._grouped, self._windows, strategy)
 
     def count(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+        self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
         """How many records each key has in each window; the keys of the result are ``Windowed``."""
         given = materialized_of(materialized, store)
@@ -69,7 +69,7 @@ class TimeWindowedKStream(Generic[K, V]):
     def reduce(
         self,
         reducer: Reducer[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], V]:
@@ -83,7 +83,7 @@ class TimeWindowedKStream(Generic[K, V]):
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
@@ -94,7 +94,7 @@ class TimeWindowedKStream(Generic[K, V]):
         initializer: Callable[[], R],
         aggregator: Callable[[K, V, R, RecordContext], R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
@@ -104,13 +104,13 @@ class TimeWindowedKStream(Generic[K, V]):
         initializer: Callable[[], R],
         aggregator: Aggregator[K, V, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
         """The values of each key and window made into one by a function of (key, value, aggregate)."""
+        value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, aggregator, value)
-        given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
     def _aggregate(
@@ -188,7 +188,7 @@ class SessionWindowedKStream(Generic[K, V]):
         return SessionWindowedKStream(self._grouped, self._windows, strategy)
 
     def count(
-        self, store: str | None = None, materialized: Materialized | None = None, name: str | None = None
+        self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
         """How many records each session has; when sessions merge, those that went away get null values.
 
@@ -208,7 +208,7 @@ class SessionWindowedKStream(Generic[K, V]):
     def reduce(
         self,
         reducer: Reducer[V],
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], V]:
@@ -223,7 +223,7 @@ class SessionWindowedKStream(Generic[K, V]):
         aggregator: Callable[[K, V, R], R],
         merger: Merger[K, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
@@ -235,7 +235,7 @@ class SessionWindowedKStream(Generic[K, V]):
         aggregator: Callable[[K, V, R, RecordContext], R],
         merger: Merger[K, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
@@ -246,7 +246,7 @@ class SessionWindowedKStream(Generic[K, V]):
         aggregator: Aggregator[K, V, R],
         merger: Merger[K, R],
         value: Any = None,
-        store: str | None = None,
+        store: str | Materialized | None = None,
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
@@ -261,8 +261,8 @@ class SessionWindowedKStream(Generic[K, V]):
             materialized: how the table is kept.
             name: the step's name.
         """
+        value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, aggregator, value, merger=merger)
-        given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
     def distinct(
