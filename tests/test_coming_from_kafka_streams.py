@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.engine.spark.streams import Streams
+from penstock.plan.options import option
 from penstock.settings import Settings
 from penstock.testing import TopologyTestDriver
 
@@ -48,6 +49,26 @@ def test_what_the_page_names_exists(name: str, method: str):
 def test_everything_public_is_on_the_page(name: str):
     methods = {(name, method) for method in dir(class_named(name)) if not method.startswith("_")}
     assert methods - NOT_OF_THE_DSL - set(NAMES) == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Consumed",
+        "Produced",
+        "Grouped",
+        "Repartitioned",
+        "Branched",
+        "Joined",
+        "TableJoined",
+        "StreamJoined",
+        "Printed",
+    ],
+)
+def test_every_method_of_an_option_object_is_on_the_page(name: str):
+    said = {(name, method) for method, given in vars(class_named(name)).items() if isinstance(given, option)}
+    assert said
+    assert said - set(NAMES) == set()
 
 
 def test_the_settings_exist():
