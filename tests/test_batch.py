@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, Batch, Changes, Placement, Routed, merge, take_order
+from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, Routed, merge, take_order
 from penstock.columns import BytesColumn, ValuesColumn, WindowedColumn
 from penstock.serdes import STR, TimeWindowedSerde
 
@@ -71,13 +71,30 @@ def test_keys_that_get_windows_or_lose_them_belong_where_they_did():
     assert windowed.with_key(ValuesColumn(["b"], STR)).placed is None
 
 
+HELD = Origins(pa.array(["a", "b", None]), np.array([0, 1, -1]), np.array([4, 5, -1]))
+
+
+def test_origins_are_joined_chosen_among_and_have_names_of_a_length():
+    others = Origins.alike(3, OF_CAUSE)
+    assert list(HELD.join([others]).take(np.array([1, 3])).rows()) == [("b", 1, 5), (None, -1, OF_CAUSE)]
+    assert list(HELD.where(np.array([True, False, False]), others).rows())[:2] == [("a", 0, 4), (None, -1, OF_CAUSE)]
+    assert HELD.topic_bytes().tolist() == [1, 1, 0]
+
+
+def test_of_batches_of_which_one_was_held_back_the_others_come_from_their_causes():
+    held = replace(batch_of((1, "a", "1", 10)), held=HELD.take(np.array([0])))
+    merged = merge([batch_of((2, "b", "2", 11)), held])
+    assert list(merged.held.rows()) == [("a", 0, 4), (None, -1, OF_CAUSE)]
+    assert merge([batch_of((1, "a", "1", 10)), batch_of((2, "b", "2", 11))]).held is None
+
+
 def test_rows_that_follow_each_other_are_cut_out_with_all_their_columns():
     batch = batch_of((1, "a", "1", 10), (2, "b", None, 11), (3, "c", "3", 12), headers=headers_of("x", None, "z"))
     changes = batch.as_changes(batch.value, batch.timestamp, ValuesColumn(["0", "1", "2"], STR))
-    changes = replace(changes, latest=np.array([True, False, True]), topic_bytes=np.array([4, 5, 6]))
+    changes = replace(changes, latest=np.array([True, False, True]), held=HELD)
     cut = changes.slice(1, 3)
     assert rows_of(cut) == [(2, "b", None, 11), (3, "c", "3", 12)]
-    assert (header_texts(cut.slice(1, 2)), cut.topic_bytes.tolist()) == (["z"], [5, 6])
+    assert (header_texts(cut.slice(1, 2)), list(cut.held.rows())) == (["z"], [("b", 1, 5), (None, -1, -1)])
     assert (cut.old.decoded(), cut.latest.tolist()) == (["1", "2"], [False, True])
     routed = Routed(batch.key, batch.value, batch.timestamp, batch.order, to=np.array([0, 1, -1]))
     assert routed.slice(0, 2).to.tolist() == [0, 1]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray, concat, is_all
 from penstock.columns import Column, is_routed_alike
@@ -27,14 +28,58 @@ class Placement(NamedTuple):
     partitions: int
 
 
+OF_CAUSE = -2
+"""The offset, in ``Batch.held``, of a record that comes from the very record that caused it."""
+
+
+class Origins(NamedTuple):
+    """Where some records came from, as columns: topic, partition and offset; null and -1 for what no record caused."""
+
+    topic: Any
+    """An Arrow array of text."""
+    partition: IntArray
+    offset: IntArray
+
+    @classmethod
+    def alike(cls, count: int, offset: int = -1) -> Origins:
+        """So many places without a topic."""
+        return cls(pa.nulls(count, pa.string()), np.full(count, -1), np.full(count, offset))
+
+    def take(self, rows: IntArray) -> Origins:
+        return Origins(self.topic.take(pa.array(rows)), self.partition[rows], self.offset[rows])
+
+    def slice(self, start: int, stop: int) -> Origins:
+        return Origins(self.topic[start:stop], self.partition[start:stop], self.offset[start:stop])
+
+    def join(self, others: Iterable[Origins]) -> Origins:
+        """These, then the others."""
+        every = (self, *others)
+        topic = concat([one.topic for one in every])
+        return Origins(topic, *(np.concatenate(part) for part in zip(*(one[1:] for one in every), strict=True)))
+
+    def where(self, mask: BoolArray, others: Origins) -> Origins:
+        """These where the mask is true, the others elsewhere."""
+        topic = pc.if_else(pa.array(mask), self.topic, others.topic)
+        return Origins(topic, *(np.where(mask, *pair) for pair in zip(self[1:], others[1:], strict=True)))
+
+    def topic_bytes(self) -> IntArray:
+        """How long the topics' names are, 0 for none."""
+        lengths: IntArray = pc.binary_length(self.topic).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return lengths
+
+    def rows(self) -> Iterator[tuple[Any, int, int]]:
+        """Topic, partition and offset of each record."""
+        return zip(self.topic.to_pylist(), self.partition.tolist(), self.offset.tolist(), strict=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Some records of a stream.
 
     ``position`` (the first column of ``order``) says which input record caused each one; it never decreases.
-    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any. ``topic_bytes`` says
-    how long the name of each record's topic is where that is not the topic of the record that caused it, as behind a
-    suppression, which sends on what came before; it is -1 for others, and None when there are only others.
+    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any. ``held`` says where
+    each record came from where that is not the record that caused it, as behind a suppression, which sends on what came
+    before (``ProcessorRecordContext``); others have the offset ``OF_CAUSE``, and it is None when there are only others.
     """
 
     key: Column
@@ -43,7 +88,7 @@ class Batch:
     order: Order
     headers: Any = None
     placed: Placement | None = None
-    topic_bytes: IntArray | None = field(default=None, kw_only=True)
+    held: Origins | None = field(default=None, kw_only=True)
     to_topic: Any = field(default=None, kw_only=True)
     """At a sink: the topic that was chosen for each record, an array of text."""
     to_partition: IntArray | None = field(default=None, kw_only=True)
@@ -69,7 +114,7 @@ class Batch:
             timestamp=self.timestamp[rows],
             order=take_order(self.order, rows),
             headers=None if self.headers is None else self.headers.take(pa.array(rows)),
-            topic_bytes=None if self.topic_bytes is None else self.topic_bytes[rows],
+            held=None if self.held is None else self.held.take(rows),
             to_topic=None if self.to_topic is None else self.to_topic[rows],
             to_partition=None if self.to_partition is None else self.to_partition[rows],
         )
@@ -90,7 +135,7 @@ class Batch:
             timestamp=self.timestamp[start:stop],
             order=tuple(column if isinstance(column, int) else column[start:stop] for column in self.order),
             headers=None if self.headers is None else self.headers[start:stop],
-            topic_bytes=None if self.topic_bytes is None else self.topic_bytes[start:stop],
+            held=None if self.held is None else self.held.slice(start, stop),
         )
 
     def with_key(self, key: Column) -> Self:
@@ -103,7 +148,7 @@ class Batch:
     def as_changes(self, value: Column, timestamp: IntArray, old: Column | None) -> Changes:
         """These records as changes of a table."""
         parts = (self.key, value, timestamp, self.order, self.headers, self.placed, old)
-        return Changes(*parts, topic_bytes=self.topic_bytes)
+        return Changes(*parts, held=self.held)
 
     def on_branch(self, branch: int) -> Self:
         """These records as they go down one of several branches."""
@@ -140,7 +185,7 @@ class Changes(Batch):
     def as_stream(self) -> Batch:
         """The new values as records of a stream."""
         parts = (self.key, self.value, self.timestamp, self.order, self.headers, self.placed)
-        return Batch(*parts, topic_bytes=self.topic_bytes)
+        return Batch(*parts, held=self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +206,7 @@ class Routed(Batch):
         """What the step of a number gets."""
         mine = self.keep((self.to < 0) | (self.to == step))
         parts = (mine.key, mine.value, mine.timestamp, mine.order, mine.headers, mine.placed)
-        return Batch(*parts, topic_bytes=mine.topic_bytes)
+        return Batch(*parts, held=mine.held)
 
 
 def take_order(order: Order, rows: IntArray) -> Order:
@@ -198,7 +243,7 @@ def join(batches: list[AnyBatch]) -> AnyBatch:
         "order": tuple(np.concatenate(parts) for parts in zip(*columns, strict=True)),
         "headers": merge_headers(batches),
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
-        "topic_bytes": merge_topic_bytes(batches),
+        "held": merge_held(batches),
     }
     if any(batch.to_partition is not None for batch in batches):
         chosen = (np.full(len(b), -1) if b.to_partition is None else b.to_partition for b in batches)
@@ -238,8 +283,9 @@ def merge_headers(batches: Sequence[Batch]) -> Any:
     return concat([pa.nulls(len(b), HEADERS) if b.headers is None else b.headers for b in batches])
 
 
-def merge_topic_bytes(batches: Sequence[Batch]) -> IntArray | None:
-    """The lengths of the topics' names of all records, one batch after the other, as in ``Batch``."""
-    if all(batch.topic_bytes is None for batch in batches):
+def merge_held(batches: Sequence[Batch]) -> Origins | None:
+    """Where all records came from, one batch after the other, as in ``Batch``."""
+    if all(batch.held is None for batch in batches):
         return None
-    return np.concatenate([np.full(len(b), -1) if b.topic_bytes is None else b.topic_bytes for b in batches])
+    first, *others = [Origins.alike(len(one), OF_CAUSE) if one.held is None else one.held for one in batches]
+    return first.join(others)

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS
+from penstock.batch import HEADERS, Origins
 from penstock.state.kinds.held import Updates, no_updates, unpack
 
 VALUES = st.none() | st.binary(max_size=5)
 HEADER = st.fixed_dictionaries({"key": st.text(max_size=3), "value": VALUES})
-ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES, st.none() | st.lists(HEADER, max_size=4)), min_size=1, max_size=20)
+TOPIC = st.none() | st.text(max_size=9)
+ROW = st.tuples(VALUES, VALUES, VALUES, st.none() | st.lists(HEADER, max_size=4), TOPIC)
+ROWS = st.lists(ROW, min_size=1, max_size=20)
 
 
 @pytest.mark.kip("328-09")
@@ -23,19 +25,31 @@ ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES, st.none() | st.lists(HEADER, m
 def test_packed_updates_are_unpacked_as_they_were(rows: list[tuple[Any, ...]], first: int):
     new, old, prior = (pa.array([row[part] for row in rows], pa.binary())[first:] for part in range(3))
     headers = pa.array([row[3] for row in rows], HEADERS)[first:]
-    sizes, seen, topics = np.arange(len(new)), np.arange(len(new)) + 2**40, np.arange(len(new)) + 7
+    sizes, seen = np.arange(len(new)), np.arange(len(new)) + 2**40
+    origins = Origins(pa.array([row[4] for row in rows], pa.string())[first:], sizes - 1, seen + 7)
     if not len(new):
         return
-    found = unpack(Updates(new, old, prior, headers, sizes, seen, topics).pack())
+    found = unpack(Updates(new, old, prior, headers, sizes, seen, origins).pack())
     assert [found.new.to_pylist(), found.old.to_pylist()] == [new.to_pylist(), old.to_pylist()]
     assert found.prior.to_pylist() == prior.to_pylist()
-    numbers = [part.tolist() for part in (found.sizes, found.seen, found.topic_bytes)]
-    assert numbers == [sizes.tolist(), seen.tolist(), topics.tolist()]
+    assert [found.sizes.tolist(), found.seen.tolist()] == [sizes.tolist(), seen.tolist()]
+    assert list(found.origins.rows()) == list(origins.rows())
     if headers.null_count == len(headers):
         assert found.headers is None
     else:
         assert found.headers.type == HEADERS
         assert found.headers.to_pylist() == headers.to_pylist()
+
+
+def test_rows_from_before_origins_were_kept_have_none():
+    new = pa.array([b"new", b"two"])
+    none = pa.nulls(2, pa.binary())
+    origins = Origins(pa.array(["orders", "o"]), np.array([1, 2]), np.array([5, 6]))
+    packed = Updates(new, none, none, None, np.array([3, 4]), np.array([8, 9]), origins).pack()
+    before = pa.array([packed[0].as_py()[: -len("orders") - 12], packed[1].as_py()])
+    found = unpack(before)
+    assert (found.new.to_pylist(), found.sizes.tolist(), found.seen.tolist()) == ([b"new", b"two"], [3, 4], [8, 9])
+    assert list(found.origins.rows()) == [(None, -1, -1), ("o", 2, 6)]
 
 
 def test_no_updates_take_no_bytes():

@@ -68,7 +68,7 @@ class Layout:
         """The tasks of a sub-topology, with what each reads."""
         found = self._known.get(sub.id)
         if found is None:
-            found = self._known[sub.id] = tuple(self._places_of(sub, task) for task in self.task_ids(sub))
+            found = self._known[sub.id] = tuple(self._origins_of(sub, task) for task in self.task_ids(sub))
         return found
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
@@ -78,7 +78,7 @@ class Layout:
         """All partitions of a topic."""
         return range(self.partitions[topic])
 
-    def _places_of(self, sub: SubTopology, task: TaskId) -> TaskPlaces:
+    def _origins_of(self, sub: SubTopology, task: TaskId) -> TaskPlaces:
         inputs = tuple(topic for topic in sub.source_topics if task.partition < self.partitions[topic])
         own = tuple((topic, topic, task.partition) for topic in inputs)
         every = tuple((global_place(topic, p), topic, p) for topic in sub.global_topics for p in self.all_of(topic))
@@ -140,8 +140,6 @@ def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: di
     return all(writer.id in tasks for topic in sub.source_topics for writer in writers.get(topic, []))
 
 
-def topic_sizes(topology: Topology, application_id: str) -> dict[str, int]:
-    """How long the names are of the topics that a topology reads, as Kafka Streams would name them."""
-    topics = {topic for sub in topology.sub_topologies for topic in sub.source_topics}
-    prefix = len(application_id) + 1
-    return {topic: len(topic) + prefix * (topic in topology.internal_topics) for topic in topics}
+def topic_names(topology: Topology, application_id: str) -> dict[str, str]:
+    """What Kafka Streams calls the topics that a topology repartitions through."""
+    return {topic: f"{application_id}-{topic}" for topic in topology.internal_topics}

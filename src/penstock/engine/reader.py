@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, concat
-from penstock.batch import Batch, Changes, Placement, merge
+from penstock.batch import Batch, Changes, Origins, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
 from penstock.log.base import Records, join_headers
 from penstock.ops.core.failures import Origin
-from penstock.ops.core.notes import Place
 from penstock.serdes import Serde
 
 LATEST = 2**63 - 1
@@ -289,14 +289,6 @@ class Reader:
             self._origins.append(_Piece(one.topic, one.partition, position[offset : offset + len(piece)], piece))
             offset += len(piece)
 
-    def by_topic(self, positions: IntArray, numbers: dict[str, int]) -> IntArray:
-        """For records at these positions, ascending, the number of each one's topic."""
-        found = np.zeros(len(positions), np.int64)
-        for piece in self._origins:
-            if piece.last >= positions[0] and piece.first <= positions[-1]:
-                found[piece.holds(positions)] = numbers[piece.topic]
-        return found
-
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
         for piece in reversed(self._origins):
@@ -316,17 +308,23 @@ class Reader:
                 offsets[first:end][found] = piece.records.offsets_of(rows)
         return offsets
 
-    def places(self, positions: IntArray) -> list[Place]:
-        """Where the records at some positions came from, nowhere for what none caused; the positions never decrease."""
-        places: list[Place] = [(None, -1, -1)] * len(positions)
+    def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
+        """Where the records at some positions came from, nowhere for what none caused; the positions never decrease.
+
+        Args:
+            names: those that topics have in Kafka.
+        """
+        topics: dict[str, int] = {}
+        number, partition, offset = np.full((3, len(positions)), -1, np.int64)
         for piece in self._origins:
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
             if first < end:
                 rows, found = piece.rows(positions[first:end])
-                at = (np.flatnonzero(found) + first).tolist()
-                for row, offset in zip(at, (piece.records.offset + rows).tolist(), strict=True):
-                    places[row] = piece.topic, piece.partition, offset
-        return places
+                number[first:end][found] = topics.setdefault(names.get(piece.topic, piece.topic), len(topics))
+                partition[first:end][found] = piece.partition
+                offset[first:end][found] = piece.records.offsets_of(rows)
+        topic = pa.array(list(topics), pa.string()).take(pa.array(number, mask=number < 0))
+        return Origins(topic, partition, offset)
 
 
 class _Piece:
@@ -339,12 +337,6 @@ class _Piece:
         self.last = int(positions[-1])
         self.records = records
         self._positions = None if (np.diff(positions) == 1).all() else positions
-
-    def holds(self, positions: IntArray) -> BoolArray:
-        """Which of these positions are in this piece."""
-        if self._positions is None:
-            return (positions >= self.first) & (positions <= self.last)
-        return np.isin(positions, self._positions)
 
     def row(self, position: int) -> int | None:
         if self._positions is None:

@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from penstock.arrays import IntArray
+from penstock.batch import Origins
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.flow import Flow
-from penstock.engine.layout import Layout, TaskId, global_place, topic_sizes
+from penstock.engine.layout import Layout, TaskId, global_place, topic_names
 from penstock.engine.merged import Bound, MergedExchange
 from penstock.engine.observed import Observed
 from penstock.engine.outlets import Outlets, Places
@@ -24,7 +25,7 @@ from penstock.log.base import Log, Records
 from penstock.metrics import PROCESSED, Metric, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
-from penstock.ops.core.notes import DeadLetter, Place, TaskFacts
+from penstock.ops.core.notes import DeadLetter, TaskFacts
 from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -78,10 +79,9 @@ class Task:
             handlers=settings.handlers,
             origin=self._origin,
             offsets=self._offsets,
-            places=self._places_of,
+            origins=self._origins,
             internal_topics=topology.internal_topics,
             partitions_of=ChosenTopics(log, layout.partitions, settings).partitions_of,
-            topic_bytes=self._topic_bytes,
             wall_clock_ms=self._wall_clock_ms,
             emit_interval_ms=settings.emit_interval_ms,
             replays=settings.at_least_once,
@@ -96,7 +96,7 @@ class Task:
         """In which files are finished; who sets it makes them durable."""
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
-        self._topic_sizes = topic_sizes(topology, layout.application_id)
+        self._topic_names = topic_names(topology, layout.application_id)
         self._places = Places(log, storage, layout.partitions, internal, id_, settings.handlers.dead_letter_topic)
 
     def _wall_clock_ms(self) -> int:
@@ -109,11 +109,8 @@ class Task:
     def _offsets(self, positions: IntArray) -> IntArray:
         return self._reader.offsets(positions)
 
-    def _places_of(self, positions: IntArray) -> list[Place]:
-        return self._reader.places(positions)
-
-    def _topic_bytes(self, positions: IntArray) -> IntArray:
-        return self._reader.by_topic(positions, self._topic_sizes)
+    def _origins(self, positions: IntArray) -> Origins:
+        return self._reader.origins(positions, self._topic_names)
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
         """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""

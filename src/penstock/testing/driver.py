@@ -17,7 +17,7 @@ from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
 from penstock.engine.idle import IdleTasks
-from penstock.engine.layout import topic_sizes
+from penstock.engine.layout import topic_names
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
@@ -99,7 +99,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
         self._shapes = shapes_of(topology)
-        self._topic_sizes = topic_sizes(topology, application_id)
+        names = topic_names(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
         self._queues = TopicQueues[str]()
@@ -129,8 +129,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                 origin=self._origin,
                 offsets=self._offsets_at,
                 internal_topics=topology.internal_topics,
-                places=lambda positions: self._current.places(positions),
-                topic_bytes=self._topic_bytes,
+                origins=lambda positions: self._current.origins(positions, names),
                 roots=lambda positions: np.full(len(positions), self._piped),
                 wall_clock_ms=lambda: self.wall_clock_ms,
                 emit_interval_ms=self.settings.emit_interval_ms,
@@ -295,7 +294,6 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for number, part in self._by_pattern:
             if matching(part.node.pattern, [topic]):  # type: ignore[attr-defined]
                 self._sources[topic] = [(number, part)]
-                self._topic_sizes[topic] = len(topic)
 
     def _view(self, name: str) -> AnyView:
         self._check_open()
@@ -321,9 +319,6 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._fed_back.clear()
         while (queued := self._queues.next()) is not None:
             self._process(*queued)
-
-    def _topic_bytes(self, positions: IntArray) -> IntArray:
-        return np.full(len(positions), self._topic_sizes[self._current.topic])
 
     def _process(self, topic: str, record: _Queued) -> None:
         self._current = self._taken(topic, record.key, record.value, [record.timestamp])

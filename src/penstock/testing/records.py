@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
-from penstock.ops.core.notes import Place
 from penstock.plan.nodes import Repartition
 from penstock.record import as_row
 from penstock.serdes import Serde
@@ -40,12 +40,11 @@ class Given:
         key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
         return Origin(self.topic, 0, self.offset + position, key, value, self.times[position])
 
-    def places(self, positions: IntArray) -> list[Place]:
-        """Where the records at some positions came from."""
-        offsets = (self.offset + positions).tolist()
-        nowhere: Place = (None, -1, -1)
-        rows = zip(offsets, (positions != NO_RECORD).tolist(), strict=True)
-        return [(self.topic, 0, offset) if is_one else nowhere for offset, is_one in rows]
+    def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
+        """Where the records at some positions came from; with the names that topics have in Kafka."""
+        is_one = positions != NO_RECORD
+        topic = pc.if_else(pa.array(is_one), names.get(self.topic, self.topic), pa.scalar(None, pa.string()))
+        return Origins(topic, np.where(is_one, 0, -1), np.where(is_one, self.offset + positions, -1))
 
 
 def checked_row(topic: str, row: Any) -> tuple[Any, ...]:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import JoinWindows, Printed, RecordContext, StreamsBuilder, columnar
+from penstock import (
+    BufferConfig,
+    JoinWindows,
+    Materialized,
+    Printed,
+    RecordContext,
+    StreamsBuilder,
+    Suppressed,
+    columnar,
+)
 from penstock.errors import TopologyError
 from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
@@ -77,9 +86,28 @@ def test_behind_a_repartition_the_context_is_that_of_the_repartition_topic():
     )
     for value in (7, 8):
         driver.pipe_input("in", "a", value)
-    [first, second] = [record.value for record in driver.read_output("out")]
-    assert first[0] == second[0] != "in"
-    assert [first[1], second[1]] == [0, 1]
+    topic = "test-KSTREAM-REPARTITION-0000000002-repartition"
+    assert [record.value for record in driver.read_output("out")] == [[topic, 0], [topic, 1]]
+
+
+def test_behind_a_suppression_the_context_is_that_of_the_record_that_was_held_back(run: Run):
+    builder, stream = source(value=int)
+    counts = stream.group_by_key().count().suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()))
+    counts.to_stream().map_values(lambda value, context: [value, place(context)]).to("out")
+    assert run(builder, [("a", 1, 5), ("b", 2, 6), ("a", 3, 8), ("c", 4, 100)]).output() == [
+        ("a", [2, "in/0/2@8"], 8),
+        ("b", [1, "in/0/1@6"], 6),
+    ]
+
+
+def test_behind_a_join_with_grace_the_context_is_that_of_the_record_that_waited(run: Run):
+    builder, stream = source(value=int)
+    versions = Materialized.as_versioned("table", history_retention="1 hour")
+    table = builder.table("table", value=int, materialized=versions)
+    joined = stream.join(table, lambda left, right, context: [right, place(context)], grace=10)
+    joined.map_values(lambda value, context: [*value, place(context)]).to("out")
+    rows = [("table", "a", 7, 0), ("in", "a", 1, 5), ("in", "b", 2, 6), ("in", "c", 3, 100)]
+    assert run(builder, rows).output() == [("a", [7, "in/0/0@5", "in/0/0@5"], 5)]
 
 
 def test_joins_and_groupings_have_it_too():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-import numpy as np
-
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, Order
 from penstock.errors import ProcessingError, RegistryError
@@ -52,16 +50,6 @@ class Context:
             self.chunk.puts[store] = puts, order
         else:
             puts.apply()
-
-    def topic_bytes_of(self, batch: Batch) -> IntArray:
-        """How long the name of the topic is that each record came from."""
-        if batch.topic_bytes is None:
-            return self.facts.topic_bytes(batch.position)
-        unknown = np.flatnonzero(batch.topic_bytes < 0)
-        sizes = batch.topic_bytes.copy()
-        if unknown.size:
-            sizes[unknown] = self.facts.topic_bytes(batch.position[unknown])
-        return sizes
 
     def decoded(self, node: str, batch: Batch, *columns: str) -> Batch:
         """The batch without the records whose columns do not decode."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import Order
+from penstock.batch import Order, Origins
 from penstock.handlers import Handlers
 from penstock.metrics import Metric
 from penstock.ops.core.failures import Known, Origin
@@ -25,24 +25,16 @@ if TYPE_CHECKING:
     from penstock.ops.suppress.lookup import PriorValues
 
 
-Place = tuple[str | None, int, int]
-"""Where a record came from: topic, partition and offset; None and -1 for what no record of a topic caused."""
-
-
 def _of_no_topic(positions: IntArray) -> IntArray:
     return np.full(len(positions), -1, np.int64)
 
 
-def _from_nowhere(positions: IntArray) -> list[Place]:
-    return [(None, -1, -1)] * len(positions)
+def _from_nowhere(positions: IntArray) -> Origins:
+    return Origins.alike(len(positions))
 
 
 def _one_partition(topic: str, makes: bool, key: Serde, value: Serde) -> int:
     return 1
-
-
-def _without_names(positions: IntArray) -> IntArray:
-    return np.zeros(len(positions), np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +50,12 @@ class TaskFacts:
     """Finds where the record at a position came from."""
     offsets: Callable[[IntArray], IntArray] = _of_no_topic
     """The offsets of the records at some positions, -1 for those that no record of a topic caused."""
-    places: Callable[[IntArray], list[Place]] = _from_nowhere
-    """Where the records at some positions, ascending, came from."""
+    origins: Callable[[IntArray], Origins] = _from_nowhere
+    """Where the records at some positions, ascending, came from; with the names that topics have in Kafka."""
     partitions_of: Callable[[str, bool, Serde, Serde], int] = _one_partition
     """How many partitions a topic has that records go to; it is made, if it may be, for keys and values of types."""
     internal_topics: frozenset[str] = frozenset()
     """The repartition topics, which no function may choose."""
-    topic_bytes: Callable[[IntArray], IntArray] = _without_names
-    """How long the topics' names are that records at some positions, ascending, came from."""
     roots: Callable[[IntArray], IntArray] | None = None
     """The numbers of the input records which caused, through internal topics, those at some positions; None where that
     is not known."""

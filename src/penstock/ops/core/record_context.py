@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch, pairs_of
-from penstock.ops.core.notes import Place, TaskFacts
+from penstock.batch import OF_CAUSE, Batch, Origins, pairs_of
+from penstock.ops.core.notes import TaskFacts
 from penstock.plan.functions import UserFunction
 from penstock.processor import RecordContext
 
 
 def record_contexts(facts: TaskFacts, batch: Batch) -> list[RecordContext]:
     """The context of each record of a batch."""
-    topics, partitions, offsets = zip(*places_of(facts, batch), strict=True) if len(batch) else ((), (), ())
-    return list(map(RecordContext, topics, partitions, offsets, batch.timestamp.tolist(), headers_of(batch)))
+    origins = origins_of(facts, batch)
+    columns = (origins.topic.to_pylist(), origins.partition.tolist(), origins.offset.tolist(), batch.timestamp.tolist())
+    return list(map(RecordContext, *columns, headers_of(batch)))
 
 
 def headers_of(batch: Batch) -> Any:
@@ -26,19 +27,21 @@ def headers_of(batch: Batch) -> Any:
     return repeat((), len(batch)) if batch.headers is None else map(pairs_of, batch.headers.to_pylist())
 
 
-def places_of(facts: TaskFacts, batch: Batch) -> list[Place]:
+def origins_of(facts: TaskFacts, batch: Batch) -> Origins:
     """Where each record of a batch came from; for what no record caused, nowhere."""
-    positions = batch.position
+    if batch.held is None:
+        return _origins_of_causes(facts, batch.position)
+    is_held = batch.held.offset != OF_CAUSE
+    return batch.held if is_held.all() else batch.held.where(is_held, _origins_of_causes(facts, batch.position))
+
+
+def _origins_of_causes(facts: TaskFacts, positions: IntArray) -> Origins:
     if len(positions) < 2 or (np.diff(positions) >= 0).all():
-        return facts.places(positions)
+        return facts.origins(positions)
     order = np.argsort(positions, kind="stable")
-    found: list[Place] = [NOWHERE] * len(positions)
-    for row, place in zip(order.tolist(), facts.places(positions[order]), strict=True):
-        found[row] = place
-    return found
-
-
-NOWHERE: Place = (None, -1, -1)
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return facts.origins(positions[order]).take(back)
 
 
 class Told:

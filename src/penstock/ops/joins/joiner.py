@@ -47,7 +47,8 @@ class Joiner:
         """The results where the mask is true, null elsewhere; and for which records the function did not fail."""
         count = len(batch)
         rows = np.flatnonzero(mask)
-        part = Batch(batch.key, own, batch.timestamp, (*batch.order, np.arange(count)), batch.headers, batch.placed)
+        columns = (batch.key, own, batch.timestamp, (*batch.order, np.arange(count)), batch.headers, batch.placed)
+        part = Batch(*columns, held=batch.held)
         if len(rows) < count:
             part, own, other = part.take(rows), own.take(rows), other.take(rows)
         kept, results = self.join(part, own, other)

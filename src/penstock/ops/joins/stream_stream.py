@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present
-from penstock.batch import Batch, merge_headers, merge_topic_bytes, order_columns
+from penstock.batch import Batch, Origins, merge_headers, merge_held, order_columns
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
@@ -58,7 +58,7 @@ class _Rows(NamedTuple):
     data: Binary
     has_value: BoolArray
     headers: object
-    topic_bytes: IntArray | None
+    held: Origins | None
 
     @property
     def is_live(self) -> BoolArray:
@@ -132,7 +132,7 @@ class StreamJoin(TwoSided):
         times = np.concatenate([batch.timestamp for batch, _ in batches])[rows]
         is_left = np.concatenate([np.full(len(batch), is_left) for batch, is_left in batches])[rows]
         both = [batch for batch, _ in batches]
-        headers, topics = merge_headers(both), merge_topic_bytes(both)
+        headers, held = merge_headers(both), merge_held(both)
         keys, codes = _codes(key)
         return _Rows(
             [column[rows] for column in order],
@@ -144,7 +144,7 @@ class StreamJoin(TwoSided):
             data=data,
             has_value=is_present(data),
             headers=None if headers is None else headers.take(chosen),
-            topic_bytes=None if topics is None else topics[rows],
+            held=None if held is None else held.take(rows),
         )
 
     # --- stores --------------------------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ class StreamJoin(TwoSided):
         row = results.row
         places = (*(column[row] for column in rows.order), results.phase, np.arange(len(row)))
         headers = None if rows.headers is None else rows.headers.take(pa.array(row))  # type: ignore[attr-defined]
-        topics = None if rows.topic_bytes is None else rows.topic_bytes[row]
-        batch = Batch(BytesColumn(keys, self._key), left, results.time, places, headers, topic_bytes=topics)
+        held = None if rows.held is None else rows.held.take(row)
+        batch = Batch(BytesColumn(keys, self._key), left, results.time, places, headers, held=held)
         batch, result = self._joiner.join(batch, left, right)
         return batch.with_value(result)
 

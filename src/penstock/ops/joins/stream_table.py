@@ -14,6 +14,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.nulls import drop_nulls
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.record_context import origins_of
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.tables.lookup import Lookup
 from penstock.ops.tables.table import row_numbers_of
@@ -146,8 +147,8 @@ class BufferedStreamTableJoin(StreamTableJoin):
         keys = pc.binary_join_element_wise(batch.key.encoded(), numbers, b"")
         nothing = nulls(len(batch))
         none = np.zeros(len(batch), np.int64)
-        topics = self._context.topic_bytes_of(batch)
-        packed = Updates(batch.value.encoded(), nothing, nothing, batch.headers, none, none, topics).pack()
+        origins = origins_of(self._context.facts, batch)
+        packed = Updates(batch.value.encoded(), nothing, nothing, batch.headers, none, none, origins).pack()
         return Entries(keys, batch.timestamp, Values(packed, batch.timestamp))
 
     def _as_batch(self, batch: Batch, entries: Entries, triggers: IntArray) -> Batch:
@@ -158,7 +159,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
             entries.times,
             (*take_order(batch.order, triggers), np.arange(len(triggers))),
             updates.headers,
-            topic_bytes=updates.topic_bytes,
+            held=updates.origins,
         )
 
 

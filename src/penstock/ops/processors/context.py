@@ -14,6 +14,7 @@ from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
+from penstock.ops.core.record_context import origins_of
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name
 from penstock.processor import PunctuationType, RecordMetadata
@@ -63,6 +64,8 @@ class TaskProcessorContext:
         self.ends: list[int] = []
         """How much had been forwarded when each record of the chunk had been processed."""
         self._batch: Batch | None = None
+        self._places: list[tuple[Any, int, int]] | None = None
+        """Where the records of the chunk came from, once somebody has asked."""
         self._punctuating: int | None = None
         self.arrivals = NO_ARRIVALS
 
@@ -78,11 +81,10 @@ class TaskProcessorContext:
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        position = self.position()
-        if position is None or self.has_no_place():
+        if self.position() is None or self.has_no_place():
             return None
-        at = self._context.facts.origin(position)
-        return RecordMetadata(at.topic, at.partition, at.offset) if at.offset >= 0 else None
+        topic, partition, offset = self.place()
+        return RecordMetadata(topic, partition, offset) if offset >= 0 else None
 
     @property
     def current_stream_time_ms(self) -> int:
@@ -139,7 +141,7 @@ class TaskProcessorContext:
 
     def begin(self, batch: Batch) -> None:
         """Take up the records of a chunk."""
-        self._batch = batch
+        self._batch, self._places = batch, None
         self.ends = []
 
     @contextmanager
@@ -186,7 +188,7 @@ class TaskProcessorContext:
 
     def end(self) -> None:
         """No record is being processed any more."""
-        self._batch = None
+        self._batch, self._places = None, None
         self.ends = []
 
     def refused(self, store: str, kind: str) -> None:
@@ -202,6 +204,13 @@ class TaskProcessorContext:
         if self._batch is None or len(self.ends) >= len(self._batch):
             return None
         return int(self._batch.position[len(self.ends)])
+
+    def place(self) -> tuple[Any, int, int]:
+        """Topic, partition and offset of the record that is being processed."""
+        if self._places is None:
+            assert self._batch is not None
+            self._places = list(origins_of(self._context.facts, self._batch).rows())
+        return self._places[len(self.ends)]
 
     def has_no_place(self) -> bool:
         """Whether the record that is being processed was forwarded by a punctuation, so that no record caused it."""

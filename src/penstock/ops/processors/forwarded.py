@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, Batch, Order, Routed, header_list, take_order
+from penstock.batch import HEADERS, Batch, Order, Origins, Routed, header_list, take_order
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -30,13 +30,16 @@ class Forwarded:
     order: Order
     given: Column | None = None
     """For each the key of the record that it was forwarded for; None for what punctuations forwarded."""
+    held: Origins | None = None
+    """Where the records came from that they were forwarded for, as in ``Batch``."""
 
     def take(self, rows: IntArray) -> Forwarded:
         """Those of these numbers, in their order."""
         number = {row: new for new, row in enumerate(rows.tolist())}
         addressed = {number[row]: step for row, step in self.addressed.items() if row in number}
         given = None if self.given is None else self.given.take(rows)
-        return Forwarded([self.records[row] for row in number], addressed, take_order(self.order, rows), given)
+        held = None if self.held is None else self.held.take(rows)
+        return Forwarded([self.records[row] for row in number], addressed, take_order(self.order, rows), given, held)
 
     def wrong_times(self) -> Iterator[tuple[int, ProcessingError]]:
         """The records whose timestamps are none."""
@@ -98,13 +101,14 @@ class Forwarded:
             np.array(timestamps, np.int64),
             self.order,
             _headers(headers),
+            held=self.held,
         )
         if not self.addressed:
             return batch
         to = np.full(len(batch), -1)
         to[list(self.addressed)] = list(self.addressed.values())
         parts = (batch.key, batch.value, batch.timestamp, batch.order, batch.headers)
-        return Routed(*parts, to=to)
+        return Routed(*parts, held=batch.held, to=to)
 
 
 def _headers(headers: list[Any]) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD, Batch, order_columns
+from penstock.batch import NO_RECORD, OF_CAUSE, Batch, Origins, merge_held, order_columns
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -42,6 +42,9 @@ class MemberContext(TaskProcessorContext):
 
     def position(self) -> int | None:
         return self.member.group.position
+
+    def place(self) -> tuple[Any, int, int]:
+        return self.member.group.place()
 
     def has_no_place(self) -> bool:
         group = self.member.group
@@ -163,7 +166,8 @@ class Member(Process):
         rows = np.array(sent.turns)
         order = (*(column[rows] for column in turns), np.array(sent.numbers))
         given = ValuesColumn(sent.keys, self._types[0]) if self._keeps_keys else None
-        return Forwarded(sent.records, sent.addressed, order, given).batch(*self._types)
+        held = self.group.held_at(rows)
+        return Forwarded(sent.records, sent.addressed, order, given, held).batch(*self._types)
 
 
 class _Sent(NamedTuple):
@@ -183,6 +187,8 @@ class _Entries(NamedTuple):
     records: list[Record]
     positions: IntArray
     order: list[IntArray]
+    held: Origins | None = None
+    """Where they came from, as in ``Batch``."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -205,8 +211,24 @@ class Group:
         """In a punctuation by stream time."""
         self.arrivals: Arrivals = NO_ARRIVALS
         self._number = 0
+        self._held: Origins | None = None
         self._failure: BaseException | None = None
         self._punctuated: list[tuple[int, int, int, int]] = []
+
+    def place(self) -> tuple[Any, int, int]:
+        """Where the record came from that is being processed."""
+        assert self.position is not None
+        own = None if self._held is None else self._held.slice(self.turn, self.turn + 1)
+        if own is None or own.offset[0] == OF_CAUSE:
+            own = self._context.facts.origins(np.array([self.position]))
+        return next(own.rows())
+
+    def held_at(self, turns: IntArray) -> Origins | None:
+        """Where the records came from that some turns are about, as in ``Batch``; punctuations come behind them."""
+        if self._held is None:
+            return None
+        none = len(self._held.offset)
+        return self._held.join([Origins.alike(1, OF_CAUSE)]).take(np.minimum(turns, none))
 
     def next_number(self) -> int:
         """For what is forwarded, in order."""
@@ -220,6 +242,7 @@ class Group:
         self._views.on_refused = self.members[0].own.refused
         waiting = [(member, batch) for member in self.members if (batch := member.take_waiting()) is not None]
         entries = _entries(waiting)
+        self._held = entries.held
         self._punctuated, self._number = [], 0
         is_chunk, is_wall_clock = self.is_chunk, self.is_wall_clock
         self.is_chunk = self.is_wall_clock = False
@@ -336,4 +359,6 @@ def _entries(batches: list[tuple[Member, Batch]]) -> _Entries:
     records = [record for _, batch in batches for record in records_of(batch)]
     rows = in_order.tolist()
     order = [column[in_order] for column in columns]
-    return _Entries([members[row] for row in rows], [records[row] for row in rows], order[0], order)
+    held = merge_held([batch for _, batch in batches])
+    held = None if held is None else held.take(in_order)
+    return _Entries([members[row] for row in rows], [records[row] for row in rows], order[0], order, held)

@@ -228,7 +228,8 @@ class Process(Operator):
         depth = max(len(batch.order), 4)
         order = (*(column[rows] for column in order_columns(batch.order, len(batch), depth)), within)
         given = batch.key if bool((counts == 1).all()) else batch.key.take(rows)
-        return self._batch(Forwarded(records, addressed, order, given))
+        held = None if batch.held is None else batch.held.take(rows)
+        return self._batch(Forwarded(records, addressed, order, given, held))
 
     def _result(self, punctuated: _Punctuated) -> Batch | None:
         """What punctuations forwarded."""

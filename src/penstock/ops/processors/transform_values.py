@@ -117,7 +117,7 @@ class TransformValues(TableMapValues):
     def _rows(self, batch: Batch, values: Column, is_old: bool, context: Context) -> Batch:
         """The rows that can be read; behind their order their numbers, and whether these are old values."""
         order = (*batch.order, np.arange(len(batch)), np.full(len(batch), int(is_old)))
-        part = Batch(batch.key, values, batch.timestamp, order, batch.headers, batch.placed)
+        part = Batch(batch.key, values, batch.timestamp, order, batch.headers, batch.placed, held=batch.held)
         return context.decoded(self.node, part, "key", "value")
 
     def _made(self, *parts: Batch) -> tuple[Batch, list[Any]]:

@@ -11,8 +11,7 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, call_each
-from penstock.ops.core.notes import Place
-from penstock.ops.core.record_context import headers_of, places_of
+from penstock.ops.core.record_context import headers_of, origins_of
 from penstock.plan.timestamps import Extractor
 from penstock.record import ConsumerRecord
 from penstock.state.clock import StreamTime
@@ -20,6 +19,9 @@ from penstock.times import parsed
 
 INVALID = "invalid-timestamp"
 EXPECTED = "the record's time, an int of milliseconds"
+
+_Place = tuple[str | None, int, int]
+"""Topic, partition and offset of a record."""
 
 
 class ExtractedTimes:
@@ -42,13 +44,13 @@ class ExtractedTimes:
         if self._extractor.is_wall_clock:
             now = self._context.facts.wall_clock_ms()
             return replace(batch, timestamp=np.full(len(batch), now, np.int64))
-        places = places_of(self._context.facts, batch)
+        places = list(origins_of(self._context.facts, batch).rows())
         if self._extractor.is_of_carried_times and (batch.timestamp >= 0).all():
             self._advance(places, batch.timestamp)
             return batch
         return self._called(batch, places)
 
-    def _called(self, batch: Batch, places: list[Place]) -> Batch:
+    def _called(self, batch: Batch, places: list[_Place]) -> Batch:
         caller = Caller(self._node, self._extractor.function, self._context)
         rows = np.arange(len(batch))
         keys, values = ([None] * len(batch), [None] * len(batch))
@@ -75,7 +77,7 @@ class ExtractedTimes:
         clock.now = max(clock.now, time)
         return time
 
-    def _advance(self, places: list[Place], times: IntArray) -> None:
+    def _advance(self, places: list[_Place], times: IntArray) -> None:
         first = places[0]
         if places[-1][:2] == first[:2] and all(place[:2] == first[:2] for place in places):
             self._clock(clock_name(*first[:2])).advance(times)

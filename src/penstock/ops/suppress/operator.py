@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, concat, nulls, spans
-from penstock.batch import NO_RECORD, Batch, Changes, order_columns, take_order
+from penstock.batch import NO_RECORD, Batch, Changes, Origins, order_columns, take_order
 from penstock.columns import BytesColumn, windows_of
 from penstock.errors import BufferFullError
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.record_context import origins_of
 from penstock.ops.core.written import Written
 from penstock.ops.suppress.lookup import PriorValues
 from penstock.ops.suppress.processing import Before, Outcome, Recorded, Work, process_updates
@@ -129,7 +130,7 @@ class Suppress(Operator):
         old = BytesColumn(gone.old, batch.value.serde) if self._sends_old else None
         key, value = BytesColumn(entries.keys, batch.key.serde), BytesColumn(gone.new, batch.value.serde)
         parts = (key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
-        return Changes(*parts, topic_bytes=gone.topic_bytes)
+        return Changes(*parts, held=gone.origins)
 
     def advance_time(self) -> Changes | None:
         """Let go of what is due by a time that went on without a record."""
@@ -150,7 +151,7 @@ class Suppress(Operator):
         old = BytesColumn(gone.old, self._value) if self._sends_old else None
         keys, values = BytesColumn(due.keys, self._key), BytesColumn(gone.new, self._value)
         parts = (keys, values, due.values.timestamps, order, gone.headers, None, old)
-        return Changes(*parts, topic_bytes=gone.topic_bytes)
+        return Changes(*parts, held=gone.origins)
 
     def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
         """Count what was sent on, and how long after the last update of each that was due it was so."""
@@ -166,10 +167,11 @@ class Suppress(Operator):
         held_times, values = self._buffer.held(keys, times[groups.order[groups.starts]])
         old = nulls(len(batch)) if batch.old is None else batch.old.encoded()
         new = batch.value.encoded()
-        topics = self._context.topic_bytes_of(batch)
-        sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + topics + _context_bytes(batch)
+        origins = origins_of(self._context.facts, batch)
+        sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + origins.topic_bytes()
+        sizes += _context_bytes(batch)
         seen, held = expiry + self._buffer.retention, _unpack_present(values.data)
-        return Work(batch, keys, codes, times, expiry, new, old, sizes, seen, topics, held_times, held)
+        return Work(batch, keys, codes, times, expiry, new, old, sizes, seen, origins, held_times, held)
 
     def _processed(self, work: Work) -> Outcome:
         """What becomes of a chunk; entries that go early are taken out of the buffer.
@@ -285,7 +287,7 @@ class Suppress(Operator):
         old = BytesColumn(sent.old, serde) if self._sends_old else None
         key, value = BytesColumn(outcome.keys.take(pa.array(gone.key)), batch.key.serde), BytesColumn(sent.new, serde)
         parts = (key, value, stamps, order, sent.headers, batch.placed, old)
-        return Changes(*parts, topic_bytes=sent.topic_bytes)
+        return Changes(*parts, held=sent.origins)
 
 
 def _unpack_present(packed: Binary) -> Updates:
@@ -300,9 +302,11 @@ def _unpack_present(packed: Binary) -> Updates:
     places[present] = np.arange(present.size)
     chosen = pa.array(places, mask=places < 0)
     headers = None if found.headers is None else found.headers.take(chosen)
-    numbers = np.zeros((3, len(packed)), np.int64)
-    numbers[:, present] = found.sizes, found.seen, found.topic_bytes
-    return Updates(found.new.take(chosen), found.old.take(chosen), found.prior.take(chosen), headers, *numbers)
+    sizes, seen = np.zeros((2, len(packed)), np.int64)
+    sizes[present], seen[present] = found.sizes, found.seen
+    origins = found.origins.join([Origins.alike(1)]).take(np.where(places < 0, present.size, places))
+    new, old, prior = (part.take(chosen) for part in (found.new, found.old, found.prior))
+    return Updates(new, old, prior, headers, sizes, seen, origins)
 
 
 def _context_bytes(batch: Changes) -> IntArray:

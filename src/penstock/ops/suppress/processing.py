@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, spans
-from penstock.batch import Changes
+from penstock.batch import Changes, Origins
 from penstock.compiled import column, table
 from penstock.ops.suppress.rules import (
     BUFFER_KEY,
@@ -47,7 +47,7 @@ class Work:
     """How many bytes each update counts as, without its prior value."""
     seen: IntArray
     """The stream time at each update."""
-    topic_bytes: IntArray
+    origins: Origins
     held_times: IntArray
     """The time of each key's entry; -1 where none is held."""
     held: Updates
@@ -136,7 +136,7 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
     kept = np.flatnonzero((entries["is_held"] != 0) & (entries["update"] >= 0))
     return Outcome(
         done,
-        Updates(work.new, work.old, prior, work.batch.headers, sizes, work.seen, work.topic_bytes),
+        Updates(work.new, work.old, prior, work.batch.headers, sizes, work.seen, work.origins),
         keys,
         _gone(evictions[:gone], work, before),
         kept,

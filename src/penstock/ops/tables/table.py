@@ -191,7 +191,7 @@ def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
     """The rows that have a value, as records that remember the number of their row behind their order."""
     missing = values.null_mask()
     rows = np.arange(len(batch)) if missing is None else np.flatnonzero(~missing)
-    part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed)
+    part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed, held=batch.held)
     if missing is not None:
         part = part.take(rows)
     return rows, replace(part, order=(*part.order, rows))

@@ -88,5 +88,5 @@ class Closing:
         old = BytesColumn(nulls(len(row)), self._value) if self._sends_old else None
         headers = None if batch.headers is None else batch.headers.take(pa.array(row))
         places = (*take_order(batch.order, row), np.arange(len(row)))
-        topic_bytes = None if batch.topic_bytes is None else batch.topic_bytes[row]
-        return Changes(key, value, timestamps[order], places, headers, None, old, topic_bytes=topic_bytes)
+        held = None if batch.held is None else batch.held.take(row)
+        return Changes(key, value, timestamps[order], places, headers, None, old, held=held)

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.arrays import (
     Binary,
+    BoolArray,
     IntArray,
+    Spans,
     concat,
     cut,
     fixed_binary,
@@ -21,7 +23,7 @@ from penstock.arrays import (
     slices,
     spans,
 )
-from penstock.batch import HEADERS
+from penstock.batch import HEADERS, Origins
 
 _NULL = -1
 _HEAD = 32
@@ -30,8 +32,7 @@ _COUNT, _LENGTHS = 4, 8
 
 class Updates(NamedTuple):
     """Some updates: new and old values, the value before the first of those that were held back (``prior``), record
-    headers, how many bytes each one counts as, the stream time when it came (``seen``), and how long the name of the
-    topic is that it came from."""
+    headers, how many bytes each one counts as, the stream time when it came (``seen``), and where it came from."""
 
     new: Binary
     old: Binary
@@ -39,13 +40,13 @@ class Updates(NamedTuple):
     headers: Any
     sizes: IntArray
     seen: IntArray
-    topic_bytes: IntArray
+    origins: Origins
 
     def take(self, rows: IntArray) -> Updates:
         chosen = pa.array(rows)
         headers = None if self.headers is None else self.headers.take(chosen)
         new, old, prior = (part.take(chosen) for part in (self.new, self.old, self.prior))
-        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows], self.topic_bytes[rows])
+        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows], self.origins.take(rows))
 
     def join(self, other: Updates) -> Updates:
         """These, then the others."""
@@ -61,16 +62,17 @@ class Updates(NamedTuple):
             headers,
             np.concatenate([self.sizes, other.sizes]),
             np.concatenate([self.seen, other.seen]),
-            np.concatenate([self.topic_bytes, other.topic_bytes]),
+            self.origins.join([other.origins]),
         )
 
     def pack(self) -> Binary:
         """All of it in one value each: the size, the lengths of the parts and of the topic's name in 4 bytes, the time
-        in 8, the parts."""
+        in 8, the parts, the topic's name, its partition in 4 bytes, the offset in 8."""
         parts = [self.new, self.old, self.prior, _pack_headers(self.headers, len(self.sizes))]
         head = np.empty((len(self.sizes), 8), "<i4")
         head[:, 0] = self.sizes
-        head[:, 5] = self.topic_bytes
+        topic = self.origins.topic.cast(pa.binary())
+        head[:, 5] = np.where(_valid(topic), self.origins.topic_bytes(), _NULL)
         head[:, 6:] = self.seen.astype("<i8").view("<i4").reshape(-1, 2)
         for column, part in enumerate(parts, 1):
             missing = null_mask(part)
@@ -79,7 +81,12 @@ class Updates(NamedTuple):
         present = [
             pc.fill_null(part, b"") if part.null_count else part for part in parts if part.null_count < len(part)
         ]
-        return pc.binary_join_element_wise(fixed_binary(head), *present, b"")
+        tail = np.empty((len(self.sizes), 3), "<i4")
+        tail[:, 0] = self.origins.partition
+        tail[:, 1:] = self.origins.offset.astype("<i8").view("<i4").reshape(-1, 2)
+        return pc.binary_join_element_wise(
+            fixed_binary(head), *present, pc.fill_null(topic, b""), fixed_binary(tail), b""
+        )
 
 
 def unpack(packed: Binary) -> Updates:
@@ -95,12 +102,32 @@ def unpack(packed: Binary) -> Updates:
         parts.append(slices(where.data, start, length, valid) if valid.any() else nulls(len(packed)))
         start = start + length
     new, old, prior, headers = parts
-    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen, head[:, 5])
+    origins = _unpack_origins(where, start, head[:, 5])
+    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen, origins)
+
+
+def _unpack_origins(where: Spans, start: IntArray, length: IntArray) -> Origins:
+    """Where updates came from, which stands at these starts; not in rows that were written before 0064."""
+    is_there = where.length > start - where.start
+    known = is_there & (length >= 0)
+    length = np.where(known, length, 0)
+    topic = slices(where.data, start, length, known).cast(pa.string())
+    at = np.where(is_there, start + length, 0)
+    number = items_at(where.data, at[is_there], ("<i4", 3))
+    origins = Origins.alike(len(start))
+    origins.partition[is_there] = number[:, 0]
+    origins.offset[is_there] = np.ascontiguousarray(number[:, 1:]).view("<i8").ravel()
+    return origins._replace(topic=topic)
+
+
+def _valid(values: Any) -> BoolArray:
+    missing = null_mask(values)
+    return np.ones(len(values), np.bool_) if missing is None else ~missing
 
 
 def no_updates() -> Updates:
     nothing, none = nulls(0), np.zeros(0, np.int64)
-    return Updates(nothing, nothing, nothing, None, none, none, none)
+    return Updates(nothing, nothing, nothing, None, none, none, Origins.alike(0))
 
 
 def _pack_headers(headers: Any, count: int) -> Binary:

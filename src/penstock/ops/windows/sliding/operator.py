@@ -127,7 +127,7 @@ class SlidingAggregate(PackedAggregate):
             None if batch.headers is None else batch.headers.take(pa.array(row)),
             batch.placed,
             before,
-            topic_bytes=None if batch.topic_bytes is None else batch.topic_bytes[row],
+            held=None if batch.held is None else batch.held.take(row),
         )
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
