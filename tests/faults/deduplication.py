@@ -2,6 +2,7 @@
 
 python deduplication.py FOLDER --fill N          make the input topic
 python deduplication.py FOLDER --local           process it without Spark
+python deduplication.py FOLDER --spark           process it on Spark
 python deduplication.py FOLDER --at-least-once   the same, with offsets recorded afterwards
 """
 
@@ -51,6 +52,8 @@ def main() -> None:
     folder, mode, *rest = sys.argv[1:]
     if mode == "--fill":
         fill(FileLog(Path(folder) / "log"), int(rest[0]))
+    elif mode == "--spark":
+        program.run_on_spark(Path(folder), topology())
     else:
         guarantee = "at_least_once" if mode == "--at-least-once" else "exactly_once"
         program.run_local(Path(folder), topology(), processing_guarantee=guarantee)

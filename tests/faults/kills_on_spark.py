@@ -1,22 +1,25 @@
 """Kills and stops all processes of a program on Spark, at random; what comes of it is that of an undisturbed run.
 
 python tests/faults/kills_on_spark.py --until 200 --seconds 280 --tally FILE [--seed N] [--master MASTER] [--kinds K,K]
+    [--workers N] [--programs P,P]
 
 It ends at the first round after so many seconds; the tally goes on from the file, so that it can be run in pieces. Each
 round is one program, which is started until it has done everything. In each start its slots and the daemon that they
 are forked from are killed or stopped for longer than ``slot_timeout``; its driver and its JVM as well, which mostly
-ends it. On a cluster (``local-cluster[2,2,1024]``, or ``standalone``: a master and two workers that are started for
+ends it. On a cluster (``local-cluster[2,2,1024]``, or ``standalone``: a master and its workers that are started for
 it) so are its executors: the JVM alone, or as a ``machine`` with its daemon and slots in one go; of a standalone
 cluster the ``master`` and each ``worker`` are killed as well, and started anew. Now and then the driver sleeps while
 another program takes over. In half of the starts that happens at named points instead, of the protocol and of a
 commit, at which whoever comes there is killed or stopped.
 
-``--kinds executor,machine`` disturbs these and nothing else.
+``--kinds executor,machine`` disturbs these and nothing else. ``--programs joining,suppression`` takes these in turn, of
+the programs of this folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -31,12 +34,15 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import program
 
 from penstock.testing.chaos import processes
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.standalone import StandaloneCluster
 
+PROGRAMS = ("program", "joining", "suppression", "deduplication", "own_stores")
+"""Those of this folder that run on Spark, all crash topologies."""
 RECORDS = 12_000
 SLEEP = 2.2
 ENVIRONMENT = {"PENSTOCK_SLOT_TIMEOUT": "1500 ms", "PENSTOCK_COMMIT_INTERVAL": "100 ms"}
@@ -57,11 +63,41 @@ Cluster = str | StandaloneCluster
 """The address of a master, or a whole cluster of this machine."""
 
 
+class Subject:
+    """A program of this folder, its input, and what comes of it when nothing disturbs it."""
+
+    def __init__(self, name: str, folder: Path):
+        module = importlib.import_module(name)
+        self.name = name
+        self.script = Path(str(module.__file__))
+        self._topology = module.two_stages() if name == "program" else module.topology()
+        filler = self.script if name == "deduplication" else Path(program.__file__)
+        self._base = harness.prepared(folder / name, RECORDS, filler)
+        alone = self.copy(folder / f"{name}-alone")
+        assert harness.Program(alone, "--local", self.script).wait()
+        self.expected = self.outcome(alone)
+
+    def copy(self, folder: Path) -> Path:
+        return harness.copy_of(self._base, folder)
+
+    def outcome(self, folder: Path) -> dict[str, Any]:
+        return harness.outcome(folder, self._topology)
+
+
 class Round:
     """One program, from its first start to its end."""
 
-    def __init__(self, folder: Path, rng: random.Random, tally: Counter[str], cluster: Cluster, kinds: list[str]):
-        self._folder, self._rng, self._tally, self._cluster = folder, rng, tally, cluster
+    def __init__(
+        self,
+        folder: Path,
+        script: Path,
+        rng: random.Random,
+        tally: Counter[str],
+        cluster: Cluster,
+        kinds: list[str],
+    ):
+        self._folder, self._script = folder, script
+        self._rng, self._tally, self._cluster = rng, tally, cluster
         master = cluster.url if isinstance(cluster, StandaloneCluster) else cluster
         self._environment = {**ENVIRONMENT, **({"SPARK_MASTER": master} if master else {})}
         self._has_room = isinstance(cluster, str)
@@ -87,7 +123,7 @@ class Round:
         raise AssertionError(f"not done after {_MOST_STARTS} starts")
 
     def _start(self, **more: str) -> harness.Program:
-        return harness.Program(self._folder, "--spark", **{**self._environment, **more})
+        return harness.Program(self._folder, "--spark", self._script, **{**self._environment, **more})
 
     def _disturb(self, running: harness.Program, until: float) -> None:
         rng = self._rng
@@ -159,7 +195,7 @@ class Round:
         if kind == "master":
             self._cluster.replace_master()
         else:
-            self._cluster.replace_worker(self._rng.randrange(2))
+            self._cluster.replace_worker(self._rng.randrange(self._cluster.workers))
         self._tally[f"kill {kind}"] += 1
 
     def _stop(self, running: harness.Program, kind: str) -> None:
@@ -189,25 +225,46 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--master", default="")
+    parser.add_argument("--workers", type=int, default=2, help="how many workers a standalone cluster has")
+    parser.add_argument("--programs", default="program", help=f"with commas, of {', '.join(PROGRAMS)}")
     parser.add_argument("--kinds", default="", help="which processes, with commas; by default all kinds, and points")
     parser.add_argument("--tally", type=Path, required=True)
     parser.add_argument("--keep", action="store_true", help="keep the tally in bench/results.jsonl and RESULTS.md")
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
     rng = random.Random(given.seed)
-    with tempfile.TemporaryDirectory(prefix="kills-") as name, _cluster(given.master, Path(name)) as cluster:
-        base, expected = _undisturbed(Path(name))
+    kinds = given.kinds.split(",") if given.kinds else []
+    with (
+        tempfile.TemporaryDirectory(prefix="kills-") as name,
+        _cluster(given.master, Path(name), given.workers) as cluster,
+    ):
+        subjects = [Subject(one, Path(name)) for one in given.programs.split(",")]
         number, deadline = 0, time.monotonic() + given.seconds
-        while time.monotonic() < deadline and tally.total() - tally["rounds"] < given.until:
-            folder = harness.copy_of(base, Path(name, f"round-{number}"))
-            Round(folder, rng, tally, cluster, given.kinds.split(",") if given.kinds else []).run(deadline)
-            assert harness.outcome(folder) == expected, f"round {number} of seed {given.seed} came out differently"
+        while time.monotonic() < deadline and _disturbances(tally) < given.until:
+            subject = subjects[number % len(subjects)]
+            folder = subject.copy(Path(name, f"round-{number}"))
+            Round(folder, subject.script, rng, tally, cluster, kinds).run(deadline)
+            where = f"round {number} of seed {given.seed}, {subject.name},"
+            assert subject.outcome(folder) == subject.expected, f"{where} came out differently"
             number += 1
-            tally["rounds"] += 1
+            tally[f"{_ROUNDS}{subject.name}"] += 1
             given.tally.write_text(json.dumps(tally))
             print(f"seed {given.seed}: {dict(tally)}", flush=True)
     if given.keep:
         _keep(tally)
+
+
+_ROUNDS = "rounds of "
+"""Before the name of a program, in a tally: how many of it came to their ends."""
+
+
+def _disturbances(tally: Counter[str]) -> int:
+    """How many kills and stops there were."""
+    return tally.total() - _rounds(tally)
+
+
+def _rounds(tally: Counter[str]) -> int:
+    return sum(count for what, count in tally.items() if what.startswith(_ROUNDS))
 
 
 def _keep(tally: Counter[str]) -> None:
@@ -218,25 +275,26 @@ def _keep(tally: Counter[str]) -> None:
     from bench import run
 
     about = (
-        "One program on Spark (`local[2]`, `local-cluster`, a standalone master with two workers), its slots, their "
-        "daemon, executors with all they started, its JVM and its driver killed, or stopped for longer than "
-        "`slot_timeout`, at random and at named points; `tests/faults/kills_on_spark.py`."
+        "Programs on Spark (`local[2]`, `local-cluster`, a standalone master with two to four workers), their slots, "
+        "the daemon of these, executors with all they started, their JVM and driver, the master and the workers killed "
+        "(and started anew), or stopped for longer than `slot_timeout`, at random and at named points; "
+        "`tests/faults/kills_on_spark.py`."
     )
     section = Section("KILLS: a program on Spark", about)
-    section.rows = [Row(what, f"{count}") for what, count in sorted(tally.items()) if what != "rounds"]
+    section.rows = [Row(what, f"{count}") for what, count in sorted(tally.items())]
     section.rows += [
-        Row("in all", f"{tally.total() - tally['rounds']}"),
-        Row("programs", f"{tally['rounds']}"),
+        Row("in all", f"{_disturbances(tally)}"),
+        Row("programs", f"{_rounds(tally)}"),
         Row("programs whose outputs or state differed", "0", "", "0", True),
     ]
     run.keep(section, 1)
 
 
 @contextmanager
-def _cluster(master: str, folder: Path) -> Iterator[Cluster]:
+def _cluster(master: str, folder: Path, workers: int) -> Iterator[Cluster]:
     """The master's address; a cluster that is started for it, where that was asked for."""
     if master == "standalone":
-        with StandaloneCluster(folder / "cluster") as cluster:
+        with StandaloneCluster(folder / "cluster", workers) as cluster:
             yield cluster
     else:
         yield master
@@ -250,13 +308,6 @@ def _signal(pids: list[int], number: int) -> bool:
             os.kill(pid, number)
             got += 1
     return got > 0
-
-
-def _undisturbed(folder: Path) -> tuple[Path, dict[str, Any]]:
-    base = harness.prepared(folder / "base", RECORDS)
-    alone = harness.copy_of(base, folder / "alone")
-    assert harness.Program(alone, "--local").wait()
-    return base, harness.outcome(alone)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The program of ``program.py`` with another topology: tables in stores that a user brings, one of each kind.
 
 python own_stores.py FOLDER --local   process the input of ``program.py --fill`` without Spark
+python own_stores.py FOLDER --spark   process it on Spark
 """
 
 from __future__ import annotations
@@ -78,4 +79,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    program.run_local(Path(sys.argv[1]), topology())
+    {"--local": program.run_local, "--spark": program.run_on_spark}[sys.argv[2]](Path(sys.argv[1]), topology())

@@ -29,20 +29,21 @@ class StandaloneCluster:
 
     Attributes:
         url: ``spark://...``.
+        workers: how many there were at the start.
     """
 
     def __init__(self, folder: Path, workers: int = 2, cores: int = 1, machines: Machines | None = None):
         self._folder = folder
         self._machines = machines
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._workers = workers
+        self.workers = workers
         self._cores = cores
         self.url = ""
 
     def __enter__(self) -> StandaloneCluster:
         try:
             self._start_master("0")
-            for number in range(self._workers):
+            for number in range(self.workers):
                 self.add_worker(number)
         except BaseException:
             self.__exit__()
