@@ -84,6 +84,9 @@ class CorruptDataError(LogError):
 class StoreError(PenstockError):
     """A state store cannot be opened, read or written."""
 
+    unwritable: str = ""
+    """The file for which its disk has no room, or whose disk cannot be written; empty for all else."""
+
 
 class CommitError(PenstockError):
     """A commit did not happen; everything committed before is safe."""

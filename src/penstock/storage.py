@@ -376,10 +376,13 @@ def sync_folder(path: Path) -> None:
 def cannot_write(place: Path | str, error: OSError) -> StoreError:
     """The error for a file that cannot be written: a full disk, a read-only folder."""
     advice = _ADVICE.get(error.errno or 0, "See to it that it can be written")
-    return StoreError(
+    found = StoreError(
         f"cannot write {place}: {error.strerror or error}; nothing was committed. {advice}, and start again: the "
         "application goes on where it was"
     )
+    if error.errno in _OF_DISKS:
+        found.unwritable = str(place)
+    return found
 
 
 _MAKE_ROOM = (
@@ -397,3 +400,6 @@ _ADVICE = {
     errno.ENAMETOOLONG: "Use shorter names",
 }
 """What helps, by what went wrong."""
+
+_OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""What another disk helps against."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -28,13 +29,14 @@ from penstock.engine.restores import Restores
 from penstock.engine.slots import sessions
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
-from penstock.errors import CommitError, ConfigError, SparkLostError
+from penstock.errors import CommitError, ConfigError, SparkLostError, StoreError
 from penstock.log.produce import produce
 from penstock.query.application import ApplicationStores
 from penstock.query.commits import OwnCommits
 from penstock.state.delta import read_delta
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import FileRef
+from support.disks import Disk, why_not
 from support.forked_slots import HALF_AN_ANSWER, ForkedHost, stop_and_go_on
 from support.world import World
 
@@ -344,6 +346,90 @@ def test_a_task_that_moves_to_the_machine_with_its_copy_restores_only_what_the_c
     assert began >= known if copies else began == -1
     missing = Manifests(world.storage).since("0_0", entry, began)
     assert restored.rows == sum(rows_of(world, step.delta) for step in missing)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[tuple[Disk, Disk]]:
+    """Those of two machines."""
+    if reason := why_not():
+        pytest.skip(f"disks of one's own are left out: {reason}")
+    with Disk(tmp_path / "here", 64) as here, Disk(tmp_path / "there", 64) as there:
+        yield here, there
+
+
+@pytest.fixture
+def on_two_disks(tmp_path: Path, disks: tuple[Disk, Disk]) -> Iterator[tuple[World, Application]]:
+    """A slot on each of two machines, which has been at work and has its databases open."""
+    world, host = World(tmp_path, flush_commits=1), ForkedHost()
+    produce([], "in", key=str, value=str, partitions=2, log=world.log)
+    host.machines = {number: disk.folder for number, disk in enumerate(disks)}
+    application = Application(world, host, timeout=2)
+    put(world)
+    application.process()
+    yield world, application
+    for disk in disks:
+        disk.be_as_ever()
+    application.close()
+
+
+def work_until_it_is_noticed(world: World, application: Application) -> int:
+    """Process rounds of keys until slots have left a disk; how many there were with the one before. What a database
+    has of the disk already lasts for a while."""
+    for done in range(1, 40):
+        if application.host.left:
+            return done
+        put(world)
+        application.process()
+    raise AssertionError("a full disk is noticed by nobody")
+
+
+def test_a_slot_whose_disk_is_full_goes_to_another_machine_and_nothing_differs(
+    on_two_disks: tuple[World, Application], disks: tuple[Disk, Disk], caplog: pytest.LogCaptureFixture
+):
+    world, application = on_two_disks
+    disks[0].fill()
+    rounds = work_until_it_is_noticed(world, application)
+    assert Counter(world.output()) == expected(rounds)
+    places = application.coordinator.manifest.places
+    assert places is not None
+    assert ([slot.host for slot in places.slots], places.moved_total) == (["there", "there"], 1)
+    assert re.search("slot 0 leaves here: cannot write .*/here/app/.*: No space left on device", caplog.text)
+
+
+def test_where_all_disks_are_full_the_program_ends_with_an_error_that_names_one_and_goes_on_with_room(
+    on_two_disks: tuple[World, Application], disks: tuple[Disk, Disk]
+):
+    world, application = on_two_disks
+    for disk in disks:
+        disk.fill()
+    with pytest.raises(StoreError, match=r"on (t?here): cannot write .*/\1/app/.*: No space left on device"):
+        work_until_it_is_noticed(world, application)
+    application.close()
+    for disk in disks:
+        disk.make_room()
+    host = ForkedHost()
+    host.machines = {number: disk.folder for number, disk in enumerate(disks)}
+    again = Application(world, host)
+    again.process()
+    rounds = sum(1 for key, _ in world.output() if key == KEYS[0]) // KEYS.count(KEYS[0])
+    again.close()
+    assert Counter(world.output()) == expected(rounds)
+    assert rounds > 1
+
+
+def test_a_disk_that_stands_still_for_longer_than_the_time_out_is_waited_for(
+    on_two_disks: tuple[World, Application], disks: tuple[Disk, Disk]
+):
+    world, application = on_two_disks
+    disks[0].freeze()
+    thaws = threading.Timer(6, disks[0].thaw)
+    thaws.start()
+    for _ in range(3):
+        put(world)
+        application.process()
+    assert thaws.finished.is_set(), "nobody wrote to that disk"
+    assert Counter(world.output()) == expected(4)
+    assert len(application.host.jobs) == 1
 
 
 def rows_of(world: World, delta: FileRef | None) -> int:

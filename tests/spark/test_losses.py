@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from penstock import consume, produce
 from penstock.dsl.builder import StreamsBuilder
 from penstock.testing.chaos.processes import kill_all_with
+from support import disks
 from support.machines import Machines, why_not
 from support.standalone import StandaloneCluster
 
@@ -62,14 +64,11 @@ def test_a_machine_that_cannot_be_reached_is_given_up_and_nothing_it_still_does_
     base = harness.prepared(tmp_path / "base", 8_000)
     calm, cut = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "cut")
     assert harness.Program(calm, "--local").wait()
-    script = Path(__file__).with_name("cut_off.py")
     with Machines(2) as machines, StandaloneCluster(tmp_path / "cluster", cores=2, machines=machines) as cluster:
-        command = [sys.executable, str(script), str(cut), cluster.url, cluster.host]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running = living(cut, cluster)
         lived = []
-        assert running.stdout is not None
-        for line in running.stdout:
-            lived.append(line.split()[2:])
+        for hosts in hosts_of(running):
+            lived.append(hosts)
             if len(lived) == 3:
                 machines.cut_off(0)
             if len(lived) == 8:
@@ -77,9 +76,73 @@ def test_a_machine_that_cannot_be_reached_is_given_up_and_nothing_it_still_does_
         errors = running.communicate()[1]
         assert running.returncode == 0, errors
     both = {machines.address(0), machines.address(1)}
-    assert [set(hosts) for hosts in lived[:3]] == [both] * 3
-    assert set(lived[7]) == {machines.address(1)}
+    assert lived[:3] == [both] * 3
+    assert lived[7] == {machines.address(1)}
     assert harness.outcome(cut) == harness.outcome(calm)
+
+
+def test_a_machine_whose_disk_is_full_is_left_and_comes_back_when_there_is_room(tmp_path: Path):
+    if reason := disks.why_not():
+        pytest.skip(f"disks of one's own are left out: {reason}")
+    base = harness.prepared(tmp_path / "base", 20_000)
+    calm, full = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "full")
+    assert harness.Program(calm, "--local").wait()
+    cluster = StandaloneCluster(tmp_path / "cluster", cores=2)
+    with disks.Disk(cluster.state_of(0), 64) as disk, cluster:
+        running = living(full, cluster, "0.2", "3")
+        lived: list[set[str]] = []
+        for hosts in hosts_of(running):
+            lived.append(hosts)
+            if len(lived) == 3:
+                disk.fill()
+            if lived[3:].count({"127.0.0.3"}) == 3:
+                disk.make_room()
+        assert running.wait() == 0, running.stderr and running.stderr.read()
+    both = {"127.0.0.2", "127.0.0.3"}
+    assert lived[:3] == [both] * 3
+    alone = lived.index({"127.0.0.3"})
+    assert both in lived[alone:]
+    assert all(hosts in (both, {"127.0.0.3"}) for hosts in lived)
+    assert harness.outcome(full) == harness.outcome(calm)
+
+
+def test_a_machine_with_a_slow_disk_keeps_its_slots_though_it_stands_still_for_longer_than_the_time_out(
+    tmp_path: Path,
+):
+    if reason := disks.why_not():
+        pytest.skip(f"disks of one's own are left out: {reason}")
+    base = harness.prepared(tmp_path / "base", 8_000)
+    calm, slow = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "slow")
+    assert harness.Program(calm, "--local").wait()
+    cluster = StandaloneCluster(tmp_path / "cluster", cores=2)
+    with disks.Disk(cluster.state_of(0), 64) as disk, cluster:
+        running = living(slow, cluster)
+        lived: list[set[str]] = []
+        for hosts in hosts_of(running):
+            lived.append(hosts)
+            if len(lived) == 2:
+                disk.be_slow(stands=6, works=0.2)
+            if len(lived) == 5:
+                disk.be_as_ever()
+                disk.be_slow(stands=0.3, works=0.1)
+        assert running.wait() == 0, running.stderr and running.stderr.read()
+    assert lived == [{"127.0.0.2", "127.0.0.3"}] * len(lived)
+    assert len(lived) > 10
+    assert harness.outcome(slow) == harness.outcome(calm)
+
+
+def living(folder: Path, cluster: StandaloneCluster, *more: str) -> subprocess.Popen[str]:
+    """A program on a cluster that says after each commit where its slots live."""
+    script = Path(__file__).with_name("living.py")
+    command = [sys.executable, str(script), str(folder), cluster.url, cluster.host, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def hosts_of(running: subprocess.Popen[str]) -> Iterator[set[str]]:
+    """The machines on which it has slots, commit by commit."""
+    assert running.stdout is not None
+    for line in running.stdout:
+        yield set(line.split()[2:])
 
 
 def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path):

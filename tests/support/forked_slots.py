@@ -48,6 +48,8 @@ class ForkedHost:
         self.moved = False
         self.machines: dict[int, Path] = {}
         """By slots the disk of the machine that they live on; none where they share the driver's."""
+        self.left: list[Path] = []
+        """The disks that were full."""
         self.followers: dict[int, int] = {}
         self.copies: set[int] = set()
         """The slots whose copies have caught up."""
@@ -71,6 +73,14 @@ class ForkedHost:
 
     def avoid(self, slot: int) -> None:
         """All are on this machine."""
+
+    def leave(self, slot: int) -> bool:
+        """Where a slot's disk is full it goes to the other machine, if that is not full, too."""
+        left = self.machines[slot]
+        self.left.append(left)
+        others = [disk for disk in self.machines.values() if disk not in self.left]
+        self.machines = {one: others[0] if disk == left and others else disk for one, disk in self.machines.items()}
+        return bool(others)
 
     def has_moved(self) -> bool:
         moved, self.moved = self.moved, False

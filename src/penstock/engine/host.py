@@ -47,6 +47,12 @@ _TOO_LARGE = (
 )
 
 
+def is_of_folder(error: PenstockError, folder: Path | None) -> bool:
+    """Whether an error is that of the disk below a folder: it is full, or cannot be written any more."""
+    place = error.unwritable if isinstance(error, StoreError) else ""
+    return bool(place) and folder is not None and Path(place).is_relative_to(folder)
+
+
 class TaskHost:
     """Runs tasks of one application.
 
@@ -104,7 +110,8 @@ class TaskHost:
                 done.append(self._run(work, stage))
             except PenstockError as error:
                 self._drop(work.task)
-                done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__))
+                is_own = is_of_folder(error, self._folder)
+                done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__, is_disk_full=is_own))
             except KeyboardInterrupt:
                 raise
             except BaseException:  # a fault of this library; repeating the work would only repeat it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.errors import AlreadyRunningError, StoreError
@@ -81,9 +82,14 @@ class SlotLock:
                     f"of waiting (lock {path}): stop the other program that runs under this application id"
                 )
             time.sleep(0.02)
-        self._file.truncate(0)
-        self._file.write(f"{run} {os.getpid()}")
-        self._file.flush()
+        try:
+            self._file.truncate(0)
+            self._file.write(f"{run} {os.getpid()}")
+            self._file.flush()
+        except OSError as error:
+            with suppress(OSError):  # it has the same to write once more
+                self._file.close()
+            raise cannot_write(path, error) from error
 
     def release(self) -> None:
         self._file.close()

@@ -71,3 +71,5 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     """Why the program has to stop; nothing of the commit counts then."""
     error_type: str = ""
+    is_disk_full: bool = False
+    """Whether the error is that of this machine's own disk, so that the task can go on elsewhere."""

@@ -32,6 +32,7 @@ from rocksdict import (
 
 from penstock.errors import PenstockError, StoreError
 from penstock.faults import check_disk
+from penstock.state.at_disk import at_disk
 from penstock.state.database_options import database_options
 from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
@@ -97,7 +98,7 @@ class Database:
         return self._families[name]
 
     def _new_family(self, name: str) -> Family:
-        with told(self.path):
+        with told(self.path), at_disk:
             return self._family(self._db.create_column_family(name, self._options), name)
 
     def families(self) -> list[str]:
@@ -106,7 +107,7 @@ class Database:
 
     def drop(self, name: str) -> None:
         """Drop a column family with all it holds, at once."""
-        with told(self.path):
+        with told(self.path), at_disk:
             self._db.drop_column_family(
                 name
             )  # first, or what is in memory would be written before its handle is closed
@@ -130,7 +131,7 @@ class Database:
                     put(key, value, handle)
             family.is_empty = False
         batch.put(_META, json.dumps(meta).encode(), self._families[OFFSETS].handle)
-        with told(self.path):
+        with told(self.path), at_disk:
             check_disk()
             self._db.write(batch, self._write_options)
         self._inventory.record(self._live(), meta.get("commit", -1))
@@ -147,7 +148,7 @@ class Database:
             DamagedStateError: a file is not what was written.
         """
         self._inventory.prove(self._read_everything)
-        with told(self.path):
+        with told(self.path), at_disk:
             Checkpoint(self._db).create_checkpoint(str(path))
         self._record()
         _check_copy(path, _options(_CACHE_OF_A_LOOK), self.meta())
@@ -172,7 +173,7 @@ class Database:
 
     def abandon(self) -> None:
         """Let go of it as it is."""
-        with ExitStack() as all_of_it:  # the rest, too, when one fails
+        with at_disk, ExitStack() as all_of_it:  # the rest, too, when one fails
             all_of_it.callback(self._db.close)
             for family in self._families.values():
                 all_of_it.callback(family.close)
@@ -361,7 +362,8 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
             inventory = Inventory(path)
             names = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else []
             families = {name: options for name in names if name != "default"}
-            return inventory, Rdict(str(path), options, column_families=families)
+            with at_disk:
+                return inventory, Rdict(str(path), options, column_families=families)
         except PenstockError:
             raise
         except Exception as error:  # rocksdict raises nothing more specific

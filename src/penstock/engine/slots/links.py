@@ -64,6 +64,12 @@ class Alive(msgspec.Struct, frozen=True, tag=True):
     """A slot still works on its order."""
 
 
+class AtDisk(msgspec.Struct, frozen=True, tag=True):
+    """A slot waits for its disk from now on, and may say nothing until that is over; or it is over."""
+
+    is_there: bool
+
+
 class Restoring(msgspec.Struct, frozen=True, tag=True):
     """How the restores of a slot go on."""
 
@@ -91,7 +97,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Order = Work | Follow | Close | StoreQuestion
-Message = Hello | Alive | Restoring | Done | Followed | Failed | StoreAnswer
+Message = Hello | Alive | AtDisk | Restoring | Done | Followed | Failed | StoreAnswer
 
 
 class Address(NamedTuple):
@@ -129,6 +135,8 @@ class Link:
         self._sending = threading.Lock()
         self.heard = time.monotonic()
         """When the other end said something last."""
+        self.is_at_disk = False
+        """Whether the last that it said of that was that it waits for its disk."""
 
     def fileno(self) -> int:
         return self._connection.fileno()

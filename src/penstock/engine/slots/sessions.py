@@ -26,6 +26,7 @@ from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
     Address,
     Alive,
+    AtDisk,
     Close,
     Done,
     Door,
@@ -42,6 +43,8 @@ from penstock.engine.work import StageWork, TaskDone
 from penstock.faults import crash_point
 
 _LOOK_SECONDS = 0.05
+_DISK_SECONDS = 600.0
+"""How long a slot may say nothing that has said that it waits for its disk."""
 _END_SECONDS, _ENDED_LOOK_SECONDS = 2.0, 0.005
 _COME_SECONDS = 60.0
 """How long slots may take to come, at least: on a busy machine Python itself takes seconds to start."""
@@ -85,6 +88,9 @@ class Host(Protocol):
 
     def avoid(self, slot: int) -> None:
         """A slot has said nothing for too long: for a while none is to live there."""
+
+    def leave(self, slot: int) -> bool:
+        """The disk of a slot's machine is full: for a while none is to live there; whether there is another machine."""
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when it is gone for good."""
@@ -215,10 +221,20 @@ class SlotSessions:
             for link in ready:
                 answer = self._heard(link.message(), waited_for[link])
                 if answer is not None:
-                    del waited_for[link]
-                    done += answer.tasks
+                    slot = waited_for.pop(link)
+                    done += [self._checked(task, slot) for task in answer.tasks]
             self._check_not_stalled(waited_for)
         return done
+
+    def _checked(self, done: TaskDone, slot: int) -> TaskDone:
+        """What a task did. Where the disk of its slot's machine stood in its way, the slot leaves that for another one;
+        where there is none, the machine is named."""
+        if not done.is_disk_full or not self._host.homes:
+            return done
+        machine = self._host.homes[slot].host
+        if self._host.leave(slot):
+            raise LinkLostError(f"slot {slot} leaves {machine}: {done.error.partition(';')[0]}")
+        return msgspec.structs.replace(done, error=f"on {machine}: {done.error}")
 
     def _check_wanted(self) -> None:
         if self._is_given_up:
@@ -228,7 +244,9 @@ class SlotSessions:
         """Take in what a slot says; its answer, if it is that."""
         if isinstance(message, Done):
             return message
-        if isinstance(message, Restoring):
+        if isinstance(message, AtDisk):
+            self._links[slot].is_at_disk = message.is_there
+        elif isinstance(message, Restoring):
             for step in message.steps:
                 self.restores.hear(step)
         elif isinstance(message, Followed):
@@ -242,10 +260,12 @@ class SlotSessions:
         """Raise ``LinkLostError`` for a slot that has said nothing for too long. What has come while this process
         itself was stopped counts."""
         for link, slot in waited_for.items():
-            if time.monotonic() - link.heard > self._timeout and not link.has_more():
+            patience = max(self._timeout, _DISK_SECONDS) if link.is_at_disk else self._timeout
+            if time.monotonic() - link.heard > patience and not link.has_more():
                 self._host.avoid(slot)
+                where = "it waits for its disk" if link.is_at_disk else "slot_timeout"
                 raise LinkLostError(
-                    f"slot {slot} has said nothing for {self._timeout:g} s (slot_timeout): its process is stopped, or "
+                    f"slot {slot} has said nothing for {patience:g} s ({where}): its process is stopped, or "
                     "its machine cannot be reached"
                 )
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.engine.host import TaskHost
+from penstock.engine.host import TaskHost, is_of_folder
 from penstock.engine.identity import check_shared
 from penstock.engine.layout import Layout
 from penstock.engine.live import StoreAnswer, StoreQuestion
@@ -24,6 +24,7 @@ from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import (
     Address,
     Alive,
+    AtDisk,
     Done,
     Failed,
     Follow,
@@ -36,12 +37,13 @@ from penstock.engine.slots.links import (
     connected,
 )
 from penstock.engine.work import StageWork, TaskDone
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.faults import crash_point
 from penstock.log.open import open_log
 from penstock.messages import describe
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.at_disk import at_disk
 from penstock.storage import open_storage
 from penstock.unnamed import make_ahead
 
@@ -147,7 +149,7 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
     if known.settings.at_least_once:
         asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
         threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
-    with _Beating(link) as beating, closing(_Copies(known, link)) as copies:
+    with _Beating(link) as beating, _telling_of_disk(link), closing(_Copies(known, link)) as copies:
         order = link.order()
         while isinstance(order, Work | Follow):
             if isinstance(order, Work):
@@ -197,11 +199,21 @@ def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
         try:
             _held.append(_Held(program, place, stage.application))
         except ConfigError as error:  # the next attempt would find the same
-            return Done([TaskDone(work.task, error=str(error), error_type="ConfigError") for work in stage.tasks])
+            return _failed(stage, error)
+        except StoreError as error:
+            if not is_of_folder(error, program.folder.parent):
+                raise
+            return _failed(stage, error, is_disk_full=True)
     host = _held[0].host
     with Batched(lambda steps: link.send(Restoring(steps))) as restores:
         host.on_restore = restores.hear
         return Done(host.run(stage))
+
+
+def _failed(stage: StageWork, error: PenstockError, is_disk_full: bool = False) -> Done:
+    """The answer of a slot that cannot begin with any of its tasks."""
+    says, kind = str(error), type(error).__name__
+    return Done([TaskDone(work.task, error=says, error_type=kind, is_disk_full=is_disk_full) for work in stage.tasks])
 
 
 def _answer(asked: Link, run: str) -> None:
@@ -254,7 +266,17 @@ class _Beating:
                 return
 
 
-def _tell(link: Link, message: Alive | Failed) -> bool:
+@contextmanager
+def _telling_of_disk(link: Link) -> Iterator[None]:
+    """Have the driver hear when this process waits for its disk: it may not come to say that it is there then."""
+    at_disk.tell = lambda is_there: _tell(link, AtDisk(is_there))
+    try:
+        yield
+    finally:
+        at_disk.tell = None
+
+
+def _tell(link: Link, message: Alive | AtDisk | Failed) -> bool:
     try:
         link.send(message)
     except (LinkLostError, ValueError):  # it is closed

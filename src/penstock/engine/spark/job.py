@@ -30,6 +30,9 @@ _LOOK_SECONDS = 2.0
 _COME_SECONDS = 5.0
 """How long a job waits for executors that are about to come."""
 
+_FULL_SECONDS = 600.0
+"""How long to leave a machine alone whose disk is full."""
+
 _ENVIRONMENT = {
     # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -63,7 +66,7 @@ class SparkHost:
         self._placement = Placement(slots, copies=copies)
         """At which executors slots are; at none where the driver is the only one."""
         self._avoided: dict[Executor, float] = {}
-        """Executors on which a slot said nothing, and until when none is placed there."""
+        """Executors on which a slot said nothing or whose disk is full, and until when none is placed there."""
         self._looked = 0.0
         self._is_first = True
 
@@ -82,6 +85,14 @@ class SparkHost:
         if homes := self.homes:
             seconds = int(self._context._jsc.sc().conf().getTimeAsSeconds("spark.network.timeout", "120s"))
             self._avoided[homes[slot]] = time.monotonic() + seconds
+
+    def leave(self, slot: int) -> bool:
+        if not self.homes:
+            return False
+        live, until = self._reachable_executors(), time.monotonic() + _FULL_SECONDS
+        host = self.homes[slot].host
+        self._avoided.update((executor, until) for executor in [*live, self.homes[slot]] if executor.host == host)
+        return any(executor.host != host for executor in live)
 
     def check(self) -> None:
         if not is_alive(self._context):
