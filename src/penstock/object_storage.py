@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import re
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -20,12 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, StoreError
 from penstock.masking import masked
 from penstock.metrics import STORE_READ, STORE_REQUESTS, STORE_WRITTEN
-from penstock.storage import FileRef, Storage, checksum, inside, map_file, writing
+from penstock.storage import FileRef, Storage, checksum, inside
 
 _log = logging.getLogger(__name__)
 
@@ -124,29 +124,41 @@ class ObjectStorage(Storage):
             raise _ConflictError from None
 
     @contextmanager
-    def write(self, name: str) -> Iterator[Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "file"
-            with writing(path), pa.OSFile(str(path), "wb") as file:
-                yield file
-            self._put(name, path)
+    def write(self, name: str, is_asked_for: bool = True) -> Iterator[Any]:
+        with pa.BufferOutputStream() as file:
+            yield file
+            data = file.getvalue()
+        if is_asked_for:
+            self._refs[name] = self.put(name, data)
+        else:
+            self._put(name, data)
 
-    def _put(self, name: str, path: Path) -> None:
-        data, place = map_file(path), inside(name)
-        is_large = len(data) > _AT_ONCE
+    def put(self, name: str, data: Any) -> FileRef:
+        self._put(name, data)
+        return FileRef(name, len(data), checksum(data))
+
+    def _put(self, name: str, data: Any) -> None:
+        place, is_large = inside(name), len(data) > _AT_ONCE
+        given = np.frombuffer(data, np.uint8) if len(data) else b""  # of these obstore takes no copy
 
         def put() -> None:
             self._count(STORE_WRITTEN, len(data))
-            self._obstore.put(self._store, place, path, use_multipart=is_large)
+            self._obstore.put(self._store, place, given, use_multipart=is_large)
 
         self._insistently(name, "write", put)
-        self._refs[name] = FileRef(name, len(data), checksum(data))
 
     def read(self, name: str) -> Any:
         path = inside(name)
-        data = self._insistently(name, "read", lambda: bytes(self._obstore.get(self._store, path).bytes()))
+        return self._read(name, lambda: self._obstore.get(self._store, path).bytes())
+
+    def read_part(self, name: str, at: int, size: int) -> Any:
+        path = inside(name)
+        return self._read(name, lambda: self._obstore.get_range(self._store, path, start=at, length=size))
+
+    def _read(self, name: str, request: Callable[[], Any]) -> Any:
+        data = pa.py_buffer(self._insistently(name, "read", request))
         self._count(STORE_READ, len(data))
-        return pa.py_buffer(data)
+        return data
 
     def ref(self, name: str) -> FileRef:
         return self._refs.pop(name, None) or super().ref(name)

@@ -67,12 +67,26 @@ class Storage(ABC):
         """Create a small file durably unless it is there; whether this call created it."""
 
     @abstractmethod
-    def write(self, name: str) -> Any:
-        """A context that gives a file to write into (``pyarrow.NativeFile``); durable when it ends well."""
+    def write(self, name: str, is_asked_for: bool = True) -> Any:
+        """A context that gives a file to write into (``pyarrow.NativeFile``); durable when it ends well.
+
+        Args:
+            is_asked_for: whether ``ref`` will be asked for it.
+        """
+
+    def put(self, name: str, data: Any) -> FileRef:
+        """Write a whole file of these bytes, durably."""
+        with self.write(name, is_asked_for=False) as file:
+            file.write(data)
+        return FileRef(name, len(data), checksum(data))
 
     @abstractmethod
     def read(self, name: str) -> Any:
         """All bytes of a file, as a buffer; ``FileNotFoundError`` when it is not there."""
+
+    def read_part(self, name: str, at: int, size: int) -> Any:
+        """So many bytes of a file, or what there is of them, from one place on."""
+        return self.read(name)[at : at + size]
 
     @abstractmethod
     def list(self, prefix: str) -> list[str]:
@@ -115,10 +129,10 @@ class Storage(ABC):
         data = self.read(name)
         return FileRef(name, len(data), checksum(data))
 
-    def read_verified(self, ref: FileRef) -> Any:
-        """The bytes of a file, checked; raises ``CorruptDataError``."""
+    def read_verified(self, ref: FileRef, at: int = -1) -> Any:
+        """The bytes of a file, or of its part that begins at some place, checked; raises ``CorruptDataError``."""
         try:
-            data = self.read(ref.name)
+            data = self.read(ref.name) if at < 0 else self.read_part(ref.name, at, ref.size)
         except FileNotFoundError:
             raise CorruptDataError(
                 f"{self.shown}/{ref.name} is missing: {ref.size} bytes were committed; restore the file from a backup"
@@ -142,7 +156,7 @@ class LocalStorage(Storage):
         return create_file(self._path(name), data)
 
     @contextmanager
-    def write(self, name: str) -> Iterator[Any]:
+    def write(self, name: str, is_asked_for: bool = True) -> Iterator[Any]:
         path = self._path(name)
         with durable_file(path) as file:
             yield file

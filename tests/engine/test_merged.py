@@ -9,6 +9,7 @@ import pytest
 
 from penstock.batch import Batch
 from penstock.columns import BytesColumn
+from penstock.engine import exchange
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.merged import Bound, MergedExchange
 from penstock.serdes import STR
@@ -39,8 +40,11 @@ class Tasks:
         return MergedExchange(self.storage, self.refs, 0, bound, **limits)
 
 
-@pytest.fixture
-def tasks(tmp_path: Path) -> Tasks:
+@pytest.fixture(params=["small", "in parts"])
+def tasks(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tasks:
+    """Their files are small, or of the larger ones; of these each record batch is a part."""
+    if request.param == "in parts":
+        monkeypatch.setattr(exchange, "_HELD_BYTES", 0)
     return Tasks(tmp_path)
 
 
@@ -106,7 +110,9 @@ def test_what_is_left_is_known_even_of_what_was_never_looked_at(tasks: Tasks) ->
     tasks.send("0_1", [("c", 50)])
     merged = tasks.merged(Bound.of(10, "0_0"), records=1)
     assert given(merged) == "a"
-    assert [(ref.task, ref.skip, ref.clock) for ref in merged.left(1)] == [("0_0", 1, 20), ("0_1", 0, 50)]
+    left = merged.left(1)
+    assert [(ref.task, ref.clock) for ref in left] == [("0_0", 20), ("0_1", 50)]
+    assert given(MergedExchange(tasks.storage, left)) == "bc"
 
 
 def test_offsets_go_on_in_the_order_given(tasks: Tasks) -> None:

@@ -233,6 +233,7 @@ def main() -> None:
     given = parser.parse_args()
     tally: Counter[str] = Counter(json.loads(given.tally.read_text()) if given.tally.exists() else {})
     rng = random.Random(given.seed)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # where a program has its own stores
     kinds = given.kinds.split(",") if given.kinds else []
     with (
         tempfile.TemporaryDirectory(prefix="kills-") as name,

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from penstock.batch import Batch
+from penstock.columns import BytesColumn
+from penstock.engine import exchange
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, StoreError
 from penstock.object_storage import ObjectStorage
+from penstock.serdes import STR
 from support.s3 import KEYS, S3Server
 from support.world import World
 
@@ -26,7 +31,7 @@ def shared() -> Iterator[S3Server]:
 def s3(shared: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     """A server that works, and whose keys are in the environment."""
     shared.be_found(monkeypatch)
-    shared.tell(failing=0, late=0, is_conditional=True)
+    shared.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
     return shared
 
 
@@ -61,6 +66,30 @@ def test_a_store_that_asks_to_slow_down_gets_everything_in_the_end(
     application.close()
     assert world.output() == [("a", 1), ("b", 1), ("a", 2)]
     assert sum("503 Service Unavailable: ; it is tried again" in message for message in caplog.messages) == 4
+
+
+def test_a_store_that_gives_nothing_for_a_while_is_asked_again(
+    s3: S3Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    world, url = World(tmp_path), s3.bucket()
+    for machine in ("one", "another"):
+        world.produce("a", "b")
+        s3.tell(failing_reads=4)
+        application = world.start(storage=ObjectStorage(url), machine=machine)
+        application.run_until()
+        application.close()
+    assert world.output() == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    said = [message for message in caplog.messages if "503 Service Unavailable: ; it is tried again" in message]
+    assert len(said) == 8
+
+
+def test_an_answer_that_is_late_is_asked_for_again(s3: S3Server):
+    storage = ObjectStorage(url := s3.bucket(), seconds=0.5)
+    ref = storage.put("deltas/1", b"one two")
+    s3.tell(late_reads=1, seconds=2.0)
+    assert bytes(storage.read_verified(ref)) == b"one two"
+    s3.tell(late_reads=1)
+    assert ObjectStorage(url, seconds=0.5).list("deltas") == ["deltas/1"]
 
 
 def test_a_file_whose_creation_is_not_confirmed_in_time_is_known_as_ones_own(s3: S3Server):
@@ -110,6 +139,25 @@ def test_requests_and_bytes_are_counted_and_a_file_just_written_is_not_read_agai
     storage.list("")
     assert storage.take_counts() == {"object-store-requests-total": 2, "object-store-read-bytes-total": 5}
     assert storage.take_counts() == {}
+
+
+def test_of_a_large_file_of_a_repartition_topic_a_task_reads_what_is_for_its_partition(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(exchange, "_TOGETHER_BYTES", 0)
+    storage = ObjectStorage(s3.bucket())
+    with exchange.ExchangeWriter(storage, "exchange/1.arrow", "0_0") as writer:
+        for partition in (0, 1, 0, 2):
+            values = BytesColumn(STR.encode_all([f"of {partition}"] * 1000), STR)
+            clock = np.arange(1000)
+            writer.write(partition, Batch(values, values, clock, (clock,)), clock, None)
+    refs = writer.refs()
+    assert [(ref.partition, ref.records) for ref in refs] == [(0, 2000), (1, 1000), (2, 1000)]
+    storage.take_counts()
+    [one, two] = exchange.read_exchange(storage, refs[:1])
+    assert STR.decode_all(one.value) == STR.decode_all(two.value) == ["of 0"] * 1000
+    read = {"object-store-requests-total": 1, "object-store-read-bytes-total": refs[0].file.size}
+    assert storage.take_counts() == read
 
 
 def test_what_an_application_asked_of_the_store_is_in_its_figures(s3: S3Server, tmp_path: Path):

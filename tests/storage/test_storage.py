@@ -88,6 +88,20 @@ def test_a_file_is_written_in_pieces_and_known_by_its_size_and_checksum(storage:
     assert bytes(storage.read("empty")) == b""
 
 
+def test_a_file_is_put_as_a_whole_and_read_in_parts(storage: Storage):
+    ref = storage.put("deltas/whole", pa.py_buffer(b"one two three"))
+    assert ref == FileRef("deltas/whole", 13, checksum(b"one two three"))
+    assert bytes(storage.read_verified(ref)) == b"one two three"
+    part = FileRef("deltas/whole", 3, checksum(b"two"))
+    assert bytes(storage.read_verified(part, 4)) == b"two"
+    with pytest.raises(CorruptDataError, match="deltas/whole is damaged"):
+        storage.read_verified(part, 5)
+    with pytest.raises(CorruptDataError, match="deltas/whole is torn: 3 bytes were written, 1 are there"):
+        storage.read_verified(part, 12)
+    assert storage.put("deltas/nothing", b"").size == 0
+    assert bytes(storage.read("deltas/nothing")) == b""
+
+
 def test_a_file_that_is_not_written_to_its_end_does_not_exist(storage: Storage):
     def fail() -> None:
         with storage.write("deltas/torn") as file:

@@ -26,6 +26,13 @@ class Door:
         """How many of the next requests that write are answered with 503."""
         self.late = 0
         """How many of the next requests that write are carried out, and answered too late."""
+        self.failing_reads = 0
+        """How many of the next requests that read a file or list some are answered with 503."""
+        self.late_reads = 0
+        """How many of them are answered too late."""
+        self.every = 0
+        """Each so-manyth request of all is answered with 503, and the one before it late; none for 0."""
+        self._count = 0
         self.seconds = 0.0
         self.is_conditional = True
 
@@ -33,20 +40,27 @@ class Door:
         vars(self).update(wishes)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        writes = environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].count("/") > 1
         with self._one_at_a_time:
-            if writes and self.failing > 0:
-                self.failing -= 1
+            self._count += 1
+            if self._takes(environ, "failing") or (self.every and self._count % self.every == 0):
                 start_response("503 Slow Down", [("Content-Length", "0")])
                 return [b""]
             if not self.is_conditional:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
-            is_late = writes and self.late > 0
-            self.late -= is_late
+            is_late = self._takes(environ, "late") or (self.every and self._count % self.every == self.every - 1)
             answer = list(self._app(environ, start_response))
         if is_late:
             time.sleep(self.seconds)
         return answer
+
+    def _takes(self, environ: dict[str, Any], wish: str) -> bool:
+        """Whether a request is one of the next that fail, or are late; then there is one less."""
+        method, is_of_file = environ["REQUEST_METHOD"], environ["PATH_INFO"].count("/") > 1
+        name = wish if method == "PUT" and is_of_file else f"{wish}_reads" if method == "GET" else ""
+        left = getattr(self, name) if name else 0
+        if left > 0:
+            setattr(self, name, left - 1)
+        return bool(left > 0)
 
 
 class Quiet(WSGIRequestHandler):

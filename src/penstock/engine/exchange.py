@@ -1,7 +1,9 @@
 """Records on their way from one sub-topology to the next, within one commit.
 
-A task writes what it sends through a repartition topic into a file of Arrow record batches, each for one partition.
-The tasks behind it read theirs from all files, in the order of time: see ``engine/merged.py``.
+A task writes what it sends through a repartition topic into one file. A small one is an Arrow file with record batches
+for all partitions. In a larger one each partition has parts of its own, Arrow files one behind the other, so that
+nobody reads what is for others. The tasks behind the topic read theirs from all files, in the order of time: see
+``engine/merged.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,11 +23,20 @@ from penstock.batch import HEADERS, Batch
 from penstock.columns import Column
 from penstock.errors import CorruptDataError
 from penstock.log.base import Records
-from penstock.storage import FileRef, Storage, writing
+from penstock.storage import FileRef, Storage, checksum, writing
 from penstock.untrusted import ArrowFile
 
 EARLIEST = -(2**63)
 """A time before all others."""
+
+_TOGETHER_BYTES = 256 << 10
+"""Up to which size everybody reads the whole file: to read parts costs more than that."""
+
+_HELD_BYTES = 16 << 20
+"""How much waits in memory, at most, to be written in parts."""
+
+_ALIGNED = 64
+"""Parts begin at multiples of it, as Arrow's own buffers do."""
 
 _SCHEMA = pa.schema(
     [
@@ -44,6 +55,7 @@ class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
 
     partition: int
     file: FileRef
+    """The whole file, or the part of it that begins ``at`` somewhere."""
     batches: list[int]
     records: int
     skip: int = 0
@@ -53,6 +65,8 @@ class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
     """How far that task had come in time when it sent the first of those that are left."""
     nbytes: int = 0
     """Of all records."""
+    at: int = -1
+    """Where in the file its part begins; -1 where it is the whole file."""
 
     @property
     def left_bytes(self) -> int:
@@ -72,19 +86,28 @@ class ExchangeWriter:
         self._name = name
         self._task = task
         self._stack = ExitStack()
-        self._writer: Any = None
-        self._written: dict[int, list[_Written]] = {}
-        self._batches = 0
+        self._file: Any = None
+        """The file, as soon as there are parts."""
+        self._position = 0
+        self._held: dict[int, list[_Held]] = {}
+        """By partition the record batches that are not written yet."""
+        self._held_bytes = 0
+        self._refs: list[ExchangeRef] = []
 
     def __enter__(self) -> ExchangeWriter:
-        file = self._stack.enter_context(self._storage.write(self._name))
-        self._writer = self._stack.enter_context(ipc.new_file(file, _SCHEMA))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        if error is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            if self._file is None and self._held_bytes <= _TOGETHER_BYTES:
+                self._write_together()
+            else:
+                self._write_parts()
 
     def write(self, partition: int, batch: Batch, clock: IntArray, old: Column | None) -> None:
         """Write records for one partition, in order.
@@ -102,45 +125,75 @@ class ExchangeWriter:
             pa.array(clock),
             pa.nulls(count, HEADERS) if batch.headers is None else batch.headers,
         ]
-        written = pa.record_batch(columns, schema=_SCHEMA)
-        with writing(f"{self._storage.shown}/{self._name}"):
-            self._writer.write_batch(written)
-        one = _Written(self._batches, count, written.nbytes, int(clock[0]))
-        self._written.setdefault(partition, []).append(one)
-        self._batches += 1
+        records = pa.record_batch(columns, schema=_SCHEMA)
+        one = _Held(records, records.nbytes, int(clock[0]))
+        self._held.setdefault(partition, []).append(one)
+        self._held_bytes += one.nbytes
+        if self._held_bytes > _HELD_BYTES:
+            self._write_parts()
 
     def refs(self) -> list[ExchangeRef]:
         """What is in the finished file for each partition."""
-        ref = self._storage.ref(self._name)
-        return [
-            ExchangeRef(
-                partition,
-                ref,
-                [one.batch for one in written],
-                sum(one.records for one in written),
-                skip=0,
-                task=self._task,
-                clock=written[0].clock,
-                nbytes=sum(one.nbytes for one in written),
-            )
-            for partition, written in sorted(self._written.items())
-        ]
+        return self._refs
+
+    def _write_together(self) -> None:
+        held = sorted(self._held.items())
+        file = self._storage.put(self._name, _arrow_file([one for _, some in held for one in some]))
+        first = 0
+        for partition, some in held:
+            self._refs.append(self._ref(partition, file, some, first))
+            first += len(some)
+
+    def _write_parts(self) -> None:
+        if self._file is None:
+            self._file = self._stack.enter_context(self._storage.write(self._name, is_asked_for=False))
+        for partition, some in sorted(self._held.items()):
+            part = _arrow_file(some)
+            padding = -self._position % _ALIGNED
+            with writing(f"{self._storage.shown}/{self._name}"):
+                self._file.write(bytes(padding))
+                self._file.write(part)
+            file = FileRef(self._name, len(part), checksum(part))
+            self._refs.append(self._ref(partition, file, some, at=self._position + padding))
+            self._position += padding + len(part)
+        self._held, self._held_bytes = {}, 0
+
+    def _ref(self, partition: int, file: FileRef, held: list[_Held], first: int = 0, at: int = -1) -> ExchangeRef:
+        return ExchangeRef(
+            partition,
+            file,
+            list(range(first, first + len(held))),
+            sum(one.records.num_rows for one in held),
+            skip=0,
+            task=self._task,
+            clock=held[0].clock,
+            nbytes=sum(one.nbytes for one in held),
+            at=at,
+        )
 
 
-class _Written(msgspec.Struct, frozen=True):
-    """A record batch of the file."""
+class _Held(NamedTuple):
+    """A record batch that is to be written."""
 
-    batch: int
-    records: int
+    records: Any
     nbytes: int
     clock: int
+
+
+def _arrow_file(held: list[_Held]) -> Any:
+    """Record batches as an Arrow file, in memory."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_file(sink, _SCHEMA) as writer:
+        for one in held:
+            writer.write_batch(one.records)
+    return sink.getvalue()
 
 
 def read_exchange(storage: Storage, refs: list[ExchangeRef]) -> Iterator[Records]:
     """The records behind some references, in order, without offsets."""
     for ref in refs:
         where = f"{storage.shown}/{ref.file.name}"
-        file = ArrowFile(storage.read_verified(ref.file), (_SCHEMA,), ("timestamp", "clock"), where)
+        file = ArrowFile(storage.read_verified(ref.file, ref.at), (_SCHEMA,), ("timestamp", "clock"), where)
         end = 0
         for number in ref.batches:
             batch = file.batch(number)

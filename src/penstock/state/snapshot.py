@@ -174,10 +174,7 @@ def _upload(
     data = map_file(path)
     if checksum(data) != local.checksum:
         raise DamagedStateError(f"{path} is damaged: its checksum is not what it was when it was new")
-    ref = FileRef(f"{prefix}-{path.name}", *content)
-    with storage.write(ref.name) as file:
-        file.write(data)
-    return ref
+    return storage.put(f"{prefix}-{path.name}", data)
 
 
 def _forget_before(referred: int, storage: Storage, task: str, kept: list[Snapshot]) -> None:
