@@ -127,7 +127,7 @@ class KTable(TableJoins[K, V]):
     def transform_values(
         self,
         supplier: Any,
-        *stores: str,
+        *stores: str | Materialized,
         value: Any = None,
         store: str | Materialized | None = None,
         materialized: Materialized | None = None,
@@ -138,7 +138,8 @@ class KTable(TableJoins[K, V]):
         Args:
             supplier: a ``ValueTransformerWithKey`` class, a supplier of them with ``get()``, or a function without
                 arguments that returns a new one. It is asked for deleted rows too, with None.
-            stores: the names of the stores it is connected to.
+            stores: the names of the stores it is connected to; a ``Materialized`` may stand in front of them, as in
+                Kafka Streams.
             value: the type of the new values; by default anything that JSON can say.
             store: the name of a store to keep them in.
             materialized: how to keep them.
@@ -150,6 +151,9 @@ class KTable(TableJoins[K, V]):
                 punctuations elsewhere than in ``init``; or does that in a table that somebody looks into and that has
                 no store of its own.
         """
+        first, *others = (*stores, None)
+        materialized, first = in_place_of(Materialized, first, materialized, "transform_values", "materialized")
+        connected = [name for name in (first, *others) if name is not None]
         given = materialized_of(materialized, store)
         key, values, spec = self._spec(
             given, names.TABLE_TRANSFORM_VALUES, DEFAULT_VALUE if value is None else of(value)
@@ -162,7 +166,7 @@ class KTable(TableJoins[K, V]):
             store=spec,
             materialized=given is not None,
             supplier=function,
-            store_names=store_names(self._graph, supplier, stores, "transform_values"),
+            store_names=store_names(self._graph, supplier, connected, "transform_values"),
             **self._at(),
         )
         return KTable(self._graph, self._graph.add(node), key, values)

@@ -17,7 +17,7 @@ from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded
 from penstock.plan.unnamed import check_named
-from penstock.plan.validate import validate
+from penstock.plan.validate import check_has_tasks, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -78,8 +78,10 @@ class Topology(Declarations):
 
         Raises:
             ConfigError: a setting names no type or no extractor.
-            TopologyError: with these types the steps do not fit together, or a name is missing that is required.
+            TopologyError: with these types the steps do not fit together, a name is missing that is required, or there
+                is nothing but global tables.
         """
+        check_has_tasks(self.sub_topologies)
         if settings.require_names:
             check_named(self)
         defaults = Defaults(settings)

@@ -54,6 +54,17 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             raise TopologyError(f"split at {node.where} has no branches: add some with .branch(predicate)")
 
 
+def check_has_tasks(subs: Sequence[SubTopology]) -> None:
+    """Raise ``TopologyError`` if a topology would run in no task."""
+    if subs and all(sub.is_global for sub in subs):
+        node = subs[0].parts[0].node
+        raise TopologyError(
+            f"the topology has nothing but what every task has a copy of, such as the table at {node.where}, and there "
+            "is no task: add the stream that looks into it, or read the topic with builder.table(topic, store=...), "
+            "whose rows can be asked for as well"
+        )
+
+
 def _unique_names(subs: Sequence[SubTopology]) -> None:
     seen: dict[str, Node] = {}
     for sub in subs:

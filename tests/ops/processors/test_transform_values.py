@@ -5,6 +5,7 @@ import pytest
 from penstock import (
     STREAM_TIME,
     WALL_CLOCK_TIME,
+    Materialized,
     ProcessingError,
     Record,
     Stores,
@@ -221,3 +222,16 @@ def test_each_task_closes_its_transformer():
 
     TopologyTestDriver(transformed(Closing).build()).close()
     assert closed == ["closed"]
+
+
+@pytest.mark.kip("KS-11")
+def test_a_materialized_may_stand_in_front_of_the_stores_names_as_in_kafka_streams(run: Run):
+    builder = StreamsBuilder()
+    counts = Stores.persistent_key_value_store("counts")
+    builder.add_state_store(Stores.key_value_store_builder(counts, str, int))
+    table = builder.table("t", value=int)
+    table.transform_values(Labelled, Materialized.as_("labels"), "counts", value=str)
+    ran = run(builder, [("t", "a", 1, 10)])
+    assert [key for key, *_ in ran.store("labels")] == ["a"]
+    with pytest.raises(TopologyError, match="give materialized= once"):
+        table.transform_values(Labelled, Materialized.as_("labels"), materialized=Materialized.as_("more"))

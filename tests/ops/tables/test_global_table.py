@@ -3,6 +3,7 @@
 import pytest
 
 from penstock import Materialized, StreamsBuilder, TopologyError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run
 
 
@@ -75,6 +76,13 @@ def test_a_global_table_that_nobody_joins_can_be_read(run: Run):
     builder.global_table("g", value=str, store="cities")
     builder.stream("s", value=str).to("out")
     assert run(builder, ROWS[:4]).store("cities") == [("a", "Athens", 5), ("b", "Bergen", 0)]
+
+
+def test_a_topology_of_global_tables_alone_is_refused_before_it_starts_since_no_task_would_have_them():
+    builder = StreamsBuilder()
+    builder.global_table("g", value=str, store="cities")
+    with pytest.raises(TopologyError, match=r"nothing but what every task has a copy of.*builder.table\(topic, store"):
+        TopologyTestDriver(builder.build())
 
 
 @pytest.mark.kip("914-11")
