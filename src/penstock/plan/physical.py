@@ -218,7 +218,7 @@ def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]
     if isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
         tables = looked_up_tables(facts, node.table)
         if isinstance(node, nodes.StreamTableJoin):
-            stores = (*looked_up_stores(facts, node.table), *stores)
+            stores = (*stores, *looked_up_stores(facts, node.table))
         reads = tuple(table.name for table in tables)
         return [Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)]
     if isinstance(node, nodes.Process | nodes.TableTransformValues):
