@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from penstock import consume, produce
 from penstock.dsl.builder import StreamsBuilder
 from penstock.testing.chaos.processes import kill_all_with
 from support import disks
+from support.living import hosts_of, living
 from support.machines import Machines, why_not
 from support.standalone import StandaloneCluster
 
@@ -65,7 +65,7 @@ def test_a_machine_that_cannot_be_reached_is_given_up_and_nothing_it_still_does_
     calm, cut = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "cut")
     assert harness.Program(calm, "--local").wait()
     with Machines(2) as machines, StandaloneCluster(tmp_path / "cluster", cores=2, machines=machines) as cluster:
-        running = living(cut, cluster)
+        running = living(cut, cluster.url, cluster.host)
         lived = []
         for hosts in hosts_of(running):
             lived.append(hosts)
@@ -89,7 +89,7 @@ def test_a_machine_whose_disk_is_full_is_left_and_comes_back_when_there_is_room(
     assert harness.Program(calm, "--local").wait()
     cluster = StandaloneCluster(tmp_path / "cluster", cores=2)
     with disks.Disk(cluster.state_of(0), 64) as disk, cluster:
-        running = living(full, cluster, "0.2", "3")
+        running = living(full, cluster.url, cluster.host, "--pause=0.2", "--full=3")
         lived: list[set[str]] = []
         for hosts in hosts_of(running):
             lived.append(hosts)
@@ -116,7 +116,7 @@ def test_a_machine_with_a_slow_disk_keeps_its_slots_though_it_stands_still_for_l
     assert harness.Program(calm, "--local").wait()
     cluster = StandaloneCluster(tmp_path / "cluster", cores=2)
     with disks.Disk(cluster.state_of(0), 64) as disk, cluster:
-        running = living(slow, cluster)
+        running = living(slow, cluster.url, cluster.host)
         lived: list[set[str]] = []
         for hosts in hosts_of(running):
             lived.append(hosts)
@@ -129,20 +129,6 @@ def test_a_machine_with_a_slow_disk_keeps_its_slots_though_it_stands_still_for_l
     assert lived == [{"127.0.0.2", "127.0.0.3"}] * len(lived)
     assert len(lived) > 10
     assert harness.outcome(slow) == harness.outcome(calm)
-
-
-def living(folder: Path, cluster: StandaloneCluster, *more: str) -> subprocess.Popen[str]:
-    """A program on a cluster that says after each commit where its slots live."""
-    script = Path(__file__).with_name("living.py")
-    command = [sys.executable, str(script), str(folder), cluster.url, cluster.host, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def hosts_of(running: subprocess.Popen[str]) -> Iterator[set[str]]:
-    """The machines on which it has slots, commit by commit."""
-    assert running.stdout is not None
-    for line in running.stdout:
-        yield set(line.split()[2:])
 
 
 def test_a_lost_jvm_is_one_clear_error_and_the_next_start_goes_on(tmp_path: Path):

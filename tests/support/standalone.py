@@ -23,6 +23,9 @@ from support.spark_classes import QUICK_JVM
 
 _PATIENCE = 120.0
 
+DECOMMISSIONING = "spark.decommission.enabled=true"
+"""What a program has to set, too, to be told."""
+
 
 class StandaloneCluster:
     """A master with so many workers, of one core each; they end with the context.
@@ -75,6 +78,11 @@ class StandaloneCluster:
         self._kill(f"worker-{number}")
         self.add_worker(number)
 
+    def decommission(self, number: int) -> None:
+        """Tell a worker that its machine will be taken away: Spark tells its executors, and they end once they have
+        nothing to do."""
+        self._processes[f"worker-{number}"].send_signal(signal.SIGPWR)
+
     def _kill(self, name: str) -> None:
         self._processes[name].kill()
         self._processes[name].wait()
@@ -111,7 +119,7 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": host,
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
-            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JVM} {kept}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JVM} {kept} -D{DECOMMISSIONING}",
             "PYSPARK_PYTHON": sys.executable,
             EXECUTOR_STATE_DIR: str(own / "state"),
         }
