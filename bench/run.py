@@ -67,7 +67,10 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("IDLE", idle.measure),
     ("COMMIT", commits.measure),
     ("TASKS", tasks.measure),
-    ("EXECUTORS", executors.measure),
+    *(
+        (f"EXECUTORS-{workload.name}", partial(executors.measure, workload=workload))
+        for workload in executors.measured()
+    ),
     ("LOST", lost.measure),
     ("MEMORY", memory.measure),
     ("HELD", held.measure),
