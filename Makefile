@@ -15,7 +15,7 @@ help:
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need no JVM and little time, some two minutes'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
-	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000'
+	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000; KEEP=1'
 	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
@@ -54,7 +54,7 @@ chaos: $(READY)
 TRANSFERS := 200000
 
 readers: $(READY)
-	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/transfers.py $$folder --prove $(TRANSFERS) 60 && rm -r $$folder
+	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/transfers.py $$folder --prove $(TRANSFERS) 60 $(if $(KEEP),--keep) && rm -r $$folder
 
 outages: $(READY)
 	@$(PYTEST) tests/faults/outages.py -n 0 -v

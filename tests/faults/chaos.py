@@ -18,6 +18,7 @@ from pathlib import Path
 
 import deduplication
 import demo
+import figures
 import harness
 import joining
 import program
@@ -146,26 +147,20 @@ def main() -> None:
 
 def keep(done: Tally, seed: int) -> None:
     """Keep the counts among the results of the benchmark."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from bench.report import Row, Section
-
-    from bench import run
-
     about = (
         "Programs of `tests/faults` and the demo, killed at random and at named points (`penstock.faults`), with full "
         "disks, torn files, rivals and failovers, "
         f"until each was done; by `make chaos SEED={seed}`."
     )
-    section = Section("CHAOS: kill -9 at any instant", about)
-    section.rows = [Row(f"kills: {what}", f"{number}") for what, number in done.killed.most_common()]
-    section.rows += [
-        Row("kills in all", f"{done.kills}"),
-        Row("disks that became full", f"{done.full}"),
-        Row("torn files", f"{done.torn}"),
-        Row("named points come to", f"{len(done.points)} of {len(POINTS + START_POINTS + LOG_POINTS)}"),
-        Row("rounds whose outputs or state differed", "0", "", "0", True),
+    rows = [figures.Row(f"kills: {what}", f"{number}") for what, number in done.killed.most_common()]
+    rows += [
+        figures.Row("kills in all", f"{done.kills}"),
+        figures.Row("disks that became full", f"{done.full}"),
+        figures.Row("torn files", f"{done.torn}"),
+        figures.Row("named points come to", f"{len(done.points)} of {len(POINTS + START_POINTS + LOG_POINTS)}"),
+        figures.none_differed("rounds whose outputs or state"),
     ]
-    run.keep(section, 1)
+    figures.keep("CHAOS: kill -9 at any instant", about, rows)
 
 
 if __name__ == "__main__":

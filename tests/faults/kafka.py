@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -159,26 +158,21 @@ def main() -> None:
 
 def keep(killed: Counter[str], topology: str) -> None:
     """Add the kills of a run to those that are among the results of the benchmark."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from bench.report import Row, Section, at_least
-
-    from bench import history, run
+    import figures
 
     title = "KAFKA-CHAOS: kill -9 at any instant, Kafka to Kafka"
     about = (
         "Programs of `tests/faults/kafka.py`, and their broker, killed at random until each was done; then a reader of "
         "committed records had to see what an undisturbed run had written, once. Kills of all runs that were kept."
     )
-    before = [line for line in history.read(run.RESULTS) if line.title == title][-1:]
-    known = {row.what: int(row.measured) for line in before for row in line.rows if not row.limit}
+    known = figures.counts_of(title)
     counts = known | {f"kills: {what}": known.get(f"kills: {what}", 0) + number for what, number in killed.items()}
     runs = f"runs of {topology}"
     counts |= {runs: known.get(runs, 0) + 1}
     kills = sum(number for what, number in counts.items() if what.startswith("kills: "))
-    section = Section(title, about, [Row(what, f"{number}") for what, number in sorted(counts.items())])
-    section.rows.append(replace(at_least("kills in all", kills, 100), measured=f"{kills}"))
-    section.rows.append(Row("runs whose results differed", "0", "", "0", True))
-    run.keep(section, 1)
+    rows = [figures.Row(what, f"{number}") for what, number in sorted(counts.items())]
+    rows.append(replace(figures.at_least("kills in all", kills, 100), measured=f"{kills}"))
+    figures.keep(title, about, [*rows, figures.none_differed("runs whose results")])
 
 
 if __name__ == "__main__":

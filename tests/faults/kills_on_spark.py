@@ -33,6 +33,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import figures
 import harness
 import program
 
@@ -120,7 +121,7 @@ class Round:
                     self._disturb(running, until)
             if running.wait():
                 return
-        raise AssertionError(f"not done after {_MOST_STARTS} starts")
+        raise AssertionError(f"not done after {_MOST_STARTS} starts, the last of which said:\n{running.errors()}")
 
     def _start(self, **more: str) -> harness.Program:
         return harness.Program(self._folder, "--spark", self._script, **{**self._environment, **more})
@@ -270,25 +271,19 @@ def _rounds(tally: Counter[str]) -> int:
 
 def _keep(tally: Counter[str]) -> None:
     """Keep the counts among the results of the benchmark."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from bench.report import Row, Section
-
-    from bench import run
-
     about = (
         "Programs on Spark (`local[2]`, `local-cluster`, a standalone master with two to four workers), their slots, "
         "the daemon of these, executors with all they started, their JVM and driver, the master and the workers killed "
         "(and started anew), or stopped for longer than `slot_timeout`, at random and at named points; "
         "`tests/faults/kills_on_spark.py`."
     )
-    section = Section("KILLS: a program on Spark", about)
-    section.rows = [Row(what, f"{count}") for what, count in sorted(tally.items())]
-    section.rows += [
-        Row("in all", f"{_disturbances(tally)}"),
-        Row("programs", f"{_rounds(tally)}"),
-        Row("programs whose outputs or state differed", "0", "", "0", True),
+    rows = [figures.Row(what, f"{count}") for what, count in sorted(tally.items())]
+    rows += [
+        figures.Row("in all", f"{_disturbances(tally)}"),
+        figures.Row("programs", f"{_rounds(tally)}"),
+        figures.none_differed("programs whose outputs or state"),
     ]
-    run.keep(section, 1)
+    figures.keep("KILLS: a program on Spark", about, rows)
 
 
 @contextmanager

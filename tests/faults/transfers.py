@@ -3,7 +3,7 @@
 python transfers.py FOLDER --fill N    make the input topic, of N transfers
 python transfers.py FOLDER --local     process it without Spark
 python transfers.py FOLDER --read      check the balances again and again, until there is a file ``done`` in the folder
-python transfers.py FOLDER --prove N KILLS    all of it: four readers, and a program that is killed so often
+python transfers.py FOLDER --prove N KILLS [--keep]    all of it: four readers, and a program that is killed so often
 
 Each transfer is two records behind a repartition topic, for two accounts. The tasks there stop at their own limits, so
 a commit may have one half of a transfer in a balance and the other still on its way: in Kafka Streams, too, these are
@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import harness
 import numpy as np
@@ -102,9 +102,22 @@ def waiting(storage: LocalStorage, commit: int) -> int | None:
     return sum(_INT.decode(amount) for amount in amounts)
 
 
-def prove(folder: Path, count: int, kills: int, seed: int = 4) -> list[list[int]]:
+class Proof(NamedTuple):
+    """What a program and its readers went through.
+
+    Attributes:
+        kills: how often the program was killed.
+        readers: in how many commits each reader held the balances against what was on its way, and in how many of
+            these something was.
+    """
+
+    kills: int
+    readers: list[tuple[int, int]]
+
+
+def prove(folder: Path, count: int, kills: int, seed: int = 4) -> Proof:
     """Have four processes read while a program goes through so many transfers and is killed so often, and hold what it
-    comes to against an undisturbed run; what each reader told."""
+    comes to against an undisturbed run."""
     base = harness.prepared(folder / "base", count, Path(__file__))
     killed, calm = harness.copy_of(base, folder / "killed"), harness.copy_of(base, folder / "calm")
     readers = [harness.Program(killed, "--read", Path(__file__)) for _ in range(READERS)]
@@ -118,7 +131,26 @@ def prove(folder: Path, count: int, kills: int, seed: int = 4) -> list[list[int]
             reader.kill_what_is_left()
     assert harness.Program(calm, "--local", Path(__file__)).wait()
     assert balances(killed) == balances(calm) != []
-    return [[int(number) for number in reader.lines[-1].split()] for reader in readers]
+    told = [[int(number) for number in reader.lines[-1].split()] for reader in readers]
+    return Proof(times, [(checked, on_the_way) for checked, on_the_way in told])
+
+
+def keep(count: int, proof: Proof) -> None:
+    """Keep what was gone through among the results of the benchmark."""
+    import figures
+
+    about = (
+        f"{READERS} processes hold the balances of all partitions against what is on its way as of the same commit, "
+        f"while the program that makes them is killed; by `make readers TRANSFERS={count}`."
+    )
+    rows = [
+        figures.Row("transfers", f"{count}"),
+        figures.Row("kills", f"{proof.kills}"),
+        figures.Row("commits looked at, of all readers", f"{sum(checked for checked, _ in proof.readers)}"),
+        figures.Row("of these, something was on its way", f"{sum(on_the_way for _, on_the_way in proof.readers)}"),
+        figures.none_differed("commits whose sum"),
+    ]
+    figures.keep("READERS: readers while the writer is killed", about, rows)
 
 
 def balances(folder: Path) -> list[Any]:
@@ -132,8 +164,13 @@ def main() -> None:
     elif mode == "--read":
         read(Path(folder))
     elif mode == "--prove":
-        for checked, on_the_way in prove(Path(folder), *map(int, rest)):
+        count, kills, *flags = rest
+        proof = prove(Path(folder), int(count), int(kills))
+        for checked, on_the_way in proof.readers:
             print(f"a reader held {checked} commits against what was on its way; in {on_the_way} something was")
+        print(f"{proof.kills} kills, and no difference")
+        if "--keep" in flags:
+            keep(int(count), proof)
     else:
         program.run_local(Path(folder), topology(), **SETTINGS)
         print("done", flush=True)
