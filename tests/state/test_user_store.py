@@ -322,6 +322,35 @@ def test_rows_of_somebody_else_in_a_store_that_is_to_begin_are_an_error_and_stay
     assert Remote.rows_of_all["own"] == {b"x": b"?"}
 
 
+@pytest.mark.parametrize("kind", [OldStore, SqliteStore])
+def test_what_another_application_left_in_the_folder_of_stores_goes_with_its_database(checkpoint, kind):
+    """As after a start with another checkpoint and the same state directory."""
+    checkpoint.settings = EACH
+    three_commits(checkpoint, kind)
+    shutil.rmtree(checkpoint.storage.root)
+    checkpoint.application, checkpoint.newest, checkpoint.commits = "another", -1, []
+    state, own = opened(checkpoint, kind)
+    assert rows(own) == {}
+    write(state, d="4")
+    checkpoint.commit(state)
+    state.close()
+    state, own = opened(checkpoint, kind)
+    assert rows(own) == {"d": "4"}
+    state.close()
+
+
+def test_rows_beside_a_damaged_database_are_this_applications_without_offsets_too(checkpoint, caplog):
+    """A kill comes between a store's first commit and its offsets, and the database does not survive it either."""
+    checkpoint.settings = NEVER
+    three_commits(checkpoint, OldStore)
+    (checkpoint.folder.parent / "task.stores" / ".checkpoint").unlink()
+    (checkpoint.folder / "CURRENT").write_text("torn")
+    state, own = opened(checkpoint, OldStore)
+    assert rows(own) == EXPECTED
+    assert "made anew from the checkpoint" in caplog.text
+    state.close()
+
+
 # --- .checkpoint --------------------------------------------------------------------------------------------------
 
 

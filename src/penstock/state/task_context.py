@@ -31,6 +31,8 @@ class TaskContext(StateStoreContext):
         """The identity of the checkpoint."""
         self.database: Database | None = None
         """Where rows are on disk; None when everything is in memory."""
+        self.had_database = False
+        """Whether there was a database, which is damaged: what users' stores have is this application's."""
         self.at = -1
         """The commit that the database was opened at."""
         self.newest = -1

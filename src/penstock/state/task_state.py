@@ -104,7 +104,8 @@ class TaskState:
         """Take up what is on disk and bring it to a commit.
 
         Args:
-            application: identifies the application's checkpoint; a database of another one is thrown away.
+            application: identifies the application's checkpoint; a database of another one is thrown away, with the
+                files of users' stores beside it.
             commit: the newest commit.
             snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
             since: gives the task's part of all commits after one, in order.
@@ -171,6 +172,8 @@ class TaskState:
         if not stale and at >= self.snapshot:
             return database
         database.close()
+        if stale:  # first: once the database is away, nothing says whose the files beside it are
+            shutil.rmtree(self._folder_of_stores(), ignore_errors=True)
         return self._restored(commit, since)
 
     def _undamaged(self) -> Database | None:
@@ -179,6 +182,7 @@ class TaskState:
             return Database(self._folder, self._settings.block_cache_bytes)
         except DamagedStateError as error:
             _log.warning("%s; it is a copy, and made anew from the checkpoint. Nothing is lost", str(error))
+            self._context.had_database = True
         return None
 
     def _restored(self, commit: int, since: Callable[[int], list[Committed]]) -> Database:

@@ -94,7 +94,8 @@ class UserStore(KeyValueStore):
                 f"manifest is of commit {context.newest}: manifests are missing. Restore the checkpoint folder from a "
                 "backup; nothing was changed"
             )
-        is_new = context.database is None or self.name not in context.database.families()
+        families = () if context.database is None else context.database.families()
+        is_new = self.name not in families and not context.had_database
         if at is None and is_new and not self._rows.is_empty:
             raise StoreError(
                 f"the store {self.name!r} of task {context.task_id} has rows, and nothing says that this application "
