@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench import data
 from bench.cluster import Cluster
-from bench.digest import digest
-from bench.engines import Run
+from bench.cluster_engine import ClusterEngine
 from bench.measure import Cost, RunError, run
-from bench.workloads import Inputs, Workload
+from bench.workloads import Workload
 
 PEER = "peers/kstreams/run"
 OWN_PEER = Path(__file__).with_name("peers") / "Peer.java"
@@ -36,7 +33,7 @@ def beside(harness: str | None) -> Iterator[list[KafkaStreams]]:
             peer.cluster.stop_broker()
 
 
-class KafkaStreams:
+class KafkaStreams(ClusterEngine):
     """Kafka Streams with exactly-once, as the harness runs it.
 
     Args:
@@ -47,47 +44,24 @@ class KafkaStreams:
     """
 
     name = "Kafka Streams"
-    scale = 1
 
     def __init__(self, harness: Path):
         if not (harness / PEER).is_file():
             raise RunError(f"{harness} holds no {PEER}: give the folder of a peers' harness")
-        self.cluster = Cluster(harness)
-
-    def runs(self, workload: Workload) -> bool:
-        return True
-
-    def expected(self, workload: Workload) -> str:
-        return workload.name
+        super().__init__(Cluster(harness))
 
     def at_least(self, workload: Workload) -> float:
         return workload.at_least
 
-    def run(self, workload: Workload, inputs: Inputs) -> Run:
-        with self.written(workload, inputs) as (sink, cost, broker_cpu):
-            output = (self.cluster.read(sink, partition) for partition in range(data.PARTITIONS))
-            return Run(cost, digest(workload.result, output), broker_cpu)
-
-    @contextmanager
-    def written(self, workload: Workload, inputs: Inputs) -> Iterator[tuple[str, Cost, float]]:
-        """The output topic of a run, which goes when the context ends; what it cost, and what its broker took."""
-        cluster = self.cluster
-        sources, sink = cluster.sources(inputs), cluster.sink()
-        folder = cluster.work / f"run-{sink}"
-        folder.mkdir(parents=True)
-        command = [*self._program(workload), "--workload", workload.name, "--bootstrap", cluster.bootstrap]
-        command += ["--in-topic", ",".join(sources), "--out-topic", sink, "--records", str(sum(inputs.values()))]
+    def command(self, workload: Workload, sources: list[str], sink: str, folder: Path, records: int) -> list[str]:
+        command = [*self._program(workload), "--workload", workload.name, "--bootstrap", self.cluster.bootstrap]
+        command += ["--in-topic", ",".join(sources), "--out-topic", sink, "--records", str(records)]
         command += ["--work", str(folder), "--opt", "guarantee=eos", *([] if workload.cache else ["--opt", "cache=0"])]
-        try:
-            before = cluster.cpu
-            cost = run(command)
-            broker_cpu = cluster.cpu - before
-            if not cost.said.get("ok"):
-                raise RunError(f"Kafka Streams did not finish {workload.title}: {cost.said}")
-            yield sink, cost, broker_cpu
-        finally:
-            cluster.remove(sink)
-            shutil.rmtree(folder, ignore_errors=True)
+        return command
+
+    def check(self, workload: Workload, cost: Cost) -> None:
+        if not cost.said.get("ok"):
+            raise RunError(f"Kafka Streams did not finish {workload.title}: {cost.said}")
 
     def latency(self, rate: int, warm_up: int, seconds: int) -> tuple[float, float, float]:
         """The median and the 99th percentile of its latency in milliseconds, and the CPU seconds a second it takes."""

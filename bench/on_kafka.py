@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from bench import data
-from bench.cluster import Cluster
-from bench.digest import Digest, digest
-from bench.engines import Run
+from bench.cluster_engine import ClusterEngine
+from bench.digest import Digest
 from bench.kafka import KafkaStreams
 from bench.marginal import Measured, cost_rows, ratio
-from bench.measure import Cost, RunError, run
+from bench.measure import RunError
 from bench.plan import Plan
 from bench.report import Section, at_least
-from bench.workloads import WORKLOADS, Inputs, Workload
+from bench.workloads import WORKLOADS, Workload
 
 _COST, _RATE = 2.5, 1.5
 """How many times less CPU than Kafka Streams it has to take, and how many times the records a second."""
@@ -32,42 +27,13 @@ def measured() -> list[Workload]:
     return [found[name] for name in _NAMES]
 
 
-class PenstockOnKafka:
+class PenstockOnKafka(ClusterEngine):
     """Penstock on Spark over a Kafka cluster, ``bench.job`` in a process of its own."""
 
     name = "Penstock"
-    scale = 1
 
-    def __init__(self, cluster: Cluster):
-        self.cluster = cluster
-
-    def runs(self, workload: Workload) -> bool:
-        return True
-
-    def expected(self, workload: Workload) -> str:
-        return workload.name
-
-    def at_least(self, workload: Workload) -> float:
-        return 0.0
-
-    def run(self, workload: Workload, inputs: Inputs) -> Run:
-        with self.written(workload, inputs) as (sink, cost, broker_cpu):
-            output = (self.cluster.read(sink, partition) for partition in range(data.PARTITIONS))
-            return Run(cost, digest(workload.result, output), broker_cpu)
-
-    @contextmanager
-    def written(self, workload: Workload, inputs: Inputs) -> Iterator[tuple[str, Cost, float]]:
-        """The output topic of a run, which goes when the context ends; what it cost, and what its broker took."""
-        cluster = self.cluster
-        sources, sink = cluster.sources(inputs), cluster.sink()
-        folder = cluster.work / f"penstock-{sink}"
-        try:
-            before = cluster.cpu
-            cost = run(self.job(workload.name, sources, sink, folder))
-            yield sink, cost, cluster.cpu - before
-        finally:
-            cluster.remove(sink)
-            shutil.rmtree(folder, ignore_errors=True)
+    def command(self, workload: Workload, sources: list[str], sink: str, folder: Path, records: int) -> list[str]:
+        return self.job(workload.name, sources, sink, folder)
 
     def job(self, name: str, sources: list[str], sink: str, folder: Path, *options: str) -> list[str]:
         """The command that runs a topology from its source topics to ``sink``, with its state in a folder."""
