@@ -42,7 +42,7 @@ class Tally:
     torn: int = 0
     """How many files were damaged that no manifest named yet."""
     ends: Counter[str] = field(default_factory=Counter)
-    """How programs ended by themselves before they had done everything."""
+    """The classes of the errors with which programs ended before they had done everything."""
 
     @property
     def kills(self) -> int:
@@ -219,7 +219,7 @@ class Round:
         if not errors.strip() and code == 1:
             raise ChaosError("a program ended with exit status 1, and said nothing")
         if errors.strip():
-            self.done.ends[(last or ["?"])[-1][:160]] += 1
+            self.done.ends[last[-1].partition(":")[0] if last else "killed while it told something"] += 1
         is_expected = _EXPECTED.search(errors) or (self.mode == "spark" and _LOST.search(errors))
         if last and not is_expected and not (is_full and _FULL.search(errors)):
             raise ChaosError(f"a program ended with\n{errors}")
