@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, Routed, merge, take_order
+from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, Routed, join, merge, take_order
 from penstock.columns import BytesColumn, ValuesColumn, WindowedColumn
 from penstock.serdes import STR, TimeWindowedSerde
 
@@ -53,6 +53,18 @@ def test_rows_are_kept_where_a_mask_says_so_and_a_full_mask_costs_nothing():
     assert rows_of(batch.keep(np.array([True, False, True]))) == [(1, "a", "1", 10), (3, "c", "3", 12)]
     assert batch.keep(np.array([True, True, True])) is batch
     assert rows_of(batch.keep(np.array([False, False, False]))) == []
+
+
+def test_slices_and_joined_batches_keep_the_topics_and_partitions_that_were_chosen():
+    batch = batch_of((1, "a", "1", 10), (2, "b", "2", 11), (3, "c", "3", 12))
+    chosen = replace(batch, to_topic=np.array(["x", "y", "z"], object), to_partition=np.array([0, 1, 2]))
+
+    def places(part: Batch) -> list[tuple[str, int]]:
+        return list(zip(part.to_topic.tolist(), part.to_partition.tolist(), strict=True))
+
+    assert places(chosen.slice(1, 3)) == places(chosen.take(np.array([1, 2]))) == [("y", 1), ("z", 2)]
+    assert places(join([chosen.slice(2, 3), chosen.slice(0, 1)])) == [("z", 2), ("x", 0)]
+    assert places(merge([chosen.slice(2, 3), chosen.slice(0, 1)])) == [("x", 0), ("z", 2)]
 
 
 def test_new_keys_forget_where_the_old_ones_belong_and_new_values_do_not():

@@ -136,6 +136,8 @@ class Batch:
             order=tuple(column if isinstance(column, int) else column[start:stop] for column in self.order),
             headers=None if self.headers is None else self.headers[start:stop],
             held=None if self.held is None else self.held.slice(start, stop),
+            to_topic=None if self.to_topic is None else self.to_topic[start:stop],
+            to_partition=None if self.to_partition is None else self.to_partition[start:stop],
         )
 
     def with_key(self, key: Column) -> Self:
@@ -245,6 +247,8 @@ def join(batches: list[AnyBatch]) -> AnyBatch:
         "placed": first.placed if all(batch.placed == first.placed for batch in batches) else None,
         "held": merge_held(batches),
     }
+    if any(batch.to_topic is not None for batch in batches):
+        changes["to_topic"] = np.concatenate([batch.to_topic for batch in batches])
     if any(batch.to_partition is not None for batch in batches):
         chosen = (np.full(len(b), -1) if b.to_partition is None else b.to_partition for b in batches)
         changes["to_partition"] = np.concatenate(list(chosen))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,31 @@ import pyarrow as pa
 
 from penstock.batch import HEADERS
 from penstock.log.base import Log, Records, Segment
+from penstock.log.memory import MemoryLog
+
+
+class GappedLog(MemoryLog):
+    """A log in memory whose offsets have gaps, as Kafka's: each append ends with an offset that no record has (a
+    transaction's marker), and compaction has removed the records at some offsets."""
+
+    def __init__(self, removed: Iterable[int] = ()):
+        super().__init__()
+        self._removed = np.array(sorted(removed), np.int64)
+
+    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+        appended = super().append(topic, segments, producer, sequence)
+        for partition in {segment.partition for segment in segments} if appended else ():
+            self._topic(topic).ends[partition] += 1
+        return appended
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        for records in super().read(topic, partition, start, end):
+            left = np.flatnonzero(~np.isin(records.every_offset, self._removed))
+            if len(left):
+                rows, offsets = pa.array(left), records.every_offset[left]
+                columns = records.key.take(rows), records.value.take(rows), records.timestamp[left]
+                yield replace(Records(int(offsets[0]), *columns), offsets=offsets)
+
 
 Row = tuple[Any, ...]
 """(key, value, timestamp), all three as the log holds them, or with headers, pairs of a name and bytes, behind."""
@@ -45,7 +71,7 @@ def rows_of(records: Records) -> list[Row]:
     columns = [records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist()]
     if records.headers is not None:
         columns.append([_pairs(headers) for headers in records.headers.to_pylist()])
-    return [(offset, *row) for offset, row in enumerate(zip(*columns, strict=True), records.offset)]
+    return list(zip(records.every_offset.tolist(), *columns, strict=True))
 
 
 def _headers(every: Iterable[Iterable[tuple[str, bytes]]]) -> Any:

@@ -118,7 +118,7 @@ def tail(
     log = open_file_log(log_dir)
     formatter = _formatter(keys, long, format_, as_json)
     ranges = _chosen(log, name, partition)
-    last = {p: (max(first, end - count), end) for p, (first, end) in ranges.items()}
+    last = {p: (_begin_of_last(log, name, p, range_, count), range_[1]) for p, range_ in ranges.items()}
     _print(deque(_records(log, name, last, key_type, value_type), maxlen=count), formatter)
     id_ = log.topic_id(name)
     try:
@@ -140,6 +140,12 @@ def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
     if partition not in ranges:
         raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(ranges) - 1}")
     return {partition: ranges[partition]}
+
+
+def _begin_of_last(log: Log, topic: str, partition: int, within: Range, count: int) -> int:
+    """The offset of the first of the last so many records of a partition."""
+    newest = log.newest(topic, partition, *within, count)
+    return within[1] if newest is None else newest.offset
 
 
 def _records(

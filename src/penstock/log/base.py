@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,9 @@ from penstock.topic_names import check_topic_name
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
 
+
+_FURTHER_BACK = 4
+"""How many times further ``Log.newest`` looks back when it has not found enough."""
 
 NO_LIMIT = -1
 """The retention of a topic that keeps its records for ever, or all of them."""
@@ -106,6 +110,11 @@ class Records:
         return self.offset + rows if self.offsets is None else self.offsets[rows]
 
     @property
+    def every_offset(self) -> IntArray:
+        """The offset of each record."""
+        return self.offsets_of(np.arange(len(self)))
+
+    @property
     def end(self) -> int:
         """The offset behind that of the last one."""
         return self.offset + len(self) if self.offsets is None or not len(self) else int(self.offsets[-1]) + 1
@@ -143,17 +152,19 @@ class Records:
 
 
 def join_records(pieces: Sequence[Records]) -> Records:
-    """Records that follow each other, as one."""
+    """Join records of a topic that follow each other; their offsets may have gaps."""
     if len(pieces) == 1:
         return pieces[0]
-    first = pieces[0]
+    has_gaps = any(piece.offset >= 0 and piece.end != after.offset for piece, after in pairwise(pieces))
+    has_offsets = has_gaps or any(piece.offsets is not None for piece in pieces)
     return Records(
-        first.offset,
+        pieces[0].offset,
         concat([piece.key for piece in pieces]),
         concat([piece.value for piece in pieces]),
         np.concatenate([piece.timestamp for piece in pieces]),
         join_headers(pieces),
         all(piece.placed for piece in pieces),
+        offsets=np.concatenate([piece.every_offset for piece in pieces]) if has_offsets else None,
     )
 
 
@@ -235,8 +246,24 @@ class Log(ABC):
         """
 
     def timestamp_at(self, topic: str, partition: int, offset: int) -> int:
-        """The timestamp of the record at an offset, 0 where none is there; raises as ``read``."""
-        return next((int(some.timestamp[0]) for some in self.read(topic, partition, offset, offset + 1)), 0)
+        """The timestamp of the first record at an offset or behind it, 0 where none is there; raises as ``read``."""
+        end = max(offset + 1, self.end_offsets(topic)[partition])
+        return next((int(some.timestamp[0]) for some in self.read(topic, partition, offset, end) if len(some)), 0)
+
+    def newest(self, topic: str, partition: int, start: int, end: int, count: int) -> Records | None:
+        """The last so many records with ``start <= offset < end``; None when there are none. Raises as ``read``.
+
+        Offsets may have gaps, so this looks further and further back until it has found enough.
+        """
+        look = count
+        while count > 0 and start < end:
+            begin = max(start, end - look)
+            pieces = [piece for piece in self.read(topic, partition, begin, end) if len(piece)]
+            found = sum(map(len, pieces))
+            if begin == start or found >= count:
+                return join_records(pieces).slice(max(found - count, 0), found) if pieces else None
+            look *= _FURTHER_BACK
+        return None
 
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
         """To which time the next so many bytes of a partition come: the highest timestamp of the appends among them.
@@ -362,7 +389,7 @@ def first_at(pieces: Iterable[Records], time: int) -> int | None:
     for piece in pieces:
         found = np.flatnonzero(piece.timestamp >= time)
         if len(found):
-            return piece.offset + int(found[0])
+            return int(piece.offsets_of(found[:1])[0])
     return None
 
 

@@ -141,7 +141,7 @@ def _decoded(
     keys = _decode_column(decode, key, records, records.key, f"topic {topic!r}, partition {partition}")
     values = _decode_column(decode, value, records, records.value, f"topic {topic!r}, partition {partition}")
     rows = zip(keys, values, records.timestamp.tolist(), _headers(records), strict=True)
-    offsets = records.offsets_of(np.arange(len(records))).tolist()
+    offsets = records.every_offset.tolist()
     for offset, (key_, value_, timestamp, headers) in zip(offsets, rows, strict=True):
         yield ConsumerRecord(key_, value_, timestamp, headers, topic=topic, partition=partition, offset=offset)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from penstock.engine.layout import TaskId
@@ -56,8 +55,13 @@ class TopicLook:
     def _lag_ms(self, topic: str, at: list[int], ends: list[int], behind: list[int]) -> int:
         most = sorted((p for p, records in enumerate(behind) if records), key=lambda p: -behind[p])[:_MOST_LOOKS]
         assert self._log is not None
-        time = partial(self._log.timestamp_at, topic)
-        return max([0, *(time(p, ends[p] - 1) - time(p, at[p]) for p in most)])
+        return max([0, *(self._waiting_ms(topic, partition, at[partition], ends[partition]) for partition in most)])
+
+    def _waiting_ms(self, topic: str, partition: int, at: int, end: int) -> int:
+        """The time between the oldest and the newest record that wait in a partition; 0 where none does."""
+        assert self._log is not None
+        newest = self._log.newest(topic, partition, at, end, 1)
+        return 0 if newest is None else int(newest.timestamp[0]) - self._log.timestamp_at(topic, partition, at)
 
     def newest(self, topic: str, limit: int) -> dict[str, Any]:
         """The newest records of a topic, the newest first.
@@ -71,7 +75,8 @@ class TopicLook:
         info, found = self._log.topic(topic), []
         starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            for records in self._log.read(topic, partition, max(start, end - limit), end):
+            records = self._log.newest(topic, partition, start, end, limit)
+            if records is not None:
                 found += _rows(records, partition, from_name(info.key), from_name(info.value))
         found.sort(key=lambda row: (row["timestamp"], row["offset"]), reverse=True)
         types = {"key": info.key, "value": info.value}
@@ -79,10 +84,10 @@ class TopicLook:
 
 
 def _rows(records: Records, partition: int, key: Serde, value: Serde) -> list[dict[str, Any]]:
-    columns = _shown(key, records.key), _shown(value, records.value), records.timestamp.tolist()
+    columns = records.every_offset.tolist(), _shown(key, records.key), _shown(value, records.value)
     return [
         {"partition": partition, "offset": offset, "timestamp": time, "key": key_, "value": value_}
-        for offset, (key_, value_, time) in enumerate(zip(*columns, strict=True), records.offset)
+        for offset, key_, value_, time in zip(*columns, records.timestamp.tolist(), strict=True)
     ]
 
 

@@ -253,7 +253,7 @@ def read_range(
                 "value": decoded(value, records.value, records, where),
                 "topic": pa.array([topic] * count, pa.string()),
                 "partition": pa.array(np.full(count, partition, np.int32)),
-                "offset": pa.array(np.arange(records.offset, records.offset + count)),
+                "offset": pa.array(records.every_offset),
                 "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
             }
         ).cast(schema)

@@ -119,7 +119,7 @@ class PartitionSource:
             return
         if start < self._next and self._kept and start >= self._kept[0].offset:
             for piece in list(self._kept):
-                first, stop = np.searchsorted(_offsets(piece), [start, end])
+                first, stop = np.searchsorted(piece.every_offset, [start, end])
                 if first < stop:
                     yield piece.slice(int(first), int(stop))
             start = self._next
@@ -161,7 +161,7 @@ class PartitionSource:
             self._fetch(end)
         piece = self._ahead.popleft() if self._ahead else None
         if piece is not None and piece.end > end:
-            inside = int(np.searchsorted(_offsets(piece), end))
+            inside = int(np.searchsorted(piece.every_offset, end))
             self._ahead.appendleft(piece.slice(inside, len(piece)))
             piece = piece.slice(0, inside)
         is_over = self._ahead[0].offset >= end if self._ahead else self._seen >= end
@@ -187,7 +187,7 @@ class PartitionSource:
     def _take(self, taken: Taken) -> None:
         records = taken.records
         if records is not None:
-            known = int(np.searchsorted(_offsets(records), self._seen))
+            known = int(np.searchsorted(records.every_offset, self._seen))
             records = records.slice(known, len(records))  # they were on their way when the consumer rested
             if len(records):
                 self._ahead.append(records)
@@ -223,7 +223,3 @@ class PartitionSource:
         self._kept.clear()
         self._kept_records = self._kept_bytes = 0
         self._rests = False
-
-
-def _offsets(records: Records) -> Any:
-    return records.offsets_of(np.arange(len(records)))
