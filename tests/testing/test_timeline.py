@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock import ConfigError, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, produce
+from penstock import ConfigError, EmitStrategy, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, produce
 from penstock.metrics import LATE, total
 from penstock.testing import TopologyTestDriver
 from support.watched import SOLD, shop_topology
@@ -15,10 +18,10 @@ from support.watched import SOLD, shop_topology
 SECOND, MINUTE = 1_000, 60_000
 
 
-def driver_of(windows: TimeWindows | SessionWindows | SlidingWindows) -> TopologyTestDriver:
+def driver_of(windows: TimeWindows | SessionWindows | SlidingWindows, **settings: Any) -> TopologyTestDriver:
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().windowed_by(windows).count("kept", name="step").to_stream().to("out")
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), **settings)
 
 
 def test_hopping_windows_take_a_record_while_one_of_them_is_open():
@@ -43,26 +46,106 @@ def test_sessions_that_a_record_joins_become_one():
     assert [one.value for one in line.late] == ["late"]
 
 
-@pytest.mark.parametrize(
-    "windows",
-    [
-        TimeWindows.of_size_and_grace("20 seconds", "5 seconds").advance_by("10 seconds"),
-        TimeWindows.of_size_with_no_grace("7 seconds"),
-        SessionWindows.of_inactivity_gap_and_grace("3 seconds", "4 seconds"),
-        SlidingWindows.of_time_difference_and_grace("5 seconds", "3 seconds"),
-    ],
-    ids=["hopping", "tumbling", "sessions", "sliding"],
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_and_grace(10, 5),
+    "hopping": TimeWindows.of_size_and_grace(20, 5).advance_by(5),
+    "sliding": SlidingWindows.of_time_difference_and_grace(10, 5),
+    "wide sliding without grace": SlidingWindows.of_time_difference_with_no_grace(30),
+    "sessions": SessionWindows.of_inactivity_gap_and_grace(5, 5),
+    "sessions without grace": SessionWindows.of_inactivity_gap_with_no_grace(20),
+}
+ROWS = st.lists(
+    st.tuples(st.sampled_from("aab"), st.sampled_from(["x", None]), st.integers(0, 120)), min_size=1, max_size=14
 )
-def test_what_is_said_to_be_late_is_what_the_step_has_dropped(windows):
-    driver = driver_of(windows)
-    for number in range(400):  # forwards with steps back, of all lengths around the limits
-        time = 40_000 + number * 500 - (number * 7919 % 23) * 1_000
-        before = total(driver.metrics(), LATE)
-        driver.pipe_input("in", "abc"[number % 3], str(number), time)
-        dropped = total(driver.metrics(), LATE) > before
-        [line] = driver.timeline("abc"[number % 3]) if number % 10 == 0 or dropped else [None]
-        if line is not None:
-            assert bool(line.records[-1].closed) == dropped, (number, str(line).splitlines()[-1])
+
+
+def changed_and_late(windows: Any, rows: list[tuple[str, str | None, int]]) -> list[tuple[Any, bool]]:
+    """For each record of key a: the windows that a program's output shows it to have changed, and whether the program
+    has counted it as late."""
+    driver = driver_of(windows, statestore_cache_max_bytes=0)
+    found = []
+    for row in rows:
+        late = total(driver.metrics(), LATE)
+        driver.pipe_input("in", *row)
+        output = driver.read_output("out")
+        if row[0] == "a":
+            own = {(one.key.start, one.key.end) for one in output if one.key.key == "a" and one.value is not None}
+            found.append((tuple(sorted(own)), total(driver.metrics(), LATE) > late))
+    return found
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@given(rows=ROWS)
+def test_a_timeline_says_what_the_program_did_with_each_record(kind: str, rows: list[tuple[str, str | None, int]]):
+    driver = driver_of(WINDOWS[kind])
+    driver.pipe_record_list("in", rows)
+    [line] = driver.timeline("a")
+    assert [(one.windows, bool(one.closed)) for one in line.records] == changed_and_late(WINDOWS[kind], rows)
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "hopping", "sessions", "sessions without grace"])
+@given(rows=ROWS)
+def test_final_results_count_the_records_that_the_timeline_puts_into_their_windows(
+    kind: str, rows: list[tuple[str, str | None, int]]
+):
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", value=str).group_by_key().windowed_by(WINDOWS[kind])
+    windowed.emit_strategy(EmitStrategy.on_window_close()).count(name="step").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_record_list("in", [*rows, ("b", "closes all", 1_000)])
+    [line] = driver.timeline("a")
+    final = {(one.key.start, one.key.end): one.value for one in driver.read_output("out") if one.key.key == "a"}
+    taken = [one for one in line.records if one.windows]
+    if kind.startswith("sessions"):
+        counted = {span: sum(span[0] <= one.timestamp <= span[1] for one in taken) for span in line.spans}
+    else:
+        counted = {span: sum(span in one.windows for one in taken) for span in line.spans}
+    assert final == counted
+
+
+def test_each_stream_of_a_cogroup_is_late_by_its_own_time():
+    builder = StreamsBuilder()
+    clicks, views = (builder.stream(topic, value=str).group_by_key() for topic in ("clicks", "views"))
+    grouped = clicks.cogroup(lambda key, value, count: count + 1).cogroup(views, lambda key, value, count: count + 10)
+    windowed = grouped.windowed_by(TimeWindows.of_size_with_no_grace(10))
+    windowed.aggregate(lambda: 0, value=int, name="step").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, time in [("clicks", 25), ("views", 5), ("clicks", 6), ("views", 12), ("views", 7)]:
+        driver.pipe_input(topic, "a", topic, time)
+    [line] = driver.timeline("a")
+    assert [(one.value, one.timestamp, one.windows, one.is_late) for one in line.records] == [
+        ("clicks", 25, ((20, 30),), False),
+        ("views", 5, ((0, 10),), False),
+        ("clicks", 6, (), True),
+        ("views", 12, ((10, 20),), False),
+        ("views", 7, (), True),
+    ]
+    assert [(one.key.start, one.value) for one in driver.read_output("out")] == [(20, 1), (0, 10), (10, 10)]
+
+
+def test_distinct_shows_every_record_of_a_window_and_not_only_the_first():
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", value=str).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    windowed.distinct(named="step").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_record_list("in", [("a", "x", 1), ("a", "y", 2), ("b", "z", 20), ("a", "late", 3)])
+    [line] = driver.timeline("a")
+    assert [(one.value, one.windows, one.is_late) for one in line.records] == [
+        ("x", ((0, 10),), False),
+        ("y", ((0, 10),), False),
+        ("late", (), True),
+    ]
+
+
+def test_a_sliding_window_that_begins_behind_a_record_is_told_apart():
+    driver = driver_of(SlidingWindows.of_time_difference_and_grace(10, 50))
+    driver.pipe_record_list("in", [("a", "x", 25), ("a", "y", 20), ("a", None, 30)])
+    [line] = driver.timeline("a")
+    assert [line.told(one).replace("1970-01-01T00:00:00.", "") for one in line.records] == [
+        "into 015Z – 025Z",
+        "into 010Z – 020Z, 015Z – 025Z; begins 021Z – 031Z, which has later records",
+        "left out: no window takes it",
+    ]
 
 
 def test_it_is_told_in_words_when_a_window_closed():

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.batch import Batch
 from penstock.errors import ConfigError
+from penstock.ops.windows.cogroup import SidedColumn
 from penstock.plan.nodes import WindowedAggregate
 from penstock.plan.topology import Topology
 from penstock.testing.timeline import Arrival, Timeline, timeline_of
@@ -41,4 +42,7 @@ class Arrived:
 
     def _arrivals(self, name: str) -> Iterator[Arrival]:
         for batch in self._came[name]:
-            yield from zip(batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), strict=True)
+            keys, values, sides = batch.key.decoded(), batch.value.decoded(), [0] * len(batch)
+            if isinstance(batch.value, SidedColumn):
+                sides, values = [side for side, _ in values], [value for _, value in values]
+            yield from zip(keys, values, batch.timestamp.tolist(), sides, strict=True)

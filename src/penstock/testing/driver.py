@@ -237,6 +237,11 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._finish(flow, state, context)
         self._drain()
 
+    def stream_time(self, node: str) -> int:
+        """How far a step has come in time: the highest timestamp that it has seen, -1 before it has seen any."""
+        every = (numbers[node] for numbers in self._numbers().values() if node in numbers)
+        return max((clocks.get("stream_time", -1) for clocks in every), default=-1)
+
     def _numbers(self) -> dict[str, Numbers]:
         return {state.task: state.numbers() for _, state, _ in self._tasks}
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from penstock.plan.nodes import WindowedAggregate
 from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows
+from penstock.testing.replay import Replay, Window
 from penstock.times import moment
 
-Arrival = tuple[Any, Any, int]
-"""Key, value and timestamp of a record that reached the step."""
-
-Window = tuple[int, int]
-"""Its start and its end."""
+Arrival = tuple[Any, Any, int, int]
+"""Key, value and timestamp of a record that reached the step, and the stream of a cogroup that it is of."""
 
 _LEFT, _WIDTH, _ROW = 12, 720, 30
 
@@ -29,9 +27,10 @@ class Came:
     stream_time: int
     """That of the task, this record included."""
     windows: tuple[Window, ...]
-    """Those that took it."""
+    """The windows whose results it changed. Beside those that took it, that may be a sliding window which begins
+    behind it and has later records."""
     closed: tuple[Window, ...] = ()
-    """Those that would have, had they not been closed."""
+    """The windows that it belongs to and that were closed."""
 
     @property
     def is_late(self) -> bool:
@@ -82,8 +81,12 @@ class Timeline:
     def told(self, one: Came) -> str:
         """What became of a record, in words."""
         if not one.is_late:
+            taking = [window for window in one.windows if window[0] <= one.timestamp <= window[1]]
             closed = f"; {', '.join(map(_window, one.closed))} was closed" if one.closed else ""
-            return f"into {', '.join(map(_window, one.windows))}{closed}"
+            behind = [window for window in one.windows if window not in taking]
+            begins = f"; begins {', '.join(map(_window, behind))}, which has later records" if behind else ""
+            into = f"into {', '.join(map(_window, taking))}" if taking else "left out: no window takes it"
+            return f"{into}{begins}{closed}"
         end = max(end for _, end in one.closed)
         which = "its window" if len(one.closed) == 1 else "the last of its windows"
         window = _window(max(one.closed, key=lambda window: window[1]))
@@ -110,73 +113,53 @@ def timeline_of(
     Args:
         is_near: whether a key is in the same task, whose stream time its records move.
     """
-    windows, stream_time = node.windows, -1
-    sessions: list[Window] = []
+    replay = Replay(node)
+    others: list[tuple[int, int, bool]] = []
+    spans: dict[Window, None] = {}
     records: list[Came] = []
-    for other, value, timestamp in arrivals:
+    for other, value, timestamp, side in arrivals:
         if not is_near(other):
             continue
-        stream_time = max(stream_time, timestamp)
-        if other == key:
-            close_time = stream_time - _grace(windows)
-            if isinstance(windows, SessionWindows):
-                found = _session(sessions, timestamp, windows.inactivity_gap_ms, close_time)
-            elif isinstance(windows, SlidingWindows):
-                found = _slid(windows, timestamp, close_time, (one.timestamp for one in records if one.windows))
-            else:
-                found = _split(_windows_at(windows, timestamp), close_time)
-            records.append(Came(timestamp, value, stream_time, *found))
-    spans = sessions or sorted({window for one in records for window in one.windows})
-    return Timeline(node.name, key, _closing(windows), stream_time, tuple(records), tuple(spans))
-
-
-def _grace(windows: Any) -> int:
-    return int(getattr(windows, "grace_period_ms", 0))
+        if other != key:
+            others.append((timestamp, side, value is None))
+            continue
+        replay.others(others)
+        others.clear()
+        done = replay.of(timestamp, side, value is None)
+        closed = [one for one in _assigned(node.windows, timestamp, spans) if done.is_late and one not in done.windows]
+        records.append(Came(timestamp, value, done.stream_time, done.windows, tuple(closed)))
+        spans = _after(node.windows, spans, done.windows)
+    replay.others(others)
+    return Timeline(node.name, key, _closing(node.windows), replay.stream_time, tuple(records), tuple(sorted(spans)))
 
 
 def _closing(windows: Any) -> int:
     """How far stream time is past the end of a window, or of a session, when it is closed."""
-    return int(windows.final_after_ms) if isinstance(windows, SessionWindows) else _grace(windows)
+    return int(windows.final_after_ms) if isinstance(windows, SessionWindows) else int(windows.grace_period_ms)
 
 
-def _windows_at(windows: Any, timestamp: int) -> Iterator[Window]:
+def _after(windows: Any, before: Iterable[Window], changed: Iterable[Window]) -> dict[Window, None]:
+    """All windows of a key behind a record; a session takes the place of those that it joins."""
+    if isinstance(windows, SessionWindows):
+        joined = [one for one in before if any(new[0] <= one[0] and one[1] <= new[1] for new in changed)]
+        before = [one for one in before if one not in joined]
+    return dict.fromkeys([*before, *changed])
+
+
+def _assigned(windows: Any, timestamp: int, sessions: Iterable[Window]) -> list[Window]:
+    """The windows that a record belongs to, whether they are open or not."""
+    if isinstance(windows, SessionWindows):
+        gap = windows.inactivity_gap_ms
+        joined = [one for one in sessions if one[0] - gap <= timestamp <= one[1] + gap]
+        return [(min([timestamp, *(start for start, _ in joined)]), max([timestamp, *(end for _, end in joined)]))]
+    if isinstance(windows, SlidingWindows):
+        wide = windows.time_difference_ms
+        return [(max(timestamp - wide, 0), max(timestamp, wide))]
     if isinstance(windows, TimeWindows):
         size, advance = windows.size_ms, windows.advance_ms
         first = max(0, timestamp - size + advance) // advance * advance
-        for start in range(first, timestamp + 1, advance):
-            yield start, start + size
-    else:
-        yield getattr(windows, "start_ms", 0), windows.size_ms
-
-
-def _split(windows: Iterator[Window], close_time: int) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
-    """Those that are open, and those that are closed."""
-    every = tuple(windows)
-    return tuple(one for one in every if one[1] > close_time), tuple(one for one in every if one[1] <= close_time)
-
-
-def _slid(
-    windows: SlidingWindows, timestamp: int, close_time: int, before: Iterable[int]
-) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
-    """The window that ends with a record, or, where that is closed, those behind earlier records that take it."""
-    wide = windows.time_difference_ms
-    own = max(timestamp - wide, 0), max(timestamp, wide)
-    if own[1] >= close_time:  # their ends belong to them
-        return (own,), ()
-    behind = sorted({(time + 1, time + 1 + wide) for time in before if time < timestamp <= time + 1 + wide})
-    return tuple(one for one in behind if one[1] >= close_time), (own,)
-
-
-def _session(
-    sessions: list[Window], timestamp: int, gap: int, close_time: int
-) -> tuple[tuple[Window, ...], tuple[Window, ...]]:
-    """The session that takes a record, which those that it joins become; or the one that it would have been."""
-    joined = [one for one in sessions if one[0] - gap <= timestamp <= one[1] + gap]
-    made = min([timestamp, *(start for start, _ in joined)]), max([timestamp, *(end for _, end in joined)])
-    if made[1] + gap < close_time:
-        return (), (made,)
-    sessions[:] = sorted([*(one for one in sessions if one not in joined), made])
-    return (made,), ()
+        return [(start, start + size) for start in range(first, timestamp + 1, advance)]
+    return []
 
 
 def _svg(line: Timeline) -> str:
