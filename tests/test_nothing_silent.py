@@ -1,0 +1,378 @@
+"""Nothing is silent: an argument that cannot be meant is refused at the call, by an error that names it.
+
+Every public method of the DSL, its option objects and its windows is called with each of its arguments wrong in turn: a
+coroutine for a function, NaN for a duration, a number for a name, and so on. What an argument takes is told by its name
+(``KINDS``), so a method that comes later is called too; one that takes what no test knows fails here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import (
+    BufferConfig,
+    EmitStrategy,
+    JoinWindows,
+    PenstockError,
+    Record,
+    SessionWindows,
+    SlidingWindows,
+    Stores,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    UnlimitedWindows,
+)
+
+Wrong = dict[str, Any]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+async def a_coroutine(*arguments: Any) -> Any:
+    return True
+
+
+def a_generator(*arguments: Any) -> Iterator[Any]:
+    yield True
+
+
+async def an_async_generator(*arguments: Any) -> Any:
+    yield True
+
+
+class AsyncCall:
+    async def __call__(self, *arguments: Any) -> Any:
+        return True
+
+
+class Yields:
+    def method(self, *arguments: Any) -> Iterator[Any]:
+        yield True
+
+
+@functools.wraps(a_coroutine)
+def a_wrapped_coroutine(*arguments: Any) -> Any:
+    return a_coroutine(*arguments)
+
+
+NO_FUNCTION: Wrong = {"a number": 5, "a list": [], "an object": object()}
+ASYNCHRONOUS: Wrong = {
+    "a coroutine function": a_coroutine,
+    "an async generator function": an_async_generator,
+    "a partial of a coroutine function": functools.partial(a_coroutine),
+    "an object with an async __call__": AsyncCall(),
+    "a wrapper of a coroutine function": a_wrapped_coroutine,
+}
+GENERATORS: Wrong = {
+    "a generator function": a_generator,
+    "a partial of a generator function": functools.partial(a_generator),
+    "a method that yields": Yields().method,
+}
+FUNCTION = NO_FUNCTION | {"text": "value"} | ASYNCHRONOUS | GENERATORS
+ITERATED = NO_FUNCTION | {"text": "value"} | ASYNCHRONOUS
+DURATION: Wrong = {
+    "NaN": math.nan,
+    "infinity": math.inf,
+    "words": "soon",
+    "a negative number": -1,
+    "a negative timedelta": datetime.timedelta(seconds=-1),
+    "beyond int64": 2**63,
+    "a boolean": True,
+    "a list": [],
+    "an object": object(),
+}
+TYPE: Wrong = {"a number": 5, "a name that no type has": "no such type", "an object": object(), "a function": len}
+NAME: Wrong = {"a number": 5, "empty": "", "a path": "a/b", "a URL": "kafka://host/x", "a list": [], "a function": len}
+COUNT: Wrong = {
+    "text": "many",
+    "a negative number": -1,
+    "a fraction": 1.5,
+    "NaN": math.nan,
+    "a boolean": True,
+    "a list": [],
+}
+FLAG: Wrong = {"text": "yes", "a number": 5, "a list": []}
+OPTION: Wrong = {"a number": 5, "a list": [], "a function": len, "an object": object(), "a class": Record}
+
+KINDS: dict[str, Wrong] = (
+    dict.fromkeys(
+        [
+            "predicate",
+            "action",
+            "initializer",
+            "aggregator",
+            "merger",
+            "reducer",
+            "joiner",
+            "adder",
+            "subtractor",
+            "key_selector",
+            "foreign_key",
+            "id_selector",
+            "partitioner",
+            "other_partitioner",
+            "chain",
+        ],
+        FUNCTION,
+    )
+    | dict.fromkeys(
+        [
+            "interval",
+            "grace",
+            "size",
+            "advance",
+            "duration",
+            "time_difference",
+            "inactivity_gap",
+            "retention",
+            "retention_period",
+            "history_retention",
+            "segment_interval",
+            "window_size",
+            "time_to_wait",
+            "grace_period",
+        ],
+        DURATION,
+    )
+    | dict.fromkeys(["key", "value", "key_serde", "value_serde", "other_value"], TYPE)
+    | dict.fromkeys(["name", "named", "store", "store_name", "topic", "dropped_to", "processor"], NAME)
+    | dict.fromkeys(["partitions", "max_cache_size", "count"], COUNT)
+    | dict.fromkeys(["create", "retain_duplicates"], FLAG)
+    | dict.fromkeys(
+        [
+            "other",
+            "windows",
+            "materialized",
+            "grouped",
+            "joined",
+            "stream_joined",
+            "table_joined",
+            "deduplicated",
+            "produced",
+            "consumed",
+            "repartitioned",
+            "branched",
+            "printed",
+            "suppressed",
+            "buffer",
+            "strategy",
+            "timestamp",
+            "offset_reset",
+            "builder",
+            "versioned_join",
+            "config",
+            "start",
+        ],
+        OPTION,
+    )
+    | {"mapper": FUNCTION, "supplier": FUNCTION, "label": {"a number": 5, "a list": []}}
+)
+ITERATED_BY = {"KStream.flat_map.mapper", "KStream.flat_map_values.mapper", "KStream.process.supplier"}
+"""Arguments whose functions may be generators, since their results are iterated over."""
+
+MEANT = {
+    ("id_selector", "text"): "the name of a field",
+    ("start", "a number"): "a time",
+    ("retain_duplicates", "a number"): "",
+}
+
+
+class World:
+    """What a method is called on, and takes: streams and tables of a builder of its own."""
+
+    def __init__(self) -> None:
+        self.builder = StreamsBuilder()
+        self.stream = self.builder.stream("in", key=str, value=str)
+        self.other = self.builder.stream("other", key=str, value=str)
+        self.table = self.builder.table("table", key=str, value=str)
+        self.other_table = self.builder.table("other-table", key=str, value=str)
+        self.grouped = self.stream.group_by_key()
+        self.minutes = TimeWindows.of_size_with_no_grace("1 minute")
+        self.sessions = SessionWindows.of_inactivity_gap_with_no_grace("1 minute")
+        self.cogrouped = self.grouped.cogroup(lambda key, value, aggregate: value)
+
+    def objects(self) -> dict[str, Any]:
+        """What the methods of each class are called on."""
+        return {
+            "StreamsBuilder": self.builder,
+            "KStream": self.stream,
+            "KTable": self.table,
+            "KGroupedStream": self.grouped,
+            "KGroupedTable": self.table.group_by(lambda key, value: (key, value)),
+            "TimeWindowedKStream": self.grouped.windowed_by(self.minutes),
+            "SessionWindowedKStream": self.grouped.windowed_by(self.sessions),
+            "CogroupedKStream": self.cogrouped,
+            "TimeWindowedCogroupedKStream": self.cogrouped.windowed_by(self.minutes),
+            "SessionWindowedCogroupedKStream": self.cogrouped.windowed_by(self.sessions),
+            "BranchedKStream": self.stream.split(),
+            "JoinWindows": JoinWindows.of_time_difference_with_no_grace("1 minute"),
+            "TimeWindows": self.minutes,
+            "SessionWindows": self.sessions,
+            "SlidingWindows": SlidingWindows.of_time_difference_with_no_grace("1 minute"),
+            "UnlimitedWindows": UnlimitedWindows.of(),
+            "BufferConfig": BufferConfig.max_records(5),
+            "Suppressed": Suppressed.until_time_limit("1 minute", BufferConfig.max_records(5)),
+        } | {name: getattr(penstock, name) for name in OPTIONS}
+
+    def valid(self, place: str, parameter: str) -> Any:
+        """A value that an argument may have."""
+        window = Stores.persistent_window_store("kept", "1 hour", "1 minute")
+        timestamped_window = Stores.persistent_timestamped_window_store("kept", "1 hour", "1 minute")
+        versioned = Stores.persistent_versioned_key_value_store("kept", "1 hour")
+        every: dict[str, Any] = {
+            "predicate": lambda key, value: True,
+            "action": lambda key, value: None,
+            "mapper": lambda key, value: (key, value),
+            "KStream.map_values.mapper": lambda value: value,
+            "KTable.map_values.mapper": lambda value: value,
+            "KStream.flat_map.mapper": lambda key, value: [(key, value)],
+            "KStream.flat_map_values.mapper": lambda value: [value],
+            "KStream.group_by.mapper": lambda key, value: value,
+            "KStream.select_key.mapper": lambda key, value: value,
+            "Printed.with_key_value_mapper.mapper": lambda key, value: "",
+            "initializer": str,
+            "aggregator": lambda key, value, aggregate: value,
+            "adder": lambda key, value, aggregate: value,
+            "subtractor": lambda key, value, aggregate: value,
+            "KGroupedTable.reduce.adder": lambda one, other: one,
+            "KGroupedTable.reduce.subtractor": lambda one, other: one,
+            "merger": lambda key, one, other: one,
+            "reducer": lambda one, other: one,
+            "joiner": lambda one, other: one,
+            "id_selector": lambda key, value: value,
+            "partitioner": lambda topic, key, value, partitions: 0,
+            "other_partitioner": lambda topic, key, value, partitions: 0,
+            "chain": lambda stream: stream,
+            "supplier": lambda record, context: None,
+            "KTable.transform_values.supplier": lambda context, key, value: value,
+            "Stores.key_value_store_builder.supplier": Stores.persistent_key_value_store("kept"),
+            "Stores.timestamped_key_value_store_builder.supplier": Stores.persistent_timestamped_key_value_store(
+                "kept"
+            ),
+            "Stores.window_store_builder.supplier": window,
+            "Stores.timestamped_window_store_builder.supplier": timestamped_window,
+            "Stores.session_store_builder.supplier": Stores.persistent_session_store("kept", "1 hour"),
+            "Stores.versioned_key_value_store_builder.supplier": versioned,
+            "buffer": BufferConfig.unbounded(),
+            "duration": "1 hour",
+            "windows": self.minutes,
+            "KStream.join.windows": JoinWindows.of_time_difference_with_no_grace("1 minute"),
+            "KStream.left_join.windows": JoinWindows.of_time_difference_with_no_grace("1 minute"),
+            "KStream.outer_join.windows": JoinWindows.of_time_difference_with_no_grace("1 minute"),
+            "other": self.other if place.startswith("KStream") else self.other_table,
+            "grouped": self.grouped,
+            "suppressed": Suppressed.until_time_limit("1 minute", BufferConfig.unbounded()),
+            "strategy": EmitStrategy.on_window_update(),
+            "builder": Stores.key_value_store_builder(Stores.persistent_key_value_store("kept"), str, str),
+            "topic": "a-topic",
+            "count": 5,
+            "partitions": 5,
+            "max_cache_size": 5,
+            "retention_period": "1 hour",
+            "offset_reset": "latest",
+            "timestamp": lambda key, value: 0,
+            "start": 0,
+            "printed": penstock.Printed.to_sys_out(),
+            "label": "label",
+            "size": 60_000,
+        }
+        if parameter in every:
+            return every.get(f"{place}.{parameter}", every[parameter])
+        kind = KINDS[parameter]
+        return every.get(f"{place}.{parameter}", "1 minute" if kind is DURATION else str if kind is TYPE else "a-name")
+
+
+OPTIONS = [
+    "AutoOffsetReset",
+    "Branched",
+    "Consumed",
+    "Deduplicated",
+    "Grouped",
+    "Joined",
+    "Materialized",
+    "Printed",
+    "Produced",
+    "Repartitioned",
+    "StreamJoined",
+    "TableJoined",
+    "Stores",
+]
+NOT_CALLED = {
+    "AutoOffsetReset.begins_at": "the engine's",
+    "AutoOffsetReset.of": "the engine's",
+    "AutoOffsetReset.by_timestamp": "takes a time, see test_offset_reset",
+    "Branched.result": "the engine's",
+    "Printed.printer": "the engine's",
+    "Printed.to_file": "takes a path, see below",
+    "KGroupedStream.parent_for": "the engine's",
+    "StreamsBuilder.add_global_store": "takes a store's builder and a processor, see tests/ops/processors",
+    "Deduplicated.with_": "takes several forms, see tests/dsl/test_deduplicated.py",
+    "Grouped.with_": "takes several forms, see tests/dsl/test_options.py",
+}
+
+
+def methods() -> dict[str, inspect.Signature]:
+    """All public methods that take arguments."""
+    found = {}
+    for kind, instance in World().objects().items():
+        for name, method in inspect.getmembers(instance, callable):
+            if name.startswith("_") or f"{kind}.{name}" in NOT_CALLED:
+                continue
+            signature = inspect.signature(method)
+            if signature.parameters:
+                found[f"{kind}.{name}"] = signature
+    return found
+
+
+def cases() -> Iterator[Any]:
+    for place, signature in methods().items():
+        for parameter in signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            kind = KINDS[parameter.name]
+            wrong = ITERATED if f"{place}.{parameter.name}" in ITERATED_BY else kind
+            for told, value in wrong.items():
+                if (parameter.name, told) not in MEANT:
+                    yield pytest.param(place, parameter.name, value, id=f"{place}-{parameter.name}-{told}")
+
+
+@pytest.mark.parametrize(("place", "parameter", "value"), cases())
+def test_an_argument_that_cannot_be_meant_is_refused_by_its_name(place: str, parameter: str, value: Any):
+    world = World()
+    kind, _, name = place.partition(".")
+    method = getattr(world.objects()[kind], name)
+    required = [
+        one.name
+        for one in inspect.signature(method).parameters.values()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    arguments = {one: world.valid(place, one) for one in required} | {parameter: value}
+    with pytest.raises(PenstockError) as error:
+        method(**arguments)
+    words = parameter.replace("_", "[_ ]")
+    assert re.search(rf"\b{words}|{name}|{re.escape(repr(value))}", str(error.value)), str(error.value)
+
+
+@pytest.mark.parametrize("place", methods())
+def test_with_all_arguments_as_they_may_be_a_method_works(place: str):
+    world = World()
+    kind, _, name = place.partition(".")
+    method = getattr(world.objects()[kind], name)
+    required = [
+        one.name
+        for one in inspect.signature(method).parameters.values()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    method(**{one: world.valid(place, one) for one in required})
