@@ -136,7 +136,7 @@ def test_generators_are_welcome_where_results_are_iterated_over():
     driver.pipe_input("in", "a", 2, 0)
     assert [record[:2] for record in driver.read_output("values")] == [("a", 0), ("a", 1)]
     assert [record[:2] for record in driver.read_output("pairs")] == [("aa", 2)]
-    with pytest.raises(TopologyError, match="flat_map_values .* is an async function"):
+    with pytest.raises(TopologyError, match=r"flat_map_values .* is an async function"):
         stream.flat_map_values(awaited)
 
 
