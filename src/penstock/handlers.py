@@ -8,6 +8,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from penstock.calls import close, why_unusable
 from penstock.errors import ConfigError
 
 DESERIALIZATION = "deserialization"
@@ -99,6 +100,7 @@ class Handlers:
         given = handler(context())
         answer = _CHOICES.get(given, given) if isinstance(given, str) else given
         if answer not in tuple(HandlerResponse):
+            close(given)
             raise ConfigError(f"the {kind} handler must answer 'fail', 'continue' or 'dead_letter'; got {given!r}")
         if answer == HandlerResponse.DEAD_LETTER and not self.dead_letter_topic:
             raise ConfigError(
@@ -131,6 +133,8 @@ def handler_of(given: Any, setting: str, dead_letter_topic: str) -> str | Handle
     handle = getattr(found, "handle", found)
     if not callable(handle):
         raise ConfigError(_expected(setting, given))
+    if why := why_unusable(handle):
+        raise ConfigError(f"{setting} must answer at once; {given!r} is {why}")
     return handle  # type: ignore[no-any-return]
 
 

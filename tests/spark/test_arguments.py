@@ -44,7 +44,7 @@ def topology(function: Any = str) -> Any:
         ({"trigger": -5}, "start: trigger must not be negative, got -5"),
         ({"slots": 0}, "start: slots is a number of processes from 1 on, got 0"),
         ({"slots": "4"}, "start: slots is a number of processes from 1 on, got '4'"),
-        ({"on_progress": "print"}, "start: on_progress is called after every commit; got 'print'"),
+        ({"on_progress": "print"}, r"start: on_progress is a function of \(progress\), .*; got 'print'"),
         ({"spark": "local"}, "start: spark is a SparkSession, got 'local' of type str"),
         ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"),
     ],

@@ -11,7 +11,7 @@ from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, in_place_of, option, said_once
 from penstock.processor import RecordContext
@@ -73,6 +73,7 @@ class Branched(Options):
         for given in chain.values():
             if not callable(given):
                 raise TopologyError(f"Branched at {caller()} takes a function of a stream; got {given!r}")
+            refuse_unusable(given, "Branched", caller())
         chained = self._but(**chain)
         return chained if name is None else chained.with_name(name)
 

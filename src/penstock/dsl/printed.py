@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.calls import refuse_result
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option
@@ -74,6 +75,7 @@ class _Printer:
 
     def __call__(self, key: Any, value: Any, *context: RecordContext) -> None:
         seen = f"{key}, {value}" if self.mapper is None else self.mapper(key, value, *context)
+        refuse_result(seen)
         line = f"[{self.label}]: {seen}\n"
         if self.file is None:
             sys.stdout.write(line)

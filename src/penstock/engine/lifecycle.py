@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from penstock.calls import close, refuse_result, why_unusable
 from penstock.engine.lock import ApplicationLock
 from penstock.errors import AlreadyRunningError, ConfigError, FencedError, PenstockError, SparkLostError
 from penstock.messages import show
@@ -119,7 +120,7 @@ class Lifecycle:
             self._state = new
             if self.listener is not None:
                 try:
-                    self.listener(new, old)
+                    refuse_result(self.listener(new, old))
                 except Exception:
                     _log.exception("the state listener failed at %s -> %s", old, new)
             return True
@@ -144,6 +145,7 @@ class Lifecycle:
             return False
         answer = self.handler(error)
         if answer not in tuple(UncaughtExceptionResponse):
+            close(answer)
             raise ConfigError(
                 f"the uncaught_exception_handler must answer one of "
                 f"{', '.join(repr(str(one)) for one in UncaughtExceptionResponse)}; got {show(answer)}"
@@ -152,9 +154,11 @@ class Lifecycle:
 
 
 def check_callable(given: Any, what: str, arguments: str) -> None:
-    """Raise ``ConfigError`` for what is no function."""
+    """Raise ``ConfigError`` for what is no function, or one whose call does nothing."""
     if given is not None and not callable(given):
         raise ConfigError(f"{what} is a function of {arguments}; got {show(given)}")
+    if given is not None and (why := why_unusable(given)):
+        raise ConfigError(f"{what} is a function of {arguments}; {show(given)} is {why}")
 
 
 def clean_up(state_dir: Path, application_id: str) -> None:

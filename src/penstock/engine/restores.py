@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from penstock.calls import refuse_result, why_methods_unusable
 from penstock.engine.layout import TaskId
 from penstock.errors import ConfigError
 from penstock.messages import show
@@ -20,6 +22,7 @@ from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, 
 
 _log = logging.getLogger(__name__)
 
+_HEARS = ("on_restore_start", "on_batch_restored", "on_restore_end", "on_restore_suspended")
 _EVERY_SECONDS = 0.25
 
 
@@ -97,14 +100,16 @@ class Restores:
         if self.listener is None:
             return
         place = TopicPartition(f"{self._application_id}-{step.store}-changelog", TaskId.parse(step.task).partition)
+        listener: Any = self.listener
         if step.kind == START:
-            self.listener.on_restore_start(place, step.store, step.at, step.until)
+            result = listener.on_restore_start(place, step.store, step.at, step.until)
         elif step.kind == BATCH:
-            self.listener.on_batch_restored(place, step.store, step.at, step.rows)
+            result = listener.on_batch_restored(place, step.store, step.at, step.rows)
         elif step.kind == END:
-            self.listener.on_restore_end(place, step.store, step.rows)
+            result = listener.on_restore_end(place, step.store, step.rows)
         else:
-            self.listener.on_restore_suspended(place, step.store, step.rows)
+            result = listener.on_restore_suspended(place, step.store, step.rows)
+        refuse_result(result, "it")
 
 
 class Batched:
@@ -143,3 +148,5 @@ def check_listener(listener: object, where: str) -> None:
             f"{where} is a StateRestoreListener, got {show(listener)} of type {type(listener).__name__}; extend "
             "penstock.StateRestoreListener, and write those of its methods that you want to hear of"
         )
+    if why := why_methods_unusable(listener, *_HEARS):
+        raise ConfigError(f"{where}: of the listener {type(listener).__name__} {why}")

@@ -11,10 +11,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from penstock.calls import why_unusable
 from penstock.errors import TopologyError
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
+_ITERATED = ("flat_map", "flat_map_values")
+"""Methods that iterate over what their functions return, so that generators are welcome."""
 _MARK = "__penstock_columnar__"
 
 
@@ -45,6 +48,8 @@ class UserFunction:
     """The user's file and line of the DSL call it was given to."""
     wants_context: bool = False
     """Whether the record's context is its last argument, which is not counted in ``arity``."""
+    method: str = ""
+    """The DSL method it was given to."""
 
     @property
     def name(self) -> str:
@@ -82,6 +87,7 @@ def user_function(
         raise TopologyError(
             f"{method} at {where} takes a function of {forms}; got {call!r} of type {type(call).__name__}"
         )
+    refuse_unusable(call, method, where)
     arities = [len(names) for names in parameters]
     wants_context = context and _wants_context(call, max(arities))
     fitting = [arity for arity in arities if accepts(call, arity + wants_context)]
@@ -108,7 +114,21 @@ def user_function(
             f"{method} at {where}: the columnar function {getattr(call, '__name__', call)!r} works on whole columns, "
             "which have no context; take @columnar or the argument away"
         )
-    return UserFunction(call, fitting[0], columnar, where, wants_context)
+    return UserFunction(call, fitting[0], columnar, where, wants_context, method)
+
+
+def refuse_unusable(call: Any, method: str, where: str) -> None:
+    """Raise ``TopologyError`` for an async function, and for a generator function where nobody iterates."""
+    why = why_unusable(call, iterated=method in _ITERATED)
+    if why:
+        raise TopologyError(f"{method} at {where}: {called(call)} is {why}")
+
+
+def called(call: Any) -> str:
+    """A function by its name and its place, for messages."""
+    function = UserFunction(call, 0, False, "")
+    place = function.location()
+    return f"{function.name} at {place}" if place else function.name
 
 
 def _wants_context(call: Callable[..., Any], most: int) -> bool:

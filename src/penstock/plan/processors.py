@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from penstock.calls import why_methods_unusable
 from penstock.errors import TopologyError
 from penstock.messages import show
-from penstock.plan.functions import UserFunction, accepts, caller
+from penstock.plan.functions import UserFunction, accepts, caller, refuse_unusable
 from penstock.plan.node import StoreSpec
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
@@ -46,7 +47,8 @@ def processor_function(given: Any, method: str) -> ProcessorFunction:
         TopologyError: it is none of the forms, such as a processor that is made already: tasks cannot share one.
     """
     if not isinstance(given, type) and not hasattr(given, "get") and callable(given) and accepts(given, 2):
-        return ProcessorFunction(lambda: _Plain(given), UserFunction(given, 2, False, caller()))
+        refuse_unusable(given, method, caller())
+        return ProcessorFunction(lambda: _Plain(given), UserFunction(given, 2, False, caller(), method=method))
     return _Asked(method, "Processor", "process(record)", "process", ", or a function of (record, context)").made(given)
 
 
@@ -80,15 +82,16 @@ class _Asked(NamedTuple):
         if isinstance(given, type) and hasattr(given, self.attribute):
             self._check_class(given, where)
             function = getattr(given, self.attribute)
-            return ProcessorFunction(given, UserFunction(function, 2, False, where))
+            return ProcessorFunction(given, UserFunction(function, 2, False, where, method=self.method))
         if hasattr(given, self.attribute) or not (callable(given) or hasattr(given, "get")):
             hint = ", not one that is made already: each task has one of its own" * hasattr(given, self.attribute)
             raise TopologyError(f"{self.method} at {where} takes {self.forms}{hint}; got {_shown(given)}")
         make = given.get if hasattr(given, "get") and not isinstance(given, type) else given
+        refuse_unusable(make, self.method, where)
         if not accepts(make, 0):
             raise TopologyError(f"{self.method} at {where} takes {self.forms}; got {_shown(given)}")
         self._check(make, where)
-        return ProcessorFunction(make, UserFunction(make, 2, False, where))
+        return ProcessorFunction(make, UserFunction(make, 2, False, where, method=self.method))
 
     def _check_class(self, given: type, where: str) -> None:
         if inspect.isabstract(given):
@@ -99,6 +102,12 @@ class _Asked(NamedTuple):
                 f"{self.method} at {where}: the class {given.__name__} takes arguments {inspect.signature(given)}; "
                 f"give a function that makes one, such as lambda: {given.__name__}(...)"
             )
+        self._check_methods(given, given.__name__, where)
+
+    def _check_methods(self, given: Any, name: str, where: str) -> None:
+        why = why_methods_unusable(given, "init", self.attribute, "close")
+        if why:
+            raise TopologyError(f"{self.method} at {where}: of the {self.kind} {name} {why}")
 
     def _check(self, make: Callable[[], Any], where: str) -> None:
         """A supplier gives a new one each time, as Kafka Streams asks of it (``ApiUtils.checkSupplier``)."""
@@ -108,6 +117,7 @@ class _Asked(NamedTuple):
                 f"{self.method} at {where}: the supplier must return a {self.kind}, with a method {self.call}; got "
                 f"{_shown(first)}"
             )
+        self._check_methods(first, type(first).__name__, where)
         if first is second:
             raise TopologyError(
                 f"{self.method} at {where}: the supplier returns the same {self.kind} twice; it must make a new one "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from penstock.calls import why_methods_unusable
 from penstock.errors import TopologyError
 from penstock.plan.fields import field_function
 from penstock.plan.functions import UserFunction, caller, user_function
@@ -74,4 +75,6 @@ def extractor_of(given: Any) -> Extractor:
             "give one, not its class"
         ) from None
     function = user_function(extractor.extract, "timestamp: extract", ("record", "partition_time"))
+    if why := why_methods_unusable(extractor, "on_invalid_timestamp"):
+        raise TopologyError(f"timestamp at {caller()}: of the extractor {type(extractor).__name__} {why}")
     return Extractor(extractor, function)

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, SerdeError
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde
@@ -48,6 +50,7 @@ def of(type_: Any, what: str = "type") -> Serde:
         ConfigError: the type cannot be read from JSON.
     """
     if isinstance(type_, Serde):
+        _check_at_once(type(type_), what)
         return type_
     try:
         known = _BY_TYPE.get(type_)
@@ -61,6 +64,13 @@ def of(type_: Any, what: str = "type") -> Serde:
         raise ConfigError(
             f"{what}: {error}; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
         ) from None
+
+
+@cache
+def _check_at_once(type_: type, what: str) -> None:
+    """Raise ``ConfigError`` for a serde whose methods do nothing when they are called."""
+    if why := why_methods_unusable(type_, "encode", "decode", "encode_all", "decode_all"):
+        raise ConfigError(f"{what}: of the serde {type_.__name__} {why}")
 
 
 def fits(held: str, serde: Serde) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.arrays import Binary, binary
+from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import show
 
@@ -102,6 +103,7 @@ class Serde(ABC):
     def refuse(self, value: Any) -> SerdeError:
         """The error for a value of the wrong type."""
         error = SerdeError(f"the serde {self.name!r} cannot encode {show(value)} of type {type(value).__name__}")
+        close(value)
         error.got = type(value)
         return error
 

@@ -12,6 +12,7 @@ import msgspec.inspect
 import pyarrow as pa
 
 from penstock.arrays import Binary, binary
+from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
@@ -53,13 +54,19 @@ class JsonSerde(Serde):
         try:
             data = self._finite(value)
         except Exception as error:
-            raise SerdeError(f"cannot write {show(value)} as JSON: {_text(error)}") from None
+            close(value)
+            raise self._of(value, f"cannot write {show(value)} as JSON: {_text(error)}") from None
         try:
             if self._check is not None:
                 self._check(value, data)
         except Exception as error:
-            raise SerdeError(f"{show(value)} does not fit the type {self.name}: {_text(error)}") from None
+            raise self._of(value, f"{show(value)} does not fit the type {self.name}: {_text(error)}") from None
         return data
+
+    def _of(self, value: Any, problem: str) -> SerdeError:
+        error = SerdeError(problem)
+        error.got = type(value)
+        return error
 
     def decode(self, data: bytes) -> Any:
         try:

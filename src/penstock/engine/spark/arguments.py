@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.durations import to_ms
+from penstock.engine.lifecycle import check_callable
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.names import check_name
@@ -22,7 +23,6 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
             raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process what is there and stop") from None
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
         raise ConfigError(f"start: slots is a number of processes from 1 on, got {show(slots)}")
-    if on_progress is not None and not callable(on_progress):
-        raise ConfigError(f"start: on_progress is called after every commit; got {show(on_progress)}")
+    check_callable(on_progress, "start: on_progress", "(progress), called after every commit")
     if spark is not None and not hasattr(spark, "readStream"):
         raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")

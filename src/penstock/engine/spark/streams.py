@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.calls import refuse_result
 from penstock.durations import Duration, to_ms
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
@@ -182,7 +183,7 @@ class Streams:
         progress = Progress(self.application_id, *did, places.tasks, places.moved, places.moved_total)
         self.last_progress = progress
         for listener in self._listeners:
-            listener(progress)
+            refuse_result(listener(progress), "on_progress", ConfigError)
 
     # --- the handle ----------------------------------------------------------------------------------------------
 
@@ -252,9 +253,10 @@ class Streams:
         """Call a function after every commit.
 
         Raises:
-            ConfigError: the application was stopped.
+            ConfigError: the application was stopped, or it is no function.
         """
         self._check_open("on_progress")
+        check_callable(listener, "on_progress", "(progress)")
         self._listeners.append(listener)
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:

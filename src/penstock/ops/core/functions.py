@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
+from penstock.calls import close, refuse_result, why_result_unusable, wrong_results
 from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
 from penstock.handlers import PROCESSING
@@ -34,11 +36,43 @@ class Caller:
         """This function for values that were new before: failures of theirs are counted already."""
         return Caller(self.node, self.function, self.context.of_old_values(), self.kind)
 
-    def rows(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
-        """The results for each row; and the batch, without the rows that failed."""
+    def rows(self, batch: Batch, *arguments: list[Any], iterated: bool = False) -> tuple[Batch, list[Any]]:
+        """The results for each row; and the batch, without the rows that failed.
+
+        Args:
+            iterated: whether the results are iterated over, so that generators are results.
+        """
         if self.function.wants_context:
             arguments = (*arguments, record_contexts(self.context.facts, batch))
-        return self.each(self.function.call, batch, *arguments)
+        batch, results = self.each(self.function.call, batch, *arguments)
+        return self.only_results(batch, results, iterated)
+
+    def only_results(
+        self,
+        batch: Batch,
+        results: list[Any],
+        iterated: bool = False,
+        parts: Callable[[Any], Iterable[Any]] | None = None,
+    ) -> tuple[Batch, list[Any]]:
+        """Leave out, as failed, the rows for which a coroutine or a generator came where nobody runs it.
+
+        Args:
+            parts: what a result consists of; None for itself.
+        """
+        if not wrong_results(results if parts is None else chain.from_iterable(map(parts, results)), iterated):
+            return batch, results
+        kept = []
+        for row, result in enumerate(results):
+            every = (result,) if parts is None else parts(result)
+            wrong = [part for part in every if why_result_unusable(type(part), iterated)]
+            if not wrong:
+                kept.append(row)
+                continue
+            for part in wrong:
+                close(part)
+            problem = TypeError(f"the function returned {why_result_unusable(type(wrong[0]), iterated)}")
+            self.context.failed(self.node, int(batch.position[row]), problem, self.function, kind=self.kind)
+        return batch.take(np.array(kept, np.int64)), [results[row] for row in kept]
 
     def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         """The results of what is done of the function's work later; and the batch, without the rows that failed."""
@@ -66,7 +100,9 @@ class Caller:
     def call_columnar(self, batch: Batch, *arguments: Any) -> Any:
         """Call a columnar function; an error concerns the whole chunk."""
         try:
-            return self.function.call(*arguments)
+            result = self.function.call(*arguments)
+            refuse_result(result)
+            return result
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -84,6 +120,8 @@ class Caller:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
         batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
+        if set(map(type, results)) <= {bool}:
+            return batch, np.array(results, np.bool_)
         batch, truths = self.each(bool, batch, results)
         return batch, np.array(truths, np.bool_)
 
@@ -113,6 +151,9 @@ class Caller:
         if set(map(type, results)) != {tuple} or set(map(len, results)) != {2}:
             batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
         keys, values = [result[0] for result in results], [result[1] for result in results]
+        if wrong_results(keys) or wrong_results(values):
+            batch, results = self.only_results(batch, results, parts=iter)
+            keys, values = [result[0] for result in results], [result[1] for result in results]
         return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
 
     def check(

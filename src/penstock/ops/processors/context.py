@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.batch import NO_RECORD, Batch, order_columns
+from penstock.calls import refuse_result, why_unusable
 from penstock.durations import Duration, to_ms
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -17,6 +18,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name
+from penstock.plan.functions import called
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
 from penstock.state.clock import StreamTime
@@ -124,6 +126,8 @@ class TaskProcessorContext:
             )
         if not callable(callback):
             raise ProcessingError(f"{self._node}: schedule takes a function of (time); got {show(callback)}")
+        if why := why_unusable(callback):
+            raise ProcessingError(f"{self._node}: schedule takes a function of (time); {called(callback)} is {why}")
         punctuation = Punctuation(every, callback, self._next_time(type, every), self._scheduled)
         self._scheduled += 1
         self.queues[type].add(punctuation)
@@ -169,7 +173,7 @@ class TaskProcessorContext:
             at = punctuation.at
             with self.punctuating(now if type_ is PunctuationType.STREAM_TIME else None):
                 try:
-                    punctuation.callback(now)
+                    refuse_result(punctuation.callback(now), "the punctuation")
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, OF_CAUSE, Batch, Origins, merge_held, order_columns
+from penstock.calls import refuse_result
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -107,7 +108,7 @@ class Member(Process):
         assert self._processor is not None
         before, self._key = self._key, record.key
         try:
-            self._processor.process(record)
+            refuse_result(self._processor.process(record))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -119,7 +120,7 @@ class Member(Process):
         """Call a punctuation."""
         self._context.see(PUNCTUATED, scope="task")
         try:
-            punctuation.callback(now)
+            refuse_result(punctuation.callback(now), "the punctuation")
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
+from penstock.calls import refuse_result
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
@@ -92,7 +93,7 @@ class Process(Operator):
         self.views.on_refused = self.own.refused
         with self.views.open(None):
             processor = self._supplier.make()
-            processor.init(self.own)
+            refuse_result(processor.init(self.own), f"{self.node}: init", ProcessingError)
         self.own.started()
         if self.own.take_forwarded()[0]:
             raise ProcessingError(f"{self.node}: init cannot forward records; forward in process, or in a punctuation")
@@ -171,10 +172,13 @@ class Process(Operator):
         """Process records until one schedules a punctuation; the number of the next."""
         assert self._processor is not None
         own = self.own
-        process, forwarded, ends = self._processor.process, own.forwarded, own.ends
+        process: Callable[[Record], object] = self._processor.process
+        forwarded, ends = own.forwarded, own.ends
         try:
             for record in records:
-                process(record)
+                result = process(record)
+                if result is not None:
+                    refuse_result(result)
                 ends.append(len(forwarded))
                 if own.has_scheduled:
                     break

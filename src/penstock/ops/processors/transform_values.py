@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
 from penstock.batch import NO_RECORD, Batch, Changes, merge
+from penstock.calls import refuse_result
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
@@ -66,7 +67,7 @@ class TransformValues(TableMapValues):
         transformer: Any = self._supplier.make()
         self._views.on_refused = self._own.refused
         with self._views.open(None):
-            transformer.init(self._own)
+            refuse_result(transformer.init(self._own), f"{self.node}: init", ProcessingError)
         self._own.started()
         self._check_only_returns()
         if self._own.has_scheduled and not self._is_step:
@@ -215,7 +216,9 @@ class TransformValues(TableMapValues):
 
     def _transformed(self, key: Any, value: Any) -> Any:
         try:
-            return self._transformer.transform(key, value)
+            result = self._transformer.transform(key, value)
+            refuse_result(result)
+            return result
         finally:
             self._own.ends.append(0)
 

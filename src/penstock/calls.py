@@ -1,0 +1,130 @@
+"""Functions whose call does not do their work: async functions, which must be awaited, and generators, which must be
+iterated over. Where Penstock does neither, their call would do nothing, and its result would count as true."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial, partialmethod
+from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
+from typing import Any
+
+_RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "run_sync", "async_to_sync", "send"))
+"""What a plain function names that runs the coroutine of the async function it wraps."""
+_ASYNC = "Give a plain function; it may run async code to its end, with asyncio.run(...)"
+_DEPTH = 20
+"""How many decorators and partials are looked through."""
+
+
+def why_unusable(call: Any, iterated: bool = False) -> str:
+    """Why a call of something does not do its work, and what to give instead; empty when it does.
+
+    Args:
+        call: a function, a method, a class, a partial, or an object with ``__call__``.
+        iterated: whether the results are iterated over, so that a generator function is welcome.
+
+    >>> async def fetch(value): ...
+    >>> why_unusable(fetch)[:17], why_unusable(len)
+    ('an async function', '')
+    """
+    kind = kind_of(call)
+    if kind == "generator function":
+        ways = "Return the result instead of yielding it; flat_map and flat_map_values take generators"
+        return "" if iterated else f"a generator function: its call only makes a generator, which nobody runs. {ways}"
+    return f"an {kind}: its call only makes an object to await, and nobody awaits it. {_ASYNC}" if kind else ""
+
+
+def kind_of(call: Any) -> str:
+    """``async function``, ``async generator function`` or ``generator function``; empty for all others."""
+    for _ in range(_DEPTH):
+        if isinstance(call, partial | partialmethod):
+            call = call.func
+        elif isinstance(call, MethodType | staticmethod | classmethod):
+            call = call.__func__
+        elif isinstance(call, type):
+            return _of_class(call)
+        elif own := _of_function(call):
+            return own
+        elif isinstance(call, FunctionType) or hasattr(call, "__wrapped__"):
+            wrapped = getattr(call, "__wrapped__", None)
+            if wrapped is None or _runs(call):
+                return ""
+            kind = kind_of(wrapped)
+            return kind if kind.startswith("async") else ""  # a wrapper may well make a list of what a generator gives
+        else:
+            own_call = getattr(type(call), "__call__", None)  # noqa: B004 - the method itself is what is looked into
+            if not isinstance(own_call, FunctionType | staticmethod | classmethod | partialmethod):
+                return ""
+            call = own_call
+    return ""
+
+
+def _of_function(call: Any) -> str:
+    if inspect.isasyncgenfunction(call):
+        return "async generator function"
+    if inspect.iscoroutinefunction(call):
+        return "async function"
+    if inspect.isgeneratorfunction(call):
+        is_coroutine = call.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE  # of types.coroutine
+        return "async function" if is_coroutine else "generator function"
+    return ""
+
+
+def _of_class(call: type) -> str:
+    makers = (inspect.getattr_static(call, "__new__", None), inspect.getattr_static(type(call), "__call__", None))
+    made = next((kind for maker in makers if maker is not None and (kind := kind_of(_plain(maker)))), "")
+    return made or ("async function" if hasattr(call, "__await__") or hasattr(call, "__anext__") else "")
+
+
+def _plain(method: Any) -> Any:
+    return getattr(method, "__func__", method)
+
+
+def _runs(wrapper: Any) -> bool:
+    """Whether a wrapper names something that runs what an async function gives."""
+    code = getattr(wrapper, "__code__", None)
+    return code is not None and not _RUNNERS.isdisjoint((*code.co_names, *code.co_freevars))
+
+
+def why_methods_unusable(given: Any, *methods: str) -> str:
+    """Why a method of an object or a class does not do its work when it is called; empty when all do."""
+    for name in methods:
+        why = why_unusable(getattr(given, name, None))
+        if why:
+            return f"its method {name} is {why}"
+    return ""
+
+
+def why_result_unusable(type_: type, iterated: bool = False) -> str:
+    """Why an object of a type that a plain function returned is no result, and what to return; empty when it is one.
+
+    >>> why_result_unusable(int)
+    ''
+    """
+    if type_ is GeneratorType:
+        return "" if iterated else "a generator, which nobody runs; return a list, or a value"
+    if type_ in (CoroutineType, AsyncGeneratorType) or hasattr(type_, "__await__") or hasattr(type_, "__anext__"):
+        return f"an object to await, of type {type_.__name__}, and nobody awaits it; return asyncio.run(...) of it"
+    return ""
+
+
+def wrong_results(results: Iterable[Any], iterated: bool = False) -> frozenset[type]:
+    """The types among some results that are no results."""
+    return frozenset(type_ for type_ in set(map(type, results)) if why_result_unusable(type_, iterated))
+
+
+def refuse_result(result: Any, what: str = "the function", error: type[Exception] = TypeError) -> None:
+    """Raise an error for an object that has to be awaited or iterated over where nobody does."""
+    if result is None:
+        return
+    why = why_result_unusable(type(result))
+    if why:
+        close(result)
+        raise error(f"{what} returned {why}")
+
+
+def close(result: Any) -> None:
+    """End a coroutine or generator that nobody will run, so that Python does not warn of it."""
+    end: Callable[[], Any] | None = getattr(result, "close", None)
+    if end is not None and isinstance(result, CoroutineType | GeneratorType):
+        end()

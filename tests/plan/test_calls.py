@@ -1,0 +1,347 @@
+"""Async functions and generators, wherever a function is given: their call would do nothing, so none is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial, wraps
+from typing import Any
+
+import pytest
+
+from penstock import (
+    Branched,
+    ConfigError,
+    JoinWindows,
+    Printed,
+    ProcessingError,
+    Processor,
+    PunctuationType,
+    SessionWindows,
+    StateRestoreListener,
+    StreamsBuilder,
+    TimestampExtractor,
+    TopologyError,
+    ValueTransformerWithKey,
+)
+from penstock.calls import kind_of
+from penstock.engine.lifecycle import Lifecycle
+from penstock.engine.restores import check_listener
+from penstock.engine.spark.arguments import check_arguments
+from penstock.serdes import Serde
+from penstock.settings import Settings
+from penstock.testing import TopologyTestDriver
+from penstock.timestamps import InvalidTimestampExtractor
+
+FOREVER = JoinWindows.of_time_difference_with_no_grace("1 h")
+
+
+@pytest.fixture(autouse=True)
+def without_a_coroutine_left_over() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+async def awaited(*arguments: Any) -> Any:
+    return True
+
+
+def generates(*arguments: Any) -> Any:
+    yield True
+
+
+def summed(key: Any, value: Any, total: Any) -> Any:
+    return total + value
+
+
+def given(step: Callable[[StreamsBuilder, Any, Any], Any], function: Any) -> None:
+    builder = StreamsBuilder()
+    step(builder, builder.stream("in", key=str, value=int), function)
+
+
+def cogrouped(stream: Any, function: Any) -> Any:
+    return stream.group_by_key().cogroup(function)
+
+
+def sessions(stream: Any) -> Any:
+    return stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(1))
+
+
+STEPS: dict[str, Callable[[StreamsBuilder, Any, Any], Any]] = {
+    "filter": lambda b, s, f: s.filter(f),
+    "filter_not": lambda b, s, f: s.filter_not(f),
+    "map": lambda b, s, f: s.map(f),
+    "map_values": lambda b, s, f: s.map_values(f),
+    "select_key": lambda b, s, f: s.select_key(f),
+    "group_by": lambda b, s, f: s.group_by(f),
+    "foreach": lambda b, s, f: s.foreach(f),
+    "peek": lambda b, s, f: s.peek(f),
+    "branch": lambda b, s, f: s.split().branch(f),
+    "Branched": lambda b, s, f: Branched.with_consumer(f),
+    "print: with_key_value_mapper": lambda b, s, f: s.print(Printed.to_sys_out().with_key_value_mapper(f)),
+    "to": lambda b, s, f: s.to(f),
+    "to: partitioner": lambda b, s, f: s.to("out", partitioner=f),
+    "repartition: partitioner": lambda b, s, f: s.repartition(partitioner=f),
+    "timestamp": lambda b, s, f: b.stream("other", timestamp=f),
+    "reduce": lambda b, s, f: s.group_by_key().reduce(f),
+    "aggregate": lambda b, s, f: s.group_by_key().aggregate(f, summed),
+    "aggregate of the aggregator": lambda b, s, f: s.group_by_key().aggregate(int, f),
+    "aggregate of the merger": lambda b, s, f: sessions(s).aggregate(int, summed, f),
+    "cogroup": lambda b, s, f: cogrouped(s, f),
+    "aggregate of the cogroup": lambda b, s, f: cogrouped(s, summed).aggregate(f),
+    "aggregate of the subtractor": lambda b, s, f: s.to_table().group_by(pair).aggregate(int, summed, f),
+    "deduplicate": lambda b, s, f: s.deduplicate(f, "1 s"),
+    "deduplicate_by_key_value": lambda b, s, f: s.deduplicate_by_key_value(f, "1 s"),
+    "join": lambda b, s, f: s.join(s, f, FOREVER),
+    "left_join": lambda b, s, f: s.left_join(b.table("table"), f),
+    "join with a global table": lambda b, s, f: s.join(b.global_table("table"), lambda v, o: v, key_selector=f),
+    "outer_join": lambda b, s, f: s.to_table().outer_join(b.table("table"), f),
+    "join: foreign_key": lambda b, s, f: s.to_table().join(b.table("table"), lambda v, o: v, foreign_key=f),
+    "filter of a table": lambda b, s, f: s.to_table().filter(f),
+    "map_values of a table": lambda b, s, f: s.to_table().map_values(f),
+    "group_by of a table": lambda b, s, f: s.to_table().group_by(f),
+    "to_stream": lambda b, s, f: s.to_table().to_stream(f),
+    "process": lambda b, s, f: s.process(f),
+    "process_values": lambda b, s, f: s.process_values(f),
+}
+
+
+def pair(key: Any, value: Any) -> Any:
+    return key, value
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("function", "kind"), [(awaited, "async function"), (generates, "generator function")])
+def test_no_step_takes_a_function_whose_call_does_nothing(name: str, function: Any, kind: str):
+    with pytest.raises(TopologyError) as failure:
+        given(STEPS[name], function)
+    place = re.escape(f"{function.__name__} at {__file__}")
+    an = "an" if kind == "async function" else "a"
+    assert re.search(rf"at {re.escape(__file__)}:\d+: {place}:\d+ is {an} {kind}: its call only", str(failure.value))
+
+
+def test_generators_are_welcome_where_results_are_iterated_over():
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    stream.flat_map_values(lambda value: (yield from range(value))).to("values")
+
+    def pairs(key, value):
+        yield key * 2, value
+
+    stream.flat_map(pairs).to("pairs")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", 2, 0)
+    assert [record[:2] for record in driver.read_output("values")] == [("a", 0), ("a", 1)]
+    assert [record[:2] for record in driver.read_output("pairs")] == [("aa", 2)]
+    with pytest.raises(TopologyError, match=r"flat_map_values .* is an async function"):
+        stream.flat_map_values(awaited)
+
+
+class Called:
+    async def __call__(self, *arguments: Any) -> Any: ...
+
+    async def method(self, *arguments: Any) -> Any: ...
+
+    @staticmethod
+    async def static(*arguments: Any) -> Any: ...
+
+    @classmethod
+    async def of_class(cls, *arguments: Any) -> Any: ...
+
+
+class Awaitable:
+    def __await__(self) -> Any:
+        yield
+
+
+def through(function: Any) -> Any:
+    @wraps(function)
+    def wrapper(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return wrapper
+
+
+def to_its_end(function: Any) -> Any:
+    @wraps(function)
+    def wrapper(*arguments: Any) -> Any:
+        return asyncio.run(function(*arguments))
+
+    return wrapper
+
+
+def listed(function: Any) -> Any:
+    @wraps(function)
+    def wrapper(*arguments: Any) -> Any:
+        return list(function(*arguments))
+
+    return wrapper
+
+
+async def generates_async(*arguments: Any) -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        Called(),
+        Called().method,
+        Called.static,
+        Called.of_class,
+        Awaitable,
+        partial(awaited, 1),
+        partial(Called().method),
+        through(awaited),
+        through(partial(through(awaited), 1)),
+        lru_cache(awaited),
+        generates_async,
+    ],
+)
+def test_it_is_found_behind_whatever_it_hides(function: Any):
+    assert kind_of(function).startswith("async")
+    with pytest.raises(TopologyError, match="its call only makes an object to await"):
+        given(STEPS["filter"], function)
+
+
+@pytest.mark.parametrize(
+    "function", [len, int, str.upper, to_its_end(awaited), listed(generates), partial(pair, 1), Called, "x".upper, dict]
+)
+def test_what_does_its_work_when_called_is_taken(function: Any):
+    assert kind_of(function) == ""
+
+
+def test_a_decorator_that_runs_the_async_function_makes_a_plain_one():
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).filter(to_its_end(awaited)).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", 2, 0)
+    assert [record[:2] for record in driver.read_output("out")] == [("a", 2)]
+
+
+class AsyncProcess(Processor[str, int]):
+    async def process(self, record: Any) -> None: ...  # type: ignore[override]
+
+
+class AsyncInit(Processor[str, int]):
+    async def init(self, context: Any) -> None: ...  # type: ignore[override]
+
+    def process(self, record: Any) -> None: ...
+
+
+class GeneratingClose(Processor[str, int]):
+    def process(self, record: Any) -> None: ...
+
+    def close(self) -> Any:
+        yield
+
+
+class AsyncTransform(ValueTransformerWithKey[str, int]):
+    async def transform(self, key: Any, value: Any) -> Any: ...
+
+
+class AsyncSupplier:
+    async def get(self) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("supplier", "said"),
+    [
+        (AsyncProcess, "of the Processor AsyncProcess its method process is an async function"),
+        (lambda: AsyncProcess(), "of the Processor AsyncProcess its method process is an async function"),
+        (AsyncInit, "of the Processor AsyncInit its method init is an async function"),
+        (GeneratingClose, "of the Processor GeneratingClose its method close is a generator function"),
+        (AsyncSupplier(), "AsyncSupplier.get at "),
+        (Called().method, "Called.method at "),
+    ],
+)
+def test_no_processor_has_a_method_that_nobody_awaits(supplier: Any, said: str):
+    with pytest.raises(TopologyError, match=re.escape(said)):
+        given(STEPS["process"], supplier)
+
+
+def test_no_transformer_has_one_either():
+    with pytest.raises(TopologyError, match="of the ValueTransformerWithKey AsyncTransform its method transform is an"):
+        given(lambda b, s, f: s.to_table().transform_values(f), AsyncTransform)
+
+
+def test_a_punctuation_is_refused_when_it_is_scheduled():
+    class Scheduling(Processor[str, int]):
+        def init(self, context: Any) -> None:
+            context.schedule("1 s", PunctuationType.STREAM_TIME, self.tick)
+
+        async def tick(self, now: int) -> None: ...
+
+        def process(self, record: Any) -> None: ...
+
+    builder = StreamsBuilder()
+    builder.stream("in").process(Scheduling)
+    with pytest.raises(ProcessingError, match=r"schedule takes a function of \(time\); .*tick at .* is an async"):
+        TopologyTestDriver(builder.build()).pipe_input("in", "a", 1, 0)
+
+
+class AsyncExtractor(TimestampExtractor):
+    async def extract(self, record: Any, partition_time: int) -> Any: ...
+
+
+class AsyncOnInvalid(InvalidTimestampExtractor):
+    async def on_invalid_timestamp(self, record: Any, partition_time: int) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("extractor", "said"),
+    [
+        (AsyncExtractor, "timestamp: extract at .* is an async function"),
+        (AsyncOnInvalid(), "of the extractor AsyncOnInvalid its method on_invalid_timestamp is an async function"),
+    ],
+)
+def test_no_extractor_has_one(extractor: Any, said: str):
+    with pytest.raises(TopologyError, match=said):
+        StreamsBuilder().stream("in", timestamp=extractor)
+
+
+class AsyncSerde(Serde):
+    name = "async"
+
+    def encode(self, value: Any) -> bytes:
+        return b""
+
+    async def decode(self, data: bytes) -> Any: ...
+
+
+def test_no_serde_has_one():
+    with pytest.raises(ConfigError, match="value: of the serde AsyncSerde its method decode is an async function"):
+        StreamsBuilder().stream("in", value=AsyncSerde())
+
+
+class AsyncListener(StateRestoreListener):
+    async def on_restore_end(self, topic_partition: Any, store_name: Any, total_restored: Any) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize(
+    ("give", "said"),
+    [
+        (lambda: Lifecycle(awaited), "state_listener is a function of .* is an async function"),
+        (lambda: Lifecycle(None, awaited), "uncaught_exception_handler is a function of .* is an async function"),
+        (lambda: check_arguments("a", None, None, None, awaited), "start: on_progress .* is an async function"),
+        (lambda: check_listener(AsyncListener(), "here"), "AsyncListener its method on_restore_end is an async"),
+        (
+            lambda: Settings.load(environment={}, deserialization_exception_handler=awaited).handlers,
+            "deserialization_exception_handler must answer at once; .* is an async function",
+        ),
+        (
+            lambda: Settings.load(environment={}, processing_exception_handler=awaited).handlers,
+            "processing_exception_handler must answer at once; .* is an async function",
+        ),
+        (
+            lambda: Settings.load(environment={}, production_exception_handler=awaited).handlers,
+            "production_exception_handler must answer at once; .* is an async function",
+        ),
+    ],
+)
+def test_no_handler_and_no_listener_is_one(give: Callable[[], Any], said: str):
+    with pytest.raises(ConfigError, match=said):
+        give()
