@@ -25,9 +25,15 @@ def to_bytes(size: int | str, what: str = "size") -> int:
     (67108864, 1536, 250)
     """
     if isinstance(size, int) and not isinstance(size, bool):
-        return size
+        return _fitting(size, size, what)
     match = _SIZE.fullmatch(size.strip().lower()) if isinstance(size, str) else None
     unit = None if match is None else _UNITS.get(match[2].replace("ib", "b"))
     if match is None or unit is None:
         raise ConfigError(f"{what} must be a number of bytes or text such as '64 MB', got {size!r}")
-    return int(Decimal(match[1]) * unit)
+    return _fitting(int(Decimal(match[1]) * unit), size, what)
+
+
+def _fitting(nbytes: int, size: int | str, what: str) -> int:
+    if nbytes >= 1 << 63:
+        raise ConfigError(f"{what} must be less than 2**63 bytes, got {size!r}")
+    return nbytes

@@ -114,7 +114,7 @@ def test_a_topic_read_twice_in_the_same_way_is_fine():
 
 def test_a_name_that_no_topic_can_have():
     assert refusal(lambda b, s: s.to("my topic")) == (
-        "HERE: 'my topic' cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
+        "the topic of to at HERE: 'my topic' cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
     )
 
 
@@ -155,7 +155,7 @@ def test_two_branches_of_one_name():
 
 def test_a_repartition_into_no_partitions():
     assert refusal(lambda b, s: s.repartition("moved", partitions=0)) == (
-        "repartition 'moved-repartition' at HERE: a topic has at least 1 partition, got 0"
+        "the partitions of repartition at HERE: a topic has at least 1 partition, got 0"
     )
 
 

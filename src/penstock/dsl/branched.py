@@ -12,7 +12,7 @@ from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
-from penstock.plan.names import check_name
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once
 from penstock.processor import RecordContext
 
@@ -43,6 +43,7 @@ class Branched(Options):
     consumer: Callable[[KStream[Any, Any]], Any] | None = None
 
     def __post_init__(self) -> None:
+        check_name_if_given(self.name)
         if self.function is not None and self.consumer is not None:
             raise ConfigError(
                 "a branch is handed to a function, whose stream stands for it, or to a consumer, and then nothing "

@@ -16,7 +16,7 @@ from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.processors import add_store
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import caller, check_type
+from penstock.plan.functions import caller, check_topic
 from penstock.plan.options import in_place_of
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
@@ -125,7 +125,7 @@ class StreamsBuilder:
         if not topics and pattern is None:
             raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
         for one in topics:
-            check_type(one, str, "the topic of stream")
+            check_topic(one, "the topic of stream")
         values = read.value or DEFAULT_VALUE
         node = nodes.StreamSource(
             name=self._graph.names.node(names.SOURCE, read.name),
@@ -231,7 +231,7 @@ class StreamsBuilder:
         """
         key, value, given = _kept_as("table", key, value, materialized, store)
         read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset)
-        check_type(topic, str, "the topic of table", "a table is made of one topic")
+        check_topic(topic, "the topic of table", "a table is made of one topic")
         graph = self._graph
         keys, values = _table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
@@ -346,7 +346,7 @@ class StreamsBuilder:
         [('DY600', 'to Bergen')]
         """
         graph = self._graph
-        check_type(topic, str, "global_table", "give the topic's name")
+        check_topic(topic, "the topic of global_table")
         key, value, given = _kept_as("global_table", key, value, materialized, store)
         read = consumed_whole("global_table", consumed, key, value, timestamp, name)
         if given is not None and given.history_retention_ms is not None:
@@ -427,7 +427,7 @@ class StreamsBuilder:
             TopologyError: it is no builder, the supplier is none, or another store has its name.
         """
         graph = self._graph
-        check_type(topic, str, "the topic of add_global_store")
+        check_topic(topic, "the topic of add_global_store")
         if isinstance(supplier, Consumed):
             supplier, key = key, supplier
         read = consumed_whole("add_global_store", consumed, key, value, name=name)

@@ -12,6 +12,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.record import Windowed
@@ -34,6 +35,13 @@ class CogroupedKStream(Generic[K, R]):
 
     def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Aggregator[K, V, R]) -> CogroupedKStream[K, R]:
         """With one more stream; a stream that is there already gets the new aggregator."""
+        from penstock.dsl.grouped import KGroupedStream
+
+        if not isinstance(grouped, KGroupedStream):
+            raise TopologyError(
+                f"cogroup at {caller()} takes a grouped stream, such as stream.group_by_key(), and an aggregator; "
+                f"got {grouped!r} of type {type(grouped).__name__}"
+            )
         groups = dict(self._groups)
         groups[grouped] = aggregator_of(aggregator, "cogroup")
         return CogroupedKStream(tuple(groups.items()))

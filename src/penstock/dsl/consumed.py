@@ -10,10 +10,10 @@ from penstock.dsl.graph import K2, V2, K, V
 from penstock.errors import ConfigError, TopologyError
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.functions import caller
-from penstock.plan.names import check_name
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once, types_given
-from penstock.plan.timestamps import Timestamp
-from penstock.serdes import Serde, of
+from penstock.plan.timestamps import Timestamp, timestamp_of
+from penstock.serdes import BYTES, Serde, of
 from penstock.timestamps import is_extractor
 
 OffsetReset = str | AutoOffsetReset | datetime | timedelta
@@ -40,6 +40,11 @@ class Consumed(Options, Generic[K, V]):
     timestamp: Timestamp | None = None
     name: str | None = None
     offset_reset: AutoOffsetReset | None = None
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
+        if not isinstance(self.timestamp, str):  # a field is looked for when the type of the values is known
+            timestamp_of(self.timestamp, BYTES)
 
     @option
     def as_(self, name: str) -> Consumed[Any, Any]:

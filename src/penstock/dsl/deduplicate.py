@@ -12,7 +12,7 @@ from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.fields import Field, field
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.functions import UserFunction, caller, check_topic, user_function
 from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import INT, JSON, Serde
 from penstock.serdes.pair import PairSerde
@@ -90,7 +90,7 @@ class _Step:
         self.interval = to_ms(interval, f"the interval of {method} at {caller()}")
         self.given = deduplicated or Deduplicated()
         if dropped_to is not None:
-            check_type(dropped_to, str, f"the topic dropped_to= of {method}")
+            check_topic(dropped_to, f"the topic dropped_to= of {method}")
         self.dropped_to = dropped_to
         self.name = self.graph.names.node(names.DEDUPLICATE, self.given.name)
 

@@ -9,9 +9,9 @@ from typing import Any
 from penstock.durations import Duration, to_ms
 from penstock.errors import TopologyError
 from penstock.plan.functions import caller
-from penstock.plan.names import check_name
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once, types_given
-from penstock.plan.sinks import Partitioner
+from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
 
 
@@ -27,6 +27,9 @@ class Joined(Options):
     value: Serde | None = None
     name: str | None = None
     grace_period_ms: int | None = field(default=None, metadata={"keyword": "grace"})
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
 
     @option
     def as_(self, name: str) -> Joined:
@@ -73,6 +76,11 @@ class TableJoined(Options):
     partitioner: Partitioner | None = None
     other_partitioner: Partitioner | None = None
     name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
+        partitioner_of(self.partitioner, "TableJoined")
+        partitioner_of(self.other_partitioner, "TableJoined", "other_partitioner")
 
     @option
     def as_(self, name: str) -> TableJoined:

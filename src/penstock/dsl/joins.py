@@ -101,7 +101,9 @@ def join_tables_by_foreign_key(
     function = user_function(joiner, method, *JOINER, context=True)
     check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
-    receive = _subscriptions(name, left, right.key, extractor, is_left, partitioner_of(partitioners[1], method))
+    receive = _subscriptions(
+        name, left, right.key, extractor, is_left, partitioner_of(partitioners[1], method, "other_partitioner")
+    )
     returned = _responses(name, left.key, right, receive, partitioner_of(partitioners[0], method))
     result = result_type(value, function.returns(), DEFAULT_VALUE)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)

@@ -15,7 +15,7 @@ from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.plan.names import check_name
@@ -187,9 +187,16 @@ class KTable(TableJoins[K, V]):
         >>> pipe(lambda stream: stream.to_table().to_stream(), [("a", 1), ("a", None)])
         [('a', 1), ('a', None)]
         """
+        if mapper is None and key is not None:
+            raise TopologyError(
+                f"to_stream at {caller()}: key= is the type of new keys, which a function of (key, value) gives; "
+                f"got key={key!r} and no function"
+            )
         node = nodes.ToStream(name=self._name(names.TO_STREAM, name), **self._at())
         stream: KStream[K, V] = KStream(self._graph, self._graph.add(node), self._key, self._value)
-        return stream if mapper is None else stream.select_key(mapper, key=key)
+        if mapper is None:
+            return stream
+        return stream._next(stream._select_key(user_function(mapper, "to_stream", KEY_VALUE, context=True), key, None))
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).

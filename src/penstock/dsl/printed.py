@@ -10,7 +10,8 @@ from typing import Any
 
 from penstock.calls import refuse_result
 from penstock.errors import ConfigError
-from penstock.plan.names import check_name
+from penstock.plan.functions import check_type, user_function
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, option
 from penstock.processor import RecordContext
 
@@ -28,6 +29,13 @@ class Printed(Options):
     label: str | None = None
     name: str | None = None
     mapper: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
+        if self.label is not None:
+            check_type(self.label, str, "the label of Printed")
+        if self.mapper is not None:
+            user_function(self.mapper, "Printed: mapper", ("key", "value"), context=True)
 
     @option
     def to_sys_out(self) -> Printed:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.plan.names import check_name
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once, types_given
-from penstock.plan.sinks import Partitioner
+from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
 
 
@@ -31,6 +31,10 @@ class Produced(Options):
     value: Serde | None = None
     name: str | None = None
     partitioner: Partitioner | None = None
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
+        partitioner_of(self.partitioner, "Produced")
 
     @option
     def as_(self, name: str) -> Produced:

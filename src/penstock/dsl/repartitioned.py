@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.plan.functions import check_type
-from penstock.plan.names import check_name
+from penstock.errors import TopologyError
+from penstock.plan.functions import caller, check_type
+from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, named_first, option, said_once, types_given
-from penstock.plan.sinks import Partitioner
+from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
 
 
@@ -25,6 +26,9 @@ class Grouped(Options):
     key: Serde | None = None
     value: Serde | None = None
     name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name_if_given(self.name)
 
     @option
     def as_(self, name: str) -> Grouped:
@@ -84,8 +88,14 @@ class Repartitioned(Options):
     partitioner: Partitioner | None = None
 
     def __post_init__(self) -> None:
+        check_name_if_given(self.name)
+        partitioner_of(self.partitioner, "repartition")
         if self.partitions is not None:
             check_type(self.partitions, int, "the partitions of repartition")
+            if self.partitions < 1:
+                raise TopologyError(
+                    f"the partitions of repartition at {caller()}: a topic has at least 1 partition, got {self.partitions}"
+                )
 
     @option
     def as_(self, name: str) -> Repartitioned:

@@ -15,6 +15,7 @@ from penstock.dsl.store_builder import (
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.messages import show
+from penstock.plan.functions import check_flag
 from penstock.plan.names import check_name
 from penstock.serdes import of
 
@@ -268,15 +269,14 @@ def _window(
     in_memory: bool,
 ) -> WindowStoreSupplier:
     check_name(name)
+    check_flag(retain_duplicates, f"retain_duplicates of the window store {name!r}")
     retention, size = to_ms(retention_period, "the retention period"), to_ms(window_size, "the window size")
     if size > retention:
         raise ConfigError(
             f"the retention period of the window store {name!r} must be no smaller than its window size; "
             f"got a size of {size} ms and a retention period of {retention} ms"
         )
-    return WindowStoreSupplier(
-        name, retention, size, bool(retain_duplicates), _interval(name, segment_interval), in_memory
-    )
+    return WindowStoreSupplier(name, retention, size, retain_duplicates, _interval(name, segment_interval), in_memory)
 
 
 def _session(

@@ -93,6 +93,8 @@ class BufferConfig(Options):
     @same_kind
     def with_logging_enabled(self, config: dict[str, str] | None = None) -> Self:
         """Accepted for programs written for Kafka Streams; buffers are always logged."""
+        if not isinstance(config, dict | None):
+            raise ConfigError(f"the config of with_logging_enabled is a dict of texts; got {config!r}")
         return self
 
     def _as(self, kind: type[_Kind], **changes: Any) -> _Kind:

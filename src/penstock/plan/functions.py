@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import sys
@@ -12,7 +13,8 @@ from types import FrameType
 from typing import Any
 
 from penstock.calls import why_unusable
-from penstock.errors import TopologyError
+from penstock.errors import ConfigError, TopologyError
+from penstock.topic_names import check_topic_name
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
@@ -181,6 +183,21 @@ def check_type(given: Any, type_: type, what: str, hint: str = "") -> None:
         )
 
 
+def check_flag(given: Any, what: str) -> None:
+    """Raise ``TopologyError`` unless an argument of a DSL call is True or False."""
+    if not isinstance(given, bool):
+        raise TopologyError(f"{what} at {caller()} is True or False; got {given!r} of type {type(given).__name__}")
+
+
+def check_topic(topic: Any, what: str, hint: str = "") -> None:
+    """Raise ``TopologyError`` unless an argument of a DSL call is the name of a topic."""
+    check_type(topic, str, what, hint)
+    try:
+        check_topic_name(topic)
+    except ConfigError as error:
+        raise TopologyError(f"{what} at {caller()}: {error}") from None
+
+
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
     frame = sys._getframe(1)
@@ -192,9 +209,13 @@ def caller() -> str:
 
 
 def _is_own(frame: FrameType) -> bool:
-    """Whether a frame runs this package's code; constructors that ``dataclass`` makes have no file."""
+    """Whether a frame runs this package's code, also through ``dataclasses``; constructors made there have no file."""
     file = frame.f_code.co_filename
-    return is_own_file(file) or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("penstock."))
+    return (
+        file == dataclasses.__file__
+        or is_own_file(file)
+        or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("penstock."))
+    )
 
 
 def is_own_file(filename: str) -> bool:

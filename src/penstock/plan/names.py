@@ -89,7 +89,7 @@ class Names:
     def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
         """The name given with a suffix, else the next one with this prefix; a number is used up either way."""
         generated = self._next(prefix)
-        return generated if given is None else check_name(given + suffix)
+        return generated if given is None else check_name(check_name(given) + suffix)
 
     def store(self, prefix: str) -> str:
         """The next name for a store."""
@@ -128,6 +128,12 @@ def is_generated(name: str) -> bool:
     (False, False)
     """
     return _NUMBERED.search(name) is not None
+
+
+def check_name_if_given(name: str | None) -> None:
+    """Raise ``TopologyError`` for a name that no node or store can bear; None is no name."""
+    if name is not None:
+        check_name(name)
 
 
 def check_name(name: str) -> str:

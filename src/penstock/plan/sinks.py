@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import TopologyError
 from penstock.plan import nodes
-from penstock.plan.functions import UserFunction, caller, check_type, user_function
+from penstock.plan.functions import UserFunction, caller, check_flag, check_topic, user_function
 from penstock.plan.node import Node
 from penstock.processor import RecordContext
 from penstock.serdes import Serde
@@ -22,15 +22,18 @@ TopicSelector = Callable[[Any, Any], str] | Callable[[Any, Any, RecordContext], 
 _ARGUMENTS = ("topic", "key", "value", "partitions"), ("key", "value", "partitions")
 
 
-def partitioner_of(given: Any, method: str) -> UserFunction | None:
+def partitioner_of(given: Any, method: str, keyword: str = "partitioner") -> UserFunction | None:
     """A partitioner as it was given: a function, or what has it as its method ``partitions``.
+
+    Args:
+        keyword: the argument's name, for the error message.
 
     Raises:
         TopologyError: it is none, or works on columns.
     """
     if given is None:
         return None
-    function = user_function(getattr(given, "partitions", given), f"{method}: partitioner", *_ARGUMENTS)
+    function = user_function(getattr(given, "partitions", given), f"{method}: {keyword}", *_ARGUMENTS)
     if function.columnar:
         raise TopologyError(f"{method} at {caller()}: a partitioner is asked for each record; take @columnar away")
     return function
@@ -54,12 +57,13 @@ def sink_node(
         "value": value,
         "partitioner": chosen,
     }
+    check_flag(create, "create= of to")
     if callable(topic):
         selector = user_function(topic, "to", ("key", "value"), context=True)
         if selector.columnar:
             raise TopologyError(f"to at {caller()}: a topic is chosen for each record; take @columnar away")
         return nodes.DynamicSink(selector=selector, makes_topics=create, **at)
-    check_type(topic, str, "the topic of to", "or a function of (key, value) or (key, value, context) that gives it")
+    check_topic(topic, "the topic of to", "or a function of (key, value) or (key, value, context) that gives it")
     if not create:
         raise TopologyError(
             f"to at {caller()}: create=False is for topics that a function chooses; {topic!r} is made when the "

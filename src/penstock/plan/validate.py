@@ -46,10 +46,6 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             _no_versions(node)
         if isinstance(node, nodes.StreamJoin):
             _retention_of_join(node)
-        if isinstance(node, nodes.Repartition) and node.partitions is not None and node.partitions < 1:
-            raise TopologyError(
-                f"repartition {node.topic!r} at {node.where}: a topic has at least 1 partition, got {node.partitions}"
-            )
         if isinstance(node, nodes.Split) and not node.predicates:
             raise TopologyError(f"split at {node.where} has no branches: add some with .branch(predicate)")
 

@@ -116,6 +116,8 @@ class UnlimitedWindows:
         Raises:
             ConfigError: the start lies before 1970.
         """
+        if isinstance(start, bool) or not isinstance(start, int | datetime):
+            raise ConfigError(f"the start of an unlimited window is milliseconds or a datetime; got {start!r}")
         start_ms = start if isinstance(start, int) else round(start.astimezone(UTC).timestamp() * 1000)
         if start_ms < 0:
             raise ConfigError(f"an unlimited window must not start before 1970, got {start!r} ({start_ms} ms)")
