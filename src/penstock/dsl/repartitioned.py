@@ -93,9 +93,8 @@ class Repartitioned(Options):
         if self.partitions is not None:
             check_type(self.partitions, int, "the partitions of repartition")
             if self.partitions < 1:
-                raise TopologyError(
-                    f"the partitions of repartition at {caller()}: a topic has at least 1 partition, got {self.partitions}"
-                )
+                where = f"the partitions of repartition at {caller()}"
+                raise TopologyError(f"{where}: a topic has at least 1 partition, got {self.partitions}")
 
     @option
     def as_(self, name: str) -> Repartitioned:
