@@ -382,6 +382,7 @@ def test_a_method_works_with_arguments_that_are_meant(place: str):
     called(place)
 
 
+@pytest.mark.filterwarnings("ignore:until is deprecated")
 @pytest.mark.parametrize(("place", "parameter", "value"), cases())
 def test_an_argument_that_cannot_be_meant_is_refused_by_its_name(place: str, parameter: str, value: Any):
     with pytest.raises(PenstockError) as error:

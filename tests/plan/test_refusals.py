@@ -114,7 +114,8 @@ def test_a_topic_read_twice_in_the_same_way_is_fine():
 
 def test_a_name_that_no_topic_can_have():
     assert refusal(lambda b, s: s.to("my topic")) == (
-        "the topic of to at HERE: 'my topic' cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
+        "the topic of to at HERE: 'my topic' cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores "
+        "and hyphens"
     )
 
 
