@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.batch import Batch, Routed, merge
+from penstock.engine.depth_first import DepthFirst
+from penstock.engine.groups import Group as Names
 from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
-from penstock.engine.runs import Inputs, Runs
+from penstock.engine.runs import Runs
+from penstock.engine.steps import Inputs, Outputs, Own, Result, Step
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
 from penstock.ops.core.operator import Operator, TwoSided
@@ -29,28 +31,11 @@ from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.task_state import TASK_TIME, TaskState
 
-Outputs = dict[str, list[Batch]]
-"""What reached each sink, by its name."""
-
-
-_Result = Batch | tuple[Batch, ...] | None
-
 _PUNCTUATED = Process | TransformValues
 """The operators in which the user's functions are called because time has come."""
 
 _BURST = 32_768
 """How many results that come at once, because a record lets go of many, go down together."""
-
-
-class _Step(NamedTuple):
-    part: Part
-    operator: Operator
-    above: tuple[int, ...]
-    """The steps whose results come in."""
-    branches: tuple[int | None, ...]
-    """For each of them, which of its branches this is; None when it has no other."""
-    in_pieces: bool
-    """Whether its results may go down in pieces, since they meet nothing else on their way."""
 
 
 class _Together(NamedTuple):
@@ -83,14 +68,14 @@ class Flow:
             known=Known(makers(sub), source_types((*sub.parts, *sub.global_parts))),
             looked_up=frozenset(topology.facts.looked_up),
             looked_up_as_of=frozenset(topology.facts.looked_up_as_of),
+            joined_completely=frozenset(topology.facts.looked_up_as_of & topology.facts.joined_completely),
         )
         decodes = decoded_columns(sub)
-        groups = groups_of(sub)
-        self._runs = Runs(sub, groups)
-        parts = _in_order(_depth_first(sub) if self._runs.sharing else sub.working_parts, groups)
+        groups, self._runs = _gaits(sub)
+        parts = _in_order(sub.working_parts, groups)
         number = {part.name: i for i, part in enumerate(parts)}
         below = _below(sub, number)
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
         elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
         uncounted = context.uncounted()
         views: dict[str, RecordView] = {}
@@ -109,11 +94,11 @@ class Flow:
                     children=tuple(parts[child].name for child in below[i]),
                     number=i,
                     views=views,
-                    is_member=any(part.name in group for group in groups),
+                    gait=_gait(part, groups, self._runs),
                     hosted=self._hosted,
                 )
             )
-            self._steps.append(_Step(part, operator, above, branches, _goes_alone(part, parts)))
+            self._steps.append(Step(part, operator, above, branches, _goes_alone(part, parts)))
 
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
@@ -122,12 +107,37 @@ class Flow:
         self._sources = sum(part.kind == "source" for part in parts)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
         self._groups = dict(self._grouped(groups, below))
+        self._depth_first: DepthFirst | None = None
+        if self._runs.depth_first:
+            clock, came = state.clock(TASK_TIME), self._came
+            self._depth_first = DepthFirst(
+                self._steps, below, self._own_sources, context, clock, views, topology.facts, came
+            )
 
     def step(self, inputs: Inputs) -> Iterator[Outputs]:
         """Run a chunk through. What comes out may come in pieces."""
         singly = any(one.has_stream_time_punctuations for one in self._processors if one.node in self._runs.sharing)
+        deep = self._depth_first
         for run in self._runs.of(inputs, singly):
-            yield from self._run(run, lambda step: step.operator.end_of_chunk())
+            if deep is not None and (singly or not self._runs.depth_first.isdisjoint(run)):
+                [(source, record)] = run.items()
+                deep.take(source, record)
+            else:
+                yield from self._went_down()
+                yield from self._run(run, lambda step: step.operator.end_of_chunk())
+        yield from self._went_down()
+
+    def _went_down(self) -> Iterator[Outputs]:
+        """What has come out of records that went depth first."""
+        if self._depth_first is not None and (outputs := self._depth_first.take_outputs()):
+            yield outputs
+
+    def _of_themselves(self, own: Own) -> Iterator[Outputs]:
+        """What the steps send on of themselves, and what becomes of it."""
+        if self._depth_first is None:
+            return self._run({}, own)
+        self._depth_first.give(own)
+        return self._went_down()
 
     def _grouped(self, names: list[frozenset[str]], below: list[list[int]]) -> Iterator[tuple[int, _Together]]:
         """Each group by the number of its last step."""
@@ -154,6 +164,9 @@ class Flow:
         """Call the punctuations that are due by the wall clock."""
         if not self._processors:
             return iter(())
+        if self._depth_first is not None:
+            self._depth_first.punctuate()
+            return self._went_down()
         return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, _PUNCTUATED) else None)
 
     def restart(self) -> None:
@@ -175,7 +188,7 @@ class Flow:
 
     def flush(self) -> Iterator[Outputs]:
         """What the operators held back until the commit."""
-        return self._run({}, lambda step: step.operator.flush())
+        return self._of_themselves(lambda step: step.operator.flush())
 
     def advance_time(self, advances: dict[str, int]) -> Iterator[Outputs]:
         """Let time go on without records: for some suppressions, and for what has to keep up with them.
@@ -187,18 +200,18 @@ class Flow:
         for name, duration in advances.items():
             for timed in timed_nodes(nodes[name]) if duration else ():
                 self._state.clock(timed).go_on(duration)
-        return self._run({}, lambda step: step.operator.advance_time() if step.part.name in advances else None)
+        return self._of_themselves(lambda step: step.operator.advance_time() if step.part.name in advances else None)
 
-    def _run(self, inputs: dict[str, Batch], own: Callable[[_Step], _Result]) -> Iterator[Outputs]:
+    def _run(self, inputs: dict[str, Batch], own: Own) -> Iterator[Outputs]:
         """Go through the steps once, and then once for each piece of what comes in pieces.
 
         Args:
             own: what a step sends on of itself, besides what becomes of the records that reach it.
         """
         self._context.chunk.begin()
-        results: list[_Result] = []
+        results: list[Result] = []
         outputs: Outputs = {}
-        further: list[tuple[_Step, Iterator[_Result]]] = []
+        further: list[tuple[Step, Iterator[Result]]] = []
         for number, step in enumerate(self._steps):
             if number == self._sources and self._hosted:
                 self._note_arrivals(results)
@@ -218,13 +231,13 @@ class Flow:
             for piece in pieces:
                 yield from self._run({}, _only(step, piece))
 
-    def _note_arrivals(self, results: list[_Result]) -> None:
+    def _note_arrivals(self, results: list[Result]) -> None:
         """The records that came out of the sources, for those who ask for stream time."""
         sources = zip(self._steps, results, strict=False)
         came = [r for step, r in sources if isinstance(r, Batch) and len(r) and step.part.name in self._own_sources]
         self._context.chunk.arrivals = Arrivals.of(came, self._state.clock(TASK_TIME))
 
-    def _results(self, step: _Step, inputs: dict[str, Batch], above: list[_Result]) -> Iterator[_Result]:
+    def _results(self, step: Step, inputs: dict[str, Batch], above: list[Result]) -> Iterator[Result]:
         """What becomes of the records that reach a step: all at once, or in pieces."""
         operator = step.operator
         if isinstance(operator, TwoSided):
@@ -243,7 +256,7 @@ class Flow:
         elif batch is not None:
             yield operator.step(batch)
 
-    def _came(self, step: _Step, *batches: Batch | None) -> None:
+    def _came(self, step: Step, *batches: Batch | None) -> None:
         """Note how many records reached a step."""
         if step.part.name in self._counted:
             for batch in batches:
@@ -258,6 +271,21 @@ class Flow:
                         self.watching(step.part.name, batch)
 
 
+def _gaits(sub: SubTopology) -> tuple[list[Names], Runs]:
+    """The processors that are groups, and how chunks are cut. Where records go depth first there are no groups: all
+    processors find there what they find in Kafka Streams."""
+    groups = groups_of(sub)
+    runs = Runs(sub, groups)
+    return ([], Runs(sub, [])) if runs.depth_first else (groups, runs)
+
+
+def _gait(part: Part, groups: list[Names], runs: Runs) -> str:
+    """How the records of a processor go, see ``Lowering``."""
+    if runs.depth_first:
+        return "depth first"
+    return "group" if any(part.name in group for group in groups) else ""
+
+
 def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
     """For each part the numbers of those behind it, in the order in which each record goes down its branches."""
     below: list[list[int]] = [[] for _ in number]
@@ -267,7 +295,7 @@ def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
     return below
 
 
-def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
+def _bursts(pieces: Iterable[Result]) -> Iterator[Result]:
     """Results, large pieces of them cut into smaller ones."""
     for piece in pieces:
         if not isinstance(piece, Batch) or len(piece) <= _BURST:
@@ -277,7 +305,7 @@ def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
                 yield piece.slice(first, min(first + _BURST, len(piece)))
 
 
-def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:
+def _only(one: Step, piece: Result) -> Own:
     """A piece of what one step gives, and nothing of the others."""
     return lambda step: piece if step is one else None
 
@@ -297,29 +325,6 @@ def _goes_alone(part: Part, parts: list[Part]) -> bool:
     is_timed = any(isinstance(other.node, nodes.HOSTING) for other in parts if other.name in reached)
     gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
     return gives and not is_seen and not is_timed and not theirs & others
-
-
-def _depth_first(sub: SubTopology) -> tuple[Part, ...]:
-    """The parts as a record goes through them: those behind the first step before the second. Who shares a store with a
-    step of the DSL finds in it what that step has written, or has not yet."""
-    below: defaultdict[str, list[Part]] = defaultdict(list)
-    for part in sub.working_parts:
-        for name in part.predecessors:
-            below[name].append(part)
-    backwards: dict[str, Part] = {}
-    seen: set[str] = set()
-
-    def visit(part: Part) -> None:
-        if part.name not in seen:
-            seen.add(part.name)
-            for one in reversed(below[part.name]):
-                visit(one)
-            backwards[part.name] = part
-
-    for part in reversed(sub.working_parts):
-        if not part.predecessors:
-            visit(part)
-    return tuple(reversed(backwards.values()))
 
 
 def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:
@@ -358,7 +363,7 @@ def _incoming(
     return batches[0] if len(batches) == 1 else merge(batches)
 
 
-def _joined(result: _Result, own: _Result) -> _Result:
+def _joined(result: Result, own: Result) -> Result:
     """What becomes of records, and what a step sends on of itself."""
     if not isinstance(own, Batch) or not len(own):
         return result

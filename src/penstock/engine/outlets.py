@@ -14,8 +14,8 @@ from penstock.arrays import IntArray, binary, partitions
 from penstock.batch import HEADERS, Batch, Changes, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
-from penstock.engine.flow import Outputs
 from penstock.engine.layout import TaskId
+from penstock.engine.steps import Outputs
 from penstock.log.base import Log, Segment, SegmentWriter
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter

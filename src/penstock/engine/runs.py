@@ -1,7 +1,8 @@
 """Chunks cut into runs, where processors share stores: each has to find what the others wrote before, record by record.
 
 A step works on a whole chunk before the next one does. That shows where a processor reads a store which another step
-writes, or writes one which another reads. Within a run the records reach only one of the steps that share a store.
+writes, or writes one which another reads. Within a run the records reach only one of the steps that share a store; a
+record that reaches several is a run of its own, and goes through them depth first (``depth_first.py``).
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.batch import Batch
+from penstock.engine.steps import Inputs
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
-
-Inputs = dict[str, Batch]
-"""Chunks of records, by the names of the sources."""
 
 _READERS = ""
 """Stands for all processors where a global store is read: no step has this name."""
@@ -46,6 +44,9 @@ class Runs:
             reached = _reached(sub, source.name)
             reached = {one.get(name, name) for name in reached} | ({_READERS} if reached & readers else set())
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
+        self._hosts = {one.get(p.name, p.name) for p in sub.parts if isinstance(p.node, nodes.HOSTING)} | {_READERS}
+        self.depth_first = frozenset(name for name in self._touched if self._meets({name}))
+        """The sources whose records reach several steps that share a store, a processor among them."""
 
     def of(self, inputs: Inputs, singly: bool = False) -> Iterator[Inputs]:
         """A chunk's runs, in order.
@@ -78,7 +79,7 @@ class Runs:
         stretches = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist()]
         for first, end in zip(stretches, [*stretches[1:], len(sources)], strict=True):
             name = names[int(sources[first])]
-            if self._meets({name}):
+            if name in self.depth_first:
                 bounds += range(first, end)
                 together = {name}
             elif not bounds or self._meets(together | {name}):
@@ -94,7 +95,7 @@ class Runs:
         for name in names:
             for store, parts in self._touched.get(name, {}).items():
                 reached[store] |= parts
-        return any(len(parts) > 1 for parts in reached.values())
+        return any(len(parts) > 1 and parts & self._hosts for parts in reached.values())
 
 
 def _reached(sub: SubTopology, source: str) -> set[str]:

@@ -15,9 +15,10 @@ from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
-from penstock.engine.flow import Flow, Outputs
+from penstock.engine.flow import Flow
 from penstock.engine.idle import IdleTasks
 from penstock.engine.layout import topic_names
+from penstock.engine.steps import Outputs
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total

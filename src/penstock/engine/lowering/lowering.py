@@ -37,8 +37,8 @@ class Lowering:
     """The part's number among those of the task."""
     views: dict[str, RecordView] = field(default_factory=dict)
     """The record views of the task's stores, as far as a processor has asked for them."""
-    is_member: bool = False
-    """Whether it is a processor that works with others as one."""
+    gait: str = ""
+    """How a processor's records go: those of a ``group`` through all of it, or ``depth first``."""
     hosted: list[Hosted] = field(default_factory=list)
     """The operators of the task that have something of the user's with a life of its own."""
 

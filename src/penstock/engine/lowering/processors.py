@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.depth_first import DepthFirstContext, DepthFirstProcess
 from penstock.ops.processors.group import Member, MemberContext
 from penstock.ops.processors.operator import Process
 from penstock.ops.processors.transform_values import TransformValues
@@ -20,10 +21,16 @@ from penstock.state.records import view as records
 from penstock.state.store import StateStore
 from penstock.state.task_state import TASK_TIME
 
+_PROCESSES: dict[str, tuple[type[Process], type[TaskProcessorContext]]] = {
+    "": (Process, TaskProcessorContext),
+    "group": (Member, MemberContext),
+    "depth first": (DepthFirstProcess, DepthFirstContext),
+}
+
 
 def process(node: nodes.Process, at: Lowering) -> Process:
     views = _views(node, at)
-    kind, context = (Member, MemberContext) if at.is_member else (Process, TaskProcessorContext)
+    kind, context = _PROCESSES[at.gait]
     made = kind(
         at.name,
         at.context,

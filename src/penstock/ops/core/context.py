@@ -46,7 +46,8 @@ class Context:
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
         """Have puts into a versioned store written: at once, or at the end of the chunk if somebody looks up what was
         valid in between."""
-        if store in self.facts.looked_up_as_of:
+        asked = self.facts.joined_completely if self.chunk.is_depth_first else self.facts.looked_up_as_of
+        if store in asked:
             self.chunk.puts[store] = puts, order
         else:
             puts.apply()

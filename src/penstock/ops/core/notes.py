@@ -73,6 +73,8 @@ class TaskFacts:
     """The stores whose writes are to be noted in ``ChunkNotes.written`` or ``prior``."""
     looked_up_as_of: frozenset[str] = frozenset()
     """The versioned stores in which others look up what was valid at a time."""
+    joined_completely: frozenset[str] = frozenset()
+    """Those of them of which others also ask what they were before a put."""
 
 
 class DeadLetter(NamedTuple):
@@ -134,6 +136,8 @@ class ChunkNotes:
     """What the chunk puts into the versioned stores in which others look up what was valid at a time."""
     left_changes: dict[str, LeftChanges] = field(default_factory=dict)
     """What the chunk changes in the left tables of foreign-key joins, by the steps that send it."""
+    is_depth_first: bool = False
+    """Whether it is one record, whose results go down one by one: then stores are what they are at each one's turn."""
     arrivals: Arrivals | None = None
     """The chunk's input records, where a processor may ask for stream time."""
 
@@ -144,6 +148,12 @@ class ChunkNotes:
         self.sent.clear()
         self.left_changes.clear()
         self.arrivals = None
+
+    def write_put_off(self, store: str) -> None:
+        """Write what was put off for a store, which somebody asks for."""
+        puts, _ = self.puts.pop(store, (None, ()))
+        if puts is not None:
+            puts.apply()
 
     def end(self) -> None:
         """Write what was put off."""

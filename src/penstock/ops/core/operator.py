@@ -19,6 +19,10 @@ class Operator(ABC):
         """What becomes of a chunk in pieces, one after the other, where it may be more than fits in memory."""
         yield self.step(batch)
 
+    def step_singly(self, record: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
+        """What becomes of one record, so that behind each piece the stores have what it tells, and not yet the next."""
+        yield self.step(record)
+
     def end_of_chunk(self) -> Batch | None:
         """What a chunk causes that is no answer to one of its records; asked for even if none of them came here."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -189,13 +189,30 @@ class TransformValues(TableMapValues):
         position = None if at is None else self._own.arrivals.first_at(max(at, 0))
         return None if position is None else max(position, self._reached)
 
+    def next_at(self, type_: PunctuationType) -> int | None:
+        """When its next punctuation is due."""
+        self._begin()
+        return self._own.queues[type_].next_at()
+
+    def call_next(self, type_: PunctuationType, position: int, now: int) -> None:
+        """Call the next punctuation."""
+        with self._views.open(None):
+            next(self._called(position, now, type_), None)
+
     def _punctuate(self, position: int, now: int, type_: PunctuationType) -> None:
+        for _ in self._called(position, now, type_):
+            pass
+
+    def _called(self, position: int, now: int, type_: PunctuationType) -> Iterator[None]:
+        """Call all punctuations whose time has come, one after the other."""
+
         def failed(callback: Callable[[int], object], error: BaseException) -> None:
             function = UserFunction(callback, 1, False, self._supplier.function.where)
             self._context.failed(self.node, position, error, function)
 
         for _ in self._own.call_due(type_, now, failed):
             self._check_only_returns()
+            yield
 
     # --- what it may not do --------------------------------------------------------------------------------------
 

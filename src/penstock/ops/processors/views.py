@@ -28,6 +28,15 @@ class RecordView(Protocol):
     def abandon(self) -> None:
         """Forget what changed, and close it."""
 
+    def hold(self) -> None:
+        """Keep it open until ``release``, whoever begins and ends in between."""
+
+    def release(self) -> None:
+        """Write what changed into the store, and close it."""
+
+    def sync(self) -> None:
+        """Write what changed into the store while it is held, and take up what others write into it."""
+
 
 class Hosted(Protocol):
     """An operator that has a processor or a transformer of the user's."""
@@ -66,9 +75,8 @@ class Views:
             keys: the keys of the chunk's records.
         """
         try:
+            self.report()
             for view in self._views:
-                if self.on_refused is not None:
-                    view.on_refused = self.on_refused
                 view.begin(keys)
             yield
             for view in self._views:
@@ -76,6 +84,11 @@ class Views:
         except BaseException:
             self.abandon()
             raise
+
+    def report(self) -> None:
+        """Be told of what the stores refuse."""
+        for view in self._views if self.on_refused is not None else ():
+            view.on_refused = self.on_refused  # type: ignore[assignment]
 
     def abandon(self) -> None:
         for view in self._views:

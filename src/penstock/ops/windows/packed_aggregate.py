@@ -6,7 +6,7 @@ at once; then the records go through compiled rules one by one, and what they pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +65,24 @@ class PackedAggregate(Operator):
         is_removed[removed] = True
         self._packed.write(loaded, is_removed, new, unseen_from)
         self._packed.advance(time)
+
+    def _written_singly(
+        self, changes: Changes | None, write: Callable[[int], None], write_all: Callable[[], None]
+    ) -> Iterator[Changes | None]:
+        """Each update of one record when it is in the store, and not yet the next.
+
+        Args:
+            write: writes one of them.
+            write_all: writes the last one; what it writes has all of them.
+        """
+        is_held = self._cache is not None and not self._tells_stored
+        count = 0 if changes is None or is_held else len(changes)
+        for number in range(count - 1):
+            assert changes is not None
+            write(number)
+            yield self._emit(changes.slice(number, number + 1))
+        write_all()
+        yield self._emit(changes if changes is None or not count else changes.slice(count - 1, count))
 
     def _emit(self, changes: Changes | None) -> Changes | None:
         """What of all updates is sent on now."""

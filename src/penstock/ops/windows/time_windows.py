@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,23 +41,39 @@ class WindowAggregate(Aggregate):
         self._closing = table.closing
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, "key")
+        batch = self._without_nulls(batch)
         if not len(batch):
             return None
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
-        changes = self._update(batch, closed_at)
+        row, start, within = self._open_windows(batch, closed_at)
+        changes = self._fold_windows(batch, row, start, within) if len(row) else None
         return changes if self._closing is None else self._close(self._closing, batch, closed_at)
 
-    def _update(self, batch: Batch, closed_at: IntArray) -> Changes | None:
+    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
+        record = self._without_nulls(record)
+        if not len(record):
+            return
+        closed_at = self._time.observe(record) - self._windows.grace_period_ms
+        row, start, within = self._open_windows(record, closed_at)
+        for i in range(len(row)):
+            changes = self._fold_windows(record, row[i : i + 1], start[i : i + 1], within[i : i + 1])
+            if self._closing is None:
+                yield changes
+        if self._closing is not None:
+            yield self._close(self._closing, record, closed_at)
+
+    def _without_nulls(self, batch: Batch) -> Batch:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        return drop_nulls(self._node, self._context, batch, "key")
+
+    def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """What ``_assign`` gives, without the windows that are closed, which count as drops."""
         row, start, within = self._assign(batch.timestamp)
         is_open = self._ends(start) > closed_at[row]
         if not is_open.all():
             self._context.drop(self._node, batch.position[row[~is_open]], CLOSED_WINDOW)
             row, start, within = row[is_open], start[is_open], within[is_open]
-        if not len(row):
-            return None
-        return self._fold_windows(batch, row, start, within)
+        return row, start, within
 
     def _assign(self, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """All windows of all records: the record's row, the window's start, its number within the record's."""

@@ -44,7 +44,7 @@ class RecordView(StateStore, Generic[S]):
         self._store = store
         self._keys = HeldKeys(key)
         self._held = values
-        self._is_open = False
+        self._is_open = self._is_held = False
         self._chunk = 0
         self.on_refused: Refused = _ignore
         """Called when a put is left out because the store's retention has passed."""
@@ -90,6 +90,8 @@ class RecordView(StateStore, Generic[S]):
         Args:
             keys: what the chunk will likely ask for.
         """
+        if self._is_held:
+            return
         self._is_open = True
         self._chunk += 1
         self._begin()
@@ -98,12 +100,29 @@ class RecordView(StateStore, Generic[S]):
 
     def end(self) -> None:
         """Write into the store's columns what was changed, and close it."""
+        if not self._is_held:
+            self._write()
+            self.abandon()
+
+    def hold(self) -> None:
+        """Keep it open until ``release``, whoever begins and ends in between."""
+        self.begin()
+        self._is_held = True
+
+    def release(self) -> None:
+        """Write what was changed, and close it."""
+        self._is_held = False
+        self.end()
+
+    def sync(self) -> None:
+        """Write what was changed while it is held, and take up what others write into the store."""
         self._write()
-        self.abandon()
+        self._forget()
+        self._begin()
 
     def abandon(self) -> None:
         """Close it, and forget what was changed since ``begin`` unless it is in the columns already."""
-        self._is_open = False
+        self._is_open = self._is_held = False
         self._forget()
 
     def _begin(self) -> None:

@@ -17,7 +17,7 @@ from penstock import (
 from penstock.durations import MAX_MS
 from penstock.record import SessionKey, Windowed
 from penstock.serdes import INT, STR, Serde
-from penstock.state.shapes import VersionedRecord
+from penstock.state.shapes import SessionStore, VersionedKeyValueStore, VersionedRecord, WindowStore
 from penstock.testing.oracle.functions import CaseError, Spec, number, text
 from penstock.testing.oracle.punctuations import plain, schedule_all
 
@@ -151,11 +151,11 @@ def _delete_on_null(of: FixedProcessor, fn: Spec) -> Step:
 def _lookup(of: FixedProcessor, fn: Spec) -> Step:
     def found(key: Any, timestamp: int) -> str:
         store = of.store
-        if of.shape == "versioned":
+        if isinstance(store, VersionedKeyValueStore):
             return f"{shown(store.get(key))} {shown(store.get(key, timestamp))}"
-        if of.shape in ("window", "timestamped_window"):
+        if isinstance(store, WindowStore):
             return _rows(store.fetch(key, 0, timestamp))
-        if of.shape == "session":
+        if isinstance(store, SessionStore):
             return _rows(store.find_sessions(key))
         return shown(store.get(key))
 

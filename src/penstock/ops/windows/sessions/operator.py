@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -38,19 +39,12 @@ class SessionAggregate(PackedAggregate):
         self._gap: int = windows.inactivity_gap_ms
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, "key")
+        batch = self._without_nulls(batch)
         if not len(batch):
             return None
-        bounds = self._bounds(batch)
-        keys, codes = group_keys(batch.key.encoded())
-        groups = Groups.by_number(codes)
-        earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
-        unseen_from = None if self._closing is None else self._closing.closed_before
-        loaded = self._store.load(keys, earliest, unseen_from)
-        outcome = self._outcome(batch, codes, loaded, bounds)
-        time_before = self._store.observed_stream_time
-        self._write(loaded, outcome.removed, outcome.entries, unseen_from, int(bounds.timestamps.max()))
+        bounds, loaded, outcome = self._process(batch)
+        time_before, time = self._store.observed_stream_time, int(bounds.timestamps.max())
+        self._write(loaded, outcome.removed, outcome.entries, self._unseen_from, time)
         changes = self._changes(batch, outcome)
         if changes is not None and self._is_looked_up:
             now = np.maximum.accumulate(bounds.timestamps)[np.searchsorted(batch.position, changes.position)]
@@ -59,6 +53,43 @@ class SessionAggregate(PackedAggregate):
         if self._closing is None:
             return self._emit(changes)
         return self._close(self._closing, batch, bounds.closed_at, outcome)
+
+    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
+        if self._closing is not None:  # what is sent on then is in the store for good
+            yield self.step(record)
+            return
+        record = self._without_nulls(record)
+        if not len(record):
+            return
+        bounds, loaded, outcome = self._process(record)
+        time, nothing = int(bounds.timestamps.max()), outcome.entries.take(np.zeros(0, np.int64))
+
+        def write(number: int) -> None:
+            removed = outcome.removed[: number + 1]
+            self._write(loaded, removed, nothing, None, self._store.observed_stream_time)
+
+        def write_all() -> None:
+            self._write(loaded, outcome.removed, outcome.entries, None, time)
+
+        yield from self._written_singly(self._changes(record, outcome), write, write_all)
+
+    def _without_nulls(self, batch: Batch) -> Batch:
+        batch = self._context.encoded(self._node, batch, "key", "value")
+        return drop_nulls(self._node, self._context, batch, "key")
+
+    @property
+    def _unseen_from(self) -> int | None:
+        """The earliest end of sessions that are to be sent on when they close, seen or not."""
+        return None if self._closing is None else self._closing.closed_before
+
+    def _process(self, batch: Batch) -> tuple[Bounds, Loaded, Outcome]:
+        """What comes of records, and of which sessions; nothing is written yet."""
+        bounds = self._bounds(batch)
+        keys, codes = group_keys(batch.key.encoded())
+        groups = Groups.by_number(codes)
+        earliest = np.minimum.reduceat(batch.timestamp[groups.order], groups.starts) - self._gap
+        loaded = self._store.load(keys, earliest, self._unseen_from)
+        return bounds, loaded, self._outcome(batch, codes, loaded, bounds)
 
     def _bounds(self, batch: Batch) -> Bounds:
         times = self._time.observe(batch)

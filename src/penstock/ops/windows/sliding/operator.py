@@ -7,6 +7,7 @@ that (its right one); it is added to every window that covers it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,24 @@ from penstock.ops.windows.sliding.processing import Outcome, process_records, re
 from penstock.ops.windows.sliding.rules import Rules
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SlidingWindows
+from penstock.state.columns.rows import Keys, Values
+from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 
 _MOST_PUTS = 1 << 19
 """How many updates go down together, unless one record has more."""
 NO_LIMIT = 1 << 62
+
+
+class _Work(NamedTuple):
+    """Records, and what becomes of them."""
+
+    batch: Batch
+    rows: IntArray
+    """Those that are in time for a window."""
+    loaded: Loaded
+    """The windows around them."""
+    outcome: Outcome
 
 
 class SlidingAggregate(PackedAggregate):
@@ -47,9 +61,30 @@ class SlidingAggregate(PackedAggregate):
         changes = [piece for piece in self.step_in_pieces(batch) if piece is not None]
         return join(changes) if changes else None
 
-    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
+    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
+        if self._closing is not None:  # what is sent on then is in the store for good
+            yield self.step(record)
+            return
+        record = self._without_nulls(record)
+        if not len(record):
+            return
+        work = self._work(record, self._time.observe(record) - self._windows.grace_period_ms, NO_LIMIT)
+        changes = self._changes(work.batch, work.rows, work.outcome)
+        key, start, new = record.key.encoded(), work.outcome.updates.start, work.outcome.updates.new
+
+        def write(number: int) -> None:
+            assert changes is not None
+            value = Values(new.slice(number, number + 1).encoded(), changes.timestamp[number : number + 1])
+            self._store.put_windows(Keys(key, start[number : number + 1]), value)
+
+        yield from self._written_singly(changes, write, lambda: self._write_all(work))
+
+    def _without_nulls(self, batch: Batch) -> Batch:
         batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, "key", "value")
+        return drop_nulls(self._node, self._context, batch, "key", "value")
+
+    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
+        batch = self._without_nulls(batch)
         if not len(batch):
             return
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
@@ -62,6 +97,22 @@ class SlidingAggregate(PackedAggregate):
 
     def _process(self, batch: Batch, closed_at: IntArray, most: int) -> tuple[int, Changes | None]:
         """Process records until there are so many updates: how many, and what they change."""
+        work, time_before = self._work(batch, closed_at, most), self._store.observed_stream_time
+        batch, rows, outcome = work.batch, work.rows, work.outcome
+        self._write_all(work)
+        changes = None
+        if self._closing is None or self._is_looked_up:
+            changes = self._changes(batch, rows, outcome)
+            if changes is not None and self._is_looked_up:
+                start, timestamp = work.loaded.entries.first, work.loaded.entries.second
+                times = np.append(time_before, outcome.updates.start)
+                self._note(work.loaded, start, start + self._difference, timestamp, changes, times)
+        if self._closing is None:
+            return len(batch), self._emit(changes)
+        return len(batch), self._close(self._closing, batch, closed_at[: len(batch)], rows)
+
+    def _work(self, batch: Batch, closed_at: IntArray, most: int) -> _Work:
+        """What becomes of records, until there are so many updates; nothing is written yet."""
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
@@ -70,29 +121,22 @@ class SlidingAggregate(PackedAggregate):
         in_time = batch.timestamp + self._difference >= closed_at
         rows = np.flatnonzero(in_time)
         records = records_of(codes[rows], batch.timestamp[rows], closed_at[rows])
-        time_before = self._store.observed_stream_time
+        time = self._store.observed_stream_time
         outcome, failed = process_records(
-            self._rules, self._fold, records, batch.take(rows), loaded.entries, len(keys), time_before, most
+            self._rules, self._fold, records, batch.take(rows), loaded.entries, len(keys), time, most
         )
-        done = len(batch)
         if outcome.records < len(rows):
             done = int(rows[outcome.records])
-            batch, closed_at, in_time = batch.take(np.arange(done)), closed_at[:done], in_time[:done]
+            batch, in_time = batch.take(np.arange(done)), in_time[:done]
             rows = rows[: outcome.records]
         self._count(batch, rows, np.flatnonzero(~in_time), outcome)
         self._tell_failures(batch, ((int(rows[i]), error) for i, error in failed))
+        return _Work(batch, rows, loaded, outcome)
+
+    def _write_all(self, work: _Work) -> None:
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
-        self._write(loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
-        changes = None
-        if self._closing is None or self._is_looked_up:
-            changes = self._changes(batch, rows, outcome)
-            if changes is not None and self._is_looked_up:
-                start, timestamp = loaded.entries.first, loaded.entries.second
-                times = np.append(time_before, outcome.updates.start)
-                self._note(loaded, start, start + self._difference, timestamp, changes, times)
-        if self._closing is None:
-            return done, self._emit(changes)
-        return done, self._close(self._closing, batch, closed_at, rows)
+        outcome = work.outcome
+        self._write(work.loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
 
     def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
         """Count the drops: of records too late for all of their windows, for some, and for the store."""

@@ -1,0 +1,117 @@
+"""Processors whose records go on as soon as they are forwarded, in tasks where records go depth first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.batch import Batch, Order, Origins, order_columns
+from penstock.columns import Column
+from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.forwarded import Forwarded
+from penstock.ops.processors.operator import Process, records_of
+from penstock.ops.processors.punctuations import BEHIND
+from penstock.plan.functions import UserFunction
+from penstock.processor import PunctuationType
+from penstock.record import Record
+
+
+class DepthFirstContext(TaskProcessorContext):
+    """The context of such a processor: where it forwards at once, ``forward`` is over when all is done behind it."""
+
+    of: DepthFirstProcess
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        if not self.of.is_depth_first or self._is_starting or type(record) is not Record:
+            super().forward(record, child)
+            return
+        to = {} if child is None else {0: self._number_of(child)}
+        self.of.send(record, to)
+
+
+class DepthFirstProcess(Process):
+    """A processor that takes one record at a time, or a chunk as every other does."""
+
+    is_depth_first = False
+    """Whether what it forwards goes down at once."""
+    down: Callable[[Batch], None]
+    """Takes one record to the steps behind it."""
+    failure: BaseException | None = None
+    """What failed behind it and is told already."""
+
+    _order: Order = ()
+    _number = 0
+    """How much it has forwarded at its place in the processing order."""
+    _given: Column | None = None
+    _held: Origins | None = None
+
+    def new_context(self) -> TaskProcessorContext:
+        own = super().new_context()
+        assert isinstance(own, DepthFirstContext)
+        own.of = self
+        return own
+
+    def receive(self, record: Batch) -> None:
+        """Process one record, and all that comes of it."""
+        record = self._context.decoded(self.node, record, "key", "value")
+        if not len(record):
+            return
+        own = self._begin()
+        depth = max(len(record.order), 4)
+        self._order, self._number = tuple(order_columns(record.order, 1, depth)), 0
+        self._given, self._held = record.key, record.held
+        with self.views.open(None):
+            own.begin(record)
+            try:
+                self._processor.process(next(records_of(record)))  # type: ignore[union-attr]
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self._failed(own.position(), error, self._supplier.function)
+            own.end()
+        self._go_on()
+
+    def send(self, record: Record, to: dict[int, int]) -> None:
+        """Take a record down that the processor forwards."""
+        order = (*self._order, np.array([self._number]))
+        self._number += 1
+        try:
+            batch = self._batch(Forwarded([record], to, order, self._given, self._held))
+            if batch is not None:
+                self.down(batch)
+        except BaseException as error:
+            self.failure = error
+            raise
+        self.views.report()
+
+    # --- punctuations --------------------------------------------------------------------------------------------
+
+    def next_at(self, type_: PunctuationType) -> int | None:
+        """When its next punctuation is due."""
+        self.start()
+        return self.own.queues[type_].next_at()
+
+    def call_next(self, type_: PunctuationType, position: int, now: int) -> None:
+        """Call the next punctuation, and do all that comes of it."""
+
+        def failed(callback: Callable[[int], object], error: BaseException) -> None:
+            self._failed(position, error, UserFunction(callback, 1, False, self._supplier.function.where))
+
+        own = self._begin()
+        scheduled = own.queues[type_].next_at()
+        self._order, self._number = (np.array([position]), BEHIND, scheduled or 0, self.number), 0
+        self._given = self._held = None
+        with self.views.open(None):
+            next(own.call_due(type_, now, failed), None)
+        self._go_on()
+
+    def _failed(self, position: int | None, error: BaseException, function: UserFunction) -> None:
+        if error is self.failure:
+            raise error
+        self._fail(position, error, function)
+
+    def _go_on(self) -> None:
+        """Raise what the processor caught and what is to stop the program."""
+        if self.failure is not None:
+            raise self.failure
