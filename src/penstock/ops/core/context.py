@@ -55,6 +55,11 @@ class Context:
         """The batch without the records whose columns do not decode."""
         return conversions.decoded(self, node, batch, *columns)
 
+    def read(self, node: str, batch: Batch, *columns: str) -> Batch:
+        """The batch as deserializers give it: with nulls where bytes decode to None, and without the records whose
+        columns do not decode."""
+        return conversions.read(self, node, batch, *columns)
+
     def encoded(self, node: str, batch: Batch, *columns: str, kind: str = PROCESSING) -> Batch:
         """The batch without the records whose columns do not encode."""
         return conversions.encoded(self, node, batch, *columns, kind=kind)
