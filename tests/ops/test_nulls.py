@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Materialized, Record, Serde, Stores, StreamsBuilder, Topology
+from penstock import Topology
 from penstock.plan.rewriting import Rewriting
-from penstock.serdes import INT, STR, JsonSerde, SessionWindowedSerde, TimeWindowedSerde
+from penstock.serdes import INT, STR, JsonSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 from penstock.serdes.nullable import NullableSerde
 from penstock.serdes.pair import PairSerde
 from penstock.testing import TopologyTestDriver
@@ -25,7 +25,7 @@ from support.flows import Driver, Row, Run
 from support.topologies import EXAMPLES, topology_of
 
 UNCACHED = {"statestore_cache_max_bytes": 0}
-FEW = settings(max_examples=max(3, settings.default.max_examples // 8))
+FEW = settings(max_examples=max(3, settings.default.max_examples // 16))
 
 
 class Own(Serde):
@@ -97,7 +97,8 @@ def results(driver: Driver, rows: Sequence[Row]) -> list[Any]:
 def test_bytes_that_decode_to_none_are_nulls(name: str, format_: str, data: st.DataObject) -> None:
     types, nulls = FORMATS[format_]
     topology = topology_of(name)
-    topology = Topology(Written(types).of(topology.nodes))
+    written = Written(types)
+    topology = Topology(written.of(topology.declared), written.of(topology._stores.values()))
     with_nulls = data.draw(rows_of(topology), "rows")
     null = st.sampled_from(nulls)
     with_bytes = [tuple(data.draw(null) if field is None else field for field in row) for row in with_nulls]

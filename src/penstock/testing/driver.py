@@ -321,15 +321,15 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._process(*queued)
 
     def _process(self, topic: str, record: _Queued) -> None:
-        self._current = self._taken(topic, record.key, record.value, [record.timestamp])
+        self._current = self._taken(topic, record.key, record.value, [record.timestamp], record.headers)
         for number, part in self._sources[topic]:
             self._run(self._tasks[number], part, record)
 
-    def _taken(self, topic: str, key: Column, value: Column, times: list[int]) -> Given:
+    def _taken(self, topic: str, key: Column, value: Column, times: list[int], headers: Any) -> Given:
         """The next records of a topic, as those that are being processed."""
         first = self._offsets.get(topic, -1) + 1
         self._offsets[topic] = first + len(times) - 1
-        return Given(topic, first, key, value, times)
+        return Given(topic, first, key, value, times, headers)
 
     def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
         """Process many records at once; False, and nothing is done, if one of them fails."""
@@ -367,7 +367,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             [(number, part)] = self._sources[topic]
             flow = self._tasks[number][0]
             ran.append(self._tasks[number])
-            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist())
+            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
             if _carries_changes(part) and not isinstance(batch, Changes):
                 batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
             pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
@@ -448,8 +448,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     def _deliver_dead_letters(self, context: Context) -> None:
         letters, context.commit.dead_letters = context.commit.dead_letters, []
-        for origin, reason in letters:
-            headers = tuple((name, text.encode()) for name, text in reason.items())
+        for origin, headers in letters:
             record = Record(origin.key, origin.value, origin.timestamp, headers)
             self._outputs.setdefault(self._dead_letter_topic, []).append(record)
 

@@ -143,7 +143,7 @@ class Context:
             self.count(SKIPPED, node, reason=type(error).__name__)
             return
         self.count(DEAD_LETTERS, node, reason=type(error).__name__)
-        self.commit.dead_letters.append(DeadLetter(failure.origin, failure.reason()))
+        self.commit.dead_letters.append(DeadLetter(failure.origin, failure.headers()))
 
     def _answer(self, failure: Failure, kind: str) -> str:
         """What the handler says that is to be done: ``fail``, ``continue`` or ``dead_letter``."""
@@ -151,7 +151,7 @@ class Context:
 
         def context() -> ErrorHandlerContext:
             place = at.topic, at.partition, at.offset, at.timestamp, at.key, at.value
-            return ErrorHandlerContext(kind, *place, node, self.facts.task, error)
+            return ErrorHandlerContext(kind, *place, node, self.facts.task, error, at.headers)
 
         try:
             return self.facts.handlers.answer(context, kind)
