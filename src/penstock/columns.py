@@ -292,9 +292,12 @@ def windows_of(keys: Column) -> tuple[IntArray, IntArray]:
 
 def as_written(column: Column) -> Column:
     """A column as it comes back from its bytes: null where ``encode`` gave None."""
+    data = column.encoded()
+    if not data.null_count:
+        return column
     missing = column.null_mask()
     known = 0 if missing is None else int(np.count_nonzero(missing))
-    return column if column.encoded().null_count == known else BytesColumn(column.encoded(), column.serde)
+    return column if data.null_count == known else BytesColumn(data, column.serde)
 
 
 def pick(values: list[Any], rows: IntArray) -> list[Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
-from penstock.columns import BytesColumn, Column, null_column
+from penstock.columns import BytesColumn, Column, as_written, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow, Outputs
 from penstock.engine.idle import IdleTasks
@@ -386,7 +386,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for name, batch in outputs:
             topic = self._sinks[name].topics[0]
             headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
-            columns = batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers
+            key, value = as_written(batch.key).decoded(), as_written(batch.value).decoded()
+            columns = key, value, batch.timestamp.tolist(), headers
             rows += zip(places(batch), repeat(topic), map(Record, *columns))
         if len(outputs) > 1:
             rows.sort(key=itemgetter(0))
@@ -424,12 +425,14 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
             source = self._sources[topic][0][1].node
-            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)  # type: ignore[attr-defined]
-            old = one.old if isinstance(one, Changes) else None
+            assert isinstance(source, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
+            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)
+            old = _old_of(one, source.value)
             self._count_fed_back(topic)
             self._enqueue(topic, key, value, old, timestamp, one.headers)
         if topic in self._outputs or not part.topics:
-            record = Record(one.key.decoded()[0], one.value.decoded()[0], timestamp, _pairs(one.headers))
+            key, value = as_written(one.key).decoded()[0], as_written(one.value).decoded()[0]
+            record = Record(key, value, timestamp, _pairs(one.headers))
             self._outputs.setdefault(topic, []).append(record)
             self._order.append((topic, record))
 
@@ -455,6 +458,11 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
 def _column(value: Any, serde: Serde, what: str, topic: str) -> Column:
     return BytesColumn(piped(value, serde, what, topic), serde)
+
+
+def _old_of(one: Batch, serde: Serde) -> Column | None:
+    """The values before, as they are read from a repartition topic."""
+    return BytesColumn(one.old.encoded(), serde) if isinstance(one, Changes) and one.old is not None else None
 
 
 def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:

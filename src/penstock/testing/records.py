@@ -82,7 +82,8 @@ def as_input(sent: Batch, source: Repartition) -> Batch:
     key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
     order = (np.arange(len(sent)),)
     if isinstance(sent, Changes) and sent.old is not None:
-        return Changes(key, value, sent.timestamp, order, sent.headers, old=sent.old)
+        old = BytesColumn(sent.old.encoded(), source.value)
+        return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
     return Batch(key, value, sent.timestamp, order, sent.headers)
 
 
