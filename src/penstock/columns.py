@@ -114,6 +114,23 @@ class BytesColumn(Column):
             self._values = self.serde.decode_all(self._data)
         return self._values
 
+    def read(self) -> Column:
+        """The column as Kafka Streams' deserializers give it: null where the bytes decode to None. All are decoded only
+        if the serde may give None for any."""
+        none = self.serde.null_rows(self._data)
+        if self.serde.gives_none:
+            none = np.array([row for row, value in enumerate(self.decoded()) if value is None], np.int64)
+        if not len(none):
+            return self
+        if len(none) <= self._data.null_count and self._data.take(pa.array(none)).null_count == len(none):
+            return self
+        keep = np.ones(len(self), np.bool_)
+        keep[none] = False
+        column = BytesColumn(pc.if_else(pa.array(keep), self._data, pa.scalar(None, pa.binary())), self.serde)
+        if self._values is not None:
+            column._values = [value if kept else None for value, kept in zip(self._values, keep.tolist(), strict=True)]
+        return column
+
     def _join(self, every: list[Any]) -> Column:
         joined = BytesColumn(concat([column._data for column in every]), self.serde)
         if any(column._values is not None for column in every):  # somebody looks inside: keep what is decoded already
@@ -271,6 +288,16 @@ def windows_of(keys: Column) -> tuple[IntArray, IntArray]:
     windows = keys.decoded()  # of a user's type
     start, end = (np.array([getattr(window, side) for window in windows], np.int64) for side in ("start", "end"))
     return start, end
+
+
+def as_written(column: Column) -> Column:
+    """A column as it comes back from its bytes: null where ``encode`` gave None."""
+    data = column.encoded()
+    if not data.null_count:
+        return column
+    missing = column.null_mask()
+    known = 0 if missing is None else int(np.count_nonzero(missing))
+    return column if data.null_count == known else BytesColumn(data, column.serde)
 
 
 def pick(values: list[Any], rows: IntArray) -> list[Any]:

@@ -62,6 +62,8 @@ class ErrorHandlerContext(NamedTuple):
     task_id: str
     error: BaseException
     """What it raised."""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """The record's headers as they came."""
 
 
 Handler = Callable[[ErrorHandlerContext], Any]

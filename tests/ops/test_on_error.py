@@ -294,7 +294,16 @@ def test_dead_letters_carry_the_record_as_it_came_and_the_reason_in_headers(run:
     assert ran.output() == [("a", 0.5, 10), ("c", 0.25, 12)]
     letters = ran.driver.read_output("failed")
     assert [letter[:3] for letter in letters] == [(b"b", bytes(8), 11)]
-    assert dict(letters[0].headers) == {
+    headers = dict(letters[0].headers)
+    trace = headers.pop("__streams.errors.stacktrace").decode()
+    assert trace.startswith("Traceback (most recent call last)")
+    assert trace.endswith("ZeroDivisionError: division by zero\n")
+    assert headers == {
+        "__streams.errors.exception": b"ZeroDivisionError",
+        "__streams.errors.message": b"division by zero",
+        "__streams.errors.topic": b"in",
+        "__streams.errors.partition": b"0",
+        "__streams.errors.offset": b"1",
         "penstock.node": b"KSTREAM-MAPVALUES-0000000001",
         "penstock.topic": b"in",
         "penstock.partition": b"0",
@@ -303,6 +312,34 @@ def test_dead_letters_carry_the_record_as_it_came_and_the_reason_in_headers(run:
         "penstock.function": f"inverse at {at(inverse)}".encode(),
     }
     assert ran.counted(DEAD) == {("KSTREAM-MAPVALUES-0000000001", "ZeroDivisionError"): 1}
+
+
+@pytest.mark.kip("KS-20")
+def test_a_dead_letter_keeps_the_headers_of_its_record_in_front_of_the_reason(run: Run):
+    builder, stream = source(value=int)
+    stream.select_key(lambda key, value: key).repartition().map_values(inverse, value=float).to("out")
+    driver = run(builder, [], on_error="dead_letter:failed").driver
+    driver.pipe_input("in", "fine", 2, 9, headers=[("trace", b"0")])
+    driver.pipe_input("in", "b", 0, 10, headers=[("trace", b"1"), ("trace", b"2")])
+    driver.pipe_input("in", "c", b"no number", 11, headers=[("schema", b"7")])
+    driver.pipe_input("in", "d", 0, 12)
+    letters = {letter.key: [*letter.headers] for letter in driver.read_output("failed")}
+    assert {key: headers[:2] for key, headers in letters.items()} == {
+        b"b": [("trace", b"1"), ("trace", b"2")],
+        b"c": [("schema", b"7"), ("__streams.errors.exception", b"penstock.errors.SerdeError")],
+        b"d": [("__streams.errors.exception", b"ZeroDivisionError"), ("__streams.errors.message", b"division by zero")],
+    }
+
+
+def test_a_dead_letter_has_a_message_that_is_no_unicode(run: Run):
+    def fails(value):
+        raise ValueError("half a pair: \ud800")
+
+    builder, stream = source(value=int)
+    stream.map_values(fails, value=int).to("out")
+    ran = run(builder, [("a", 1, 5)], on_error="dead_letter:failed")
+    [letter] = ran.driver.read_output("failed")
+    assert dict(letter.headers)["__streams.errors.message"] == b"half a pair: \\ud800"
 
 
 def test_a_dead_letter_of_a_record_that_does_not_decode_has_its_bytes(run: Run):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from penstock.log.open import open_log  # noqa: E402
 from penstock.serdes import Serde  # noqa: E402
 from penstock.settings import Settings  # noqa: E402
 from penstock.storage import LocalStorage  # noqa: E402
+from penstock.testing import TopologyTestDriver  # noqa: E402
 from support.registry import Registry, running  # noqa: E402
 
 SUBJECT = "orders-value"
@@ -117,6 +119,47 @@ def test_columns_have_nulls_and_come_back_as_they_went_in(registry: Registry):
     assert column(JsonSchema("j", registry.url, JSON), [{"cents": 1}, None]) == [{"cents": 1}, None]
     assert column(Protobuf(kind, "p", registry.url), [kind(cents=1), None]) == [kind(cents=1), None]
     assert len(registry.requests) == len(set(registry.requests)), "each thing is asked for once"
+
+
+@pytest.mark.kip("KS-22")
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_value_that_is_null_in_its_schema_is_a_null(registry: Registry, looks: bool):
+    from fastavro import schemaless_writer
+
+    def nulls(serde: Serde, sample: Any, rest: bytes) -> list[Any]:
+        builder = StreamsBuilder()
+        stream = builder.stream("in", value=serde)
+        stream = stream.peek(lambda key, value: None) if looks else stream
+        stream.group_by_key().count().to_stream().to("out")
+        builder.stream("same", value=serde).to("copy")
+        driver = TopologyTestDriver(builder.build())
+        head = serde.encode(sample)[:5]
+        for topic in ("in", "same"):
+            driver.pipe_input(topic, "a", head + rest, 1)
+            driver.pipe_input(topic, "a", sample, 2)
+        counts = [record.value for record in driver.read_output("out")]
+        return [counts, [record.value for record in driver.read_output("copy")]]
+
+    order, null = {"id": "a", "cents": 5}, BytesIO()
+    schemaless_writer(null, ["null", OLD], None)
+    expected = [[1], [None, order]]
+    assert nulls(Avro("union", registry.url, ["null", OLD]), order, null.getvalue()) == expected
+    assert nulls(JsonSchema("j", registry.url, {"type": ["null", "object"]}), order, b" null") == expected
+
+
+def test_only_a_schema_with_null_at_its_top_has_all_values_decoded(registry: Registry):
+    schemas = {"OLD": OLD, "union": ["null", OLD], "other": [OLD, "string"], "null": {"type": "null"}}
+    gives = {name: Avro(name, registry.url, schema).gives_none for name, schema in schemas.items()}
+    assert gives == {"OLD": False, "union": True, "other": False, "null": True}
+
+
+def test_a_null_that_the_schema_refuses_is_none(registry: Registry):
+    builder = StreamsBuilder()
+    serde = JsonSchema("j", registry.url, JSON)
+    builder.stream("in", value=serde).map_values(repr, value=str).to("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError, match="None is not of type 'object'"):
+        driver.pipe_input("in", "a", serde.encode({"cents": 1})[:5] + b"null", 1)
 
 
 @dataclass

@@ -88,8 +88,8 @@ def _lines(driver: TopologyTestDriver, topology: Topology, log: Log, node: str, 
         return driver.timeline(key, node)
     serde, tasks = topology.facts.named()[part.stores[0]].types[0], layout_of(topology, log).tasks[sub.id]
     wanted = key_of(serde, key)
-    own = _partition(serde.encode(wanted), tasks)
-    return driver.timeline(wanted, node, lambda other: _partition(serde.encode(other), tasks) == own)
+    own = _partition(serde.encode_to_bytes(wanted), tasks)
+    return driver.timeline(wanted, node, lambda other: _partition(serde.encode_to_bytes(other), tasks) == own)
 
 
 def _partition(key: bytes, count: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, binary, partitions
-from penstock.batch import HEADERS, Batch, Changes, merge
+from penstock.batch import HEADERS, Batch, Changes, header_list, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.layout import TaskId
@@ -154,9 +154,9 @@ class Outlets:
         key = binary([letter.origin.key for letter in letters])
         value = binary([letter.origin.value for letter in letters])
         timestamp = np.array([letter.origin.timestamp for letter in letters], np.int64)
-        reasons = [[{"key": k, "value": v.encode()} for k, v in letter.reason.items()] for letter in letters]
+        headers = pa.array([header_list(letter.headers) for letter in letters], HEADERS)
         partition = self._places.task.partition % self._places.partitions[topic]
-        self._writer(topic).write(partition, key, value, timestamp, pa.array(reasons, HEADERS))
+        self._writer(topic).write(partition, key, value, timestamp, headers)
 
 
 def _bytes_only(batch: Batch) -> Batch:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, concat
-from penstock.batch import Batch, Changes, Origins, Placement, merge
+from penstock.batch import Batch, Changes, Origins, Placement, merge, pairs_of
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
 from penstock.log.base import Records, join_headers
@@ -356,7 +356,9 @@ class _Piece:
         key, value = self.records.key[row].as_py(), self.records.value[row].as_py()
         timestamp = int(self.records.timestamp[row])
         offset = int(self.records.offsets_of(np.array([row]))[0])
-        return Origin(self.topic, self.partition, offset, key, value, timestamp)
+        headers = self.records.headers
+        own = () if headers is None else pairs_of(headers[row].as_py())
+        return Origin(self.topic, self.partition, offset, key, value, timestamp, own)
 
 
 def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:

@@ -25,7 +25,7 @@ class KeyValueView(View):
 
     def get(self, key: Any) -> Any:
         """The value of a key, None when it has none."""
-        data = self._key.encode(key)
+        data = self._key.encode_to_bytes(key)
         for store in self._stores:
             row = store.get_one(data)
             if row is not None:
@@ -34,7 +34,7 @@ class KeyValueView(View):
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp | None:
         """The value of a key with its timestamp, None when it has none."""
-        data = self._key.encode(key)
+        data = self._key.encode_to_bytes(key)
         row = self._first(lambda store: store.get_one(data))
         return None if row is None else ValueAndTimestamp(self._value.decode(row[0]), row[1])
 
@@ -42,7 +42,7 @@ class KeyValueView(View):
         """The values of several keys, in their order and all of one commit; None for those that have none."""
         stores, decode = self._stores, self._value.decode
         rows: list[Any] = []
-        for data in [self._key.encode(key) for key in keys]:
+        for data in [self._key.encode_to_bytes(key) for key in keys]:
             found = (store.get_one(data) for store in stores)
             rows.append(next((row[0] for row in found if row is not None), None))
         return [None if row is None else decode(row) for row in rows]
@@ -66,7 +66,7 @@ class KeyValueView(View):
             serde: what encodes the prefix in place of the keys' serde.
         """
         as_it_is = serde is None and isinstance(prefix, bytes | bytearray)
-        first = bytes(prefix) if as_it_is else (serde or self._key).encode(prefix)
+        first = bytes(prefix) if as_it_is else (serde or self._key).encode_to_bytes(prefix)
         return self._rows(self._now(), first, after_prefix(first), reverse)
 
     def all(self) -> Iterator[tuple[Any, Any, int]]:

@@ -101,7 +101,7 @@ def _filtered(
     view: VersionedView | BufferView, rows: Iterator[dict[str, Any]], key: Any, within: KeyRange, reverse: bool
 ) -> Iterator[dict[str, Any]]:
     """Of all rows those of some keys."""
-    encode = view.shape.key.encode
+    encode = view.shape.key.encode_to_bytes
     wanted = KeyRange(key, key) if key is not None else within
     low, high = (None if bound is None else encode(bound) for bound in wanted)
     if reverse:

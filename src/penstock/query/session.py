@@ -25,7 +25,7 @@ class SessionView(View):
         self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[Session]:
         """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
-        data, earliest, latest = self._key.encode(key), bound(earliest_end), bound(latest_start)
+        data, earliest, latest = self._key.encode_to_bytes(key), bound(earliest_end), bound(latest_start)
         rows = self._in_turn(lambda store: store.find_sessions(data, earliest, latest, reverse))
         decode = self._value.decode
         return ((SessionKey(key, session.start, session.end), decode(value)) for session, value in rows)
@@ -64,7 +64,7 @@ class SessionView(View):
 
     def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
         """The value of one session, None when there is none."""
-        data, first, last = self._key.encode(key), bound(start), bound(end)
+        data, first, last = self._key.encode_to_bytes(key), bound(start), bound(end)
         found = self._first(lambda store: store.fetch_session(data, first, last))
         return None if found is None else self._value.decode(found)
 

@@ -28,7 +28,7 @@ class VersionedView(View):
 
     def get_version(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
         """The value that a key had at a time, by default the latest, with the times from and to which it is valid."""
-        data, time = self._key.encode(key), None if as_of is None else bound(as_of)
+        data, time = self._key.encode_to_bytes(key), None if as_of is None else bound(as_of)
         row = self._first(lambda store: store.get_one(data, time))
         return None if row is None else self._record(row)
 
@@ -36,7 +36,7 @@ class VersionedView(View):
         self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
     ) -> Iterator[VersionedRecord[Any]]:
         """The versions of a key that were valid in a range of time, ends included, in order of time or backwards."""
-        data, first, last = self._key.encode(key), bound(earliest), bound(latest)
+        data, first, last = self._key.encode_to_bytes(key), bound(earliest), bound(latest)
         rows = self._in_turn(lambda store: store.versions(data, first, last, reverse))
         return (self._record(row) for row in rows)
 

@@ -186,7 +186,7 @@ class View(ABC):
 
     def _encoded(self, key: Any) -> bytes | None:
         """The bytes of a bound of a range of keys; None for no bound."""
-        return None if key is None else self._key.encode(key)
+        return None if key is None else self._key.encode_to_bytes(key)
 
     def _first(self, find: Callable[[Any], T | None]) -> T | None:
         """What the first task has that has it."""

@@ -75,7 +75,7 @@ class WindowView(View):
 
     def get(self, key: Any, start: Time) -> Any:
         """The value of one window of a key, None when it has none."""
-        data, at = self._key.encode(key), bound(start)
+        data, at = self._key.encode_to_bytes(key), bound(start)
         row = self._first(lambda store: next(iter(store.fetch(data, at, at)), None))
         return None if row is None else self._value.decode(row[1])
 
@@ -92,7 +92,7 @@ class WindowView(View):
         return sum(1 for store in self._stores for _ in store.rows())
 
     def _windows_of(self, key: Any, earliest: int, latest: int, reverse: bool) -> Iterator[KeyWindow]:
-        data, decode = self._key.encode(key), self._value.decode
+        data, decode = self._key.encode_to_bytes(key), self._value.decode
         rows = self._in_turn(lambda store: store.fetch(data, earliest, latest, reverse))
         return ((start, decode(value), timestamp) for start, value, timestamp in rows)
 

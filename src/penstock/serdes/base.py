@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.arrays import Binary, binary
+from penstock.arrays import EMPTY_INTS, Binary, IntArray, binary
 from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import show
@@ -16,6 +16,9 @@ from penstock.messages import show
 
 class Serde(ABC):
     """Turns values into bytes and back; None stays None and is never passed in.
+
+    As in Kafka Streams, a null is what ``decode`` gives: a record whose bytes decode to None has a null key or value.
+    An ``encode`` that returns None writes a null, which deletes the key's row in a table and in a compacted topic.
 
     Subclass it and define ``encode`` and ``decode`` to bring a format of your own:
 
@@ -36,6 +39,12 @@ class Serde(ABC):
 
     plain: type | None = None
     """The type of all decoded values, if such values cannot be changed in place and come back as they were."""
+
+    @property
+    def gives_none(self) -> bool:
+        """Whether ``decode`` may give None. Penstock then decodes every record of a topic where it is read, also those
+        that no function looks into. Say ``gives_none = False`` in a class whose ``decode`` never does."""
+        return self.plain is None
 
     @property
     def exact(self) -> type | None:
@@ -59,28 +68,41 @@ class Serde(ABC):
         """
 
     @abstractmethod
-    def encode(self, value: Any) -> bytes:
-        """The bytes of one value; raises ``SerdeError`` when it does not fit."""
+    def encode(self, value: Any) -> bytes | None:
+        """The bytes of one value, None for a null; raises ``SerdeError`` when it does not fit."""
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """The value of some bytes; raises ``SerdeError`` when they do not decode."""
+        """The value of some bytes, None for a null; raises ``SerdeError`` when they do not decode."""
+
+    def null_rows(self, data: Binary) -> IntArray:
+        """The rows of a column whose bytes are a null, as far as that shows without decoding them."""
+        return EMPTY_INTS
 
     @property
-    def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    def converters(self) -> tuple[Callable[[Any], bytes | None], Callable[[bytes], Any]]:
         """What encodes and decodes one value, as directly as can be; errors may be of any type."""
-        return self.encode_to_bytes, self.decode
+        return self.encode_or_none, self.decode
+
+    def encode_or_none(self, value: Any) -> bytes | None:
+        """One value encoded by an ``encode`` that may be a user's: what it gives has to be bytes or None."""
+        data: Any = self.encode(value)
+        if data is not None and type(data) is not bytes:
+            raise SerdeError(
+                f"encode of the serde {self.name!r} must return bytes, or None for a null; got {show(data)}"
+            )
+        return data
 
     def encode_to_bytes(self, value: Any) -> bytes:
-        """One value encoded by an ``encode`` that may be a user's: what it gives has to be bytes."""
-        data: Any = self.encode(value)
-        if type(data) is not bytes:
-            raise SerdeError(f"encode of the serde {self.name!r} must return bytes; got {show(data)}")
+        """One value encoded, where there has to be one: a key of a store, for example."""
+        data = self.encode_or_none(value)
+        if data is None:
+            raise SerdeError(f"encode of the serde {self.name!r} must return bytes here; got None for {show(value)}")
         return data
 
     def encode_all(self, values: list[Any]) -> Binary:
-        """The bytes of a column of values; null where the value is None."""
-        encode = self.encode_to_bytes
+        """The bytes of a column of values; null where the value is None, or ``encode`` gives None."""
+        encode = self.encode_or_none
         return binary([None if value is None else encode(value) for value in values])
 
     def decode_all(self, data: Binary) -> list[Any]:

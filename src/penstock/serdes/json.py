@@ -9,9 +9,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
+import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, binary
+from penstock.arrays import Binary, BoolArray, IntArray, binary, spans
 from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
@@ -20,7 +21,7 @@ from penstock.serdes.base import Serde
 
 
 class JsonSerde(Serde):
-    """JSON of one type; ``Any`` takes whatever JSON can say.
+    """JSON of one type; ``Any`` takes whatever JSON can say. The text ``null`` is a null, whatever the type.
 
     >>> JsonSerde(dict).decode(b'{"a": 1}'), JsonSerde(dict).encode({"a": 1})
     ({'a': 1}, b'{"a":1}')
@@ -45,6 +46,13 @@ class JsonSerde(Serde):
     @property
     def immutable(self) -> bool:
         return self._immutable
+
+    @property
+    def gives_none(self) -> bool:
+        return False  # for no other bytes than ``null_rows`` finds
+
+    def null_rows(self, data: Binary) -> IntArray:
+        return null_texts(data)
 
     @property
     def exact(self) -> type | None:
@@ -72,6 +80,8 @@ class JsonSerde(Serde):
         try:
             return self._decode(data)
         except msgspec.DecodeError as error:
+            if _is_null(data):
+                return None
             raise SerdeError(f"{error}; the bytes are {show(data, 80)}") from None
         except Exception as error:  # JSON that is nested too deeply, a __post_init__ that raises
             raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
@@ -153,6 +163,33 @@ class JsonSerde(Serde):
     def __hash__(self) -> int:
         return hash((JsonSerde, self.name))
 
+
+def null_texts(data: Binary, head: int = 0) -> IntArray:
+    """The rows of a column that have the JSON text ``null`` behind so many other bytes.
+
+    >>> null_texts(binary([b"null", b'{"a": null}', None, b" null\\n", b"nullx"])).tolist()
+    [0, 3]
+    """
+    where = spans(data)
+    rows = np.flatnonzero(where.length >= head + len(_NULL))
+    begin, last = where.start[rows] + head, where.start[rows] + where.length[rows] - 1
+    rows = rows[_BEGINS_NULL[where.data[begin]] & _ENDS_NULL[where.data[last]]]
+    found = [row for row in rows.tolist() if _is_null((data[row].as_py() or b"")[head:])]
+    return np.array(found, np.int64)
+
+
+def _is_null(text: bytes) -> bool:
+    return text.strip(_BLANK) == _NULL
+
+
+def _any_of(characters: bytes) -> BoolArray:
+    found = np.zeros(256, np.bool_)
+    found[list(characters)] = True
+    return found
+
+
+_NULL, _BLANK = b"null", b" \t\n\r"
+_BEGINS_NULL, _ENDS_NULL = _any_of(_BLANK + b"n"), _any_of(_BLANK + b"l")
 
 _SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
 _EXACT = frozenset((str, int, bool, type(None)))

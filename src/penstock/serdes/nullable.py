@@ -29,7 +29,7 @@ class NullableSerde(Serde):
         self.inner.prepare(writes)
 
     def encode(self, value: Any) -> bytes:
-        return _VALUE + self.inner.encode(value)
+        return _VALUE + self.inner.encode_to_bytes(value)
 
     def decode(self, data: bytes) -> Any:
         return None if data == _NULL else self.inner.decode(data[1:])

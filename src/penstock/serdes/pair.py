@@ -30,6 +30,10 @@ class PairSerde(Serde):
         self.second = second
         self.name = f"pair[{first.name}, {second.name}]"
 
+    @property
+    def gives_none(self) -> bool:
+        return False
+
     def prepare(self, writes: bool) -> None:
         self.first.prepare(writes)
         self.second.prepare(writes)

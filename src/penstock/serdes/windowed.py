@@ -35,6 +35,10 @@ class WindowedSerde(Serde):
             SerdeError: a key is too short.
         """
 
+    @property
+    def gives_none(self) -> bool:
+        return False  # a window of a null key is none
+
     def prepare(self, writes: bool) -> None:
         self.inner.prepare(writes)
 
@@ -79,7 +83,7 @@ class TimeWindowedSerde(WindowedSerde):
             start = value.start.to_bytes(8, "big", signed=True)
         except (AttributeError, OverflowError):
             raise SerdeError(f"{value!r}: the start of a window is an int of 8 bytes, got {value.start!r}") from None
-        return self.inner.encode(value.key) + start
+        return self.inner.encode_to_bytes(value.key) + start
 
     def decode(self, data: bytes) -> Windowed[Any]:
         self._check(data)
@@ -116,7 +120,7 @@ class SessionWindowedSerde(WindowedSerde):
         if not isinstance(value, Windowed):
             raise self.refuse(value)
         window = value.end.to_bytes(8, "big", signed=True) + value.start.to_bytes(8, "big", signed=True)
-        return self.inner.encode(value.key) + window
+        return self.inner.encode_to_bytes(value.key) + window
 
     def decode(self, data: bytes) -> Windowed[Any]:
         self._check(data)

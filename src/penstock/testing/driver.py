@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
-from penstock.columns import BytesColumn, Column, null_column
+from penstock.columns import BytesColumn, Column, as_written, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow
 from penstock.engine.idle import IdleTasks
@@ -327,15 +327,15 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._process(*queued)
 
     def _process(self, topic: str, record: _Queued) -> None:
-        self._current = self._taken(topic, record.key, record.value, [record.timestamp])
+        self._current = self._taken(topic, record.key, record.value, [record.timestamp], record.headers)
         for number, part in self._sources[topic]:
             self._run(self._tasks[number], part, record)
 
-    def _taken(self, topic: str, key: Column, value: Column, times: list[int]) -> Given:
+    def _taken(self, topic: str, key: Column, value: Column, times: list[int], headers: Any) -> Given:
         """The next records of a topic, as those that are being processed."""
         first = self._offsets.get(topic, -1) + 1
         self._offsets[topic] = first + len(times) - 1
-        return Given(topic, first, key, value, times)
+        return Given(topic, first, key, value, times, headers)
 
     def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
         """Process many records at once; False, and nothing is done, if one of them fails."""
@@ -373,7 +373,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             [(number, part)] = self._sources[topic]
             flow = self._tasks[number][0]
             ran.append(self._tasks[number])
-            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist())
+            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
             if _carries_changes(part) and not isinstance(batch, Changes):
                 batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
             pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
@@ -392,7 +392,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for name, batch in outputs:
             topic = self._sinks[name].topics[0]
             headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
-            columns = batch.key.decoded(), batch.value.decoded(), batch.timestamp.tolist(), headers
+            key, value = as_written(batch.key).decoded(), as_written(batch.value).decoded()
+            columns = key, value, batch.timestamp.tolist(), headers
             rows += zip(places(batch), repeat(topic), map(Record, *columns))
         if len(outputs) > 1:
             rows.sort(key=itemgetter(0))
@@ -430,12 +431,14 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
             source = self._sources[topic][0][1].node
-            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)  # type: ignore[attr-defined]
-            old = one.old if isinstance(one, Changes) else None
+            assert isinstance(source, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
+            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)
+            old = _old_of(one, source.value)
             self._count_fed_back(topic)
             self._enqueue(topic, key, value, old, timestamp, one.headers)
         if topic in self._outputs or not part.topics:
-            record = Record(one.key.decoded()[0], one.value.decoded()[0], timestamp, _pairs(one.headers))
+            key, value = as_written(one.key).decoded()[0], as_written(one.value).decoded()[0]
+            record = Record(key, value, timestamp, _pairs(one.headers))
             self._outputs.setdefault(topic, []).append(record)
             self._order.append((topic, record))
 
@@ -454,14 +457,18 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     def _deliver_dead_letters(self, context: Context) -> None:
         letters, context.commit.dead_letters = context.commit.dead_letters, []
-        for origin, reason in letters:
-            headers = tuple((name, text.encode()) for name, text in reason.items())
+        for origin, headers in letters:
             record = Record(origin.key, origin.value, origin.timestamp, headers)
             self._outputs.setdefault(self._dead_letter_topic, []).append(record)
 
 
 def _column(value: Any, serde: Serde, what: str, topic: str) -> Column:
     return BytesColumn(piped(value, serde, what, topic), serde)
+
+
+def _old_of(one: Batch, serde: Serde) -> Column | None:
+    """The values before, as they are read from a repartition topic."""
+    return BytesColumn(one.old.encoded(), serde) if isinstance(one, Changes) and one.old is not None else None
 
 
 def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
@@ -32,13 +32,16 @@ class Given:
     key: Column | None = None
     value: Column | None = None
     times: Sequence[int] = ()
+    headers: Any = None
+    """As in a batch."""
 
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
         if self.key is None or self.value is None or position == NO_RECORD:
             return Origin(self.topic, 0, -1, None, None, -1)
         key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
-        return Origin(self.topic, 0, self.offset + position, key, value, self.times[position])
+        own = () if self.headers is None else pairs_of(self.headers[position].as_py())
+        return Origin(self.topic, 0, self.offset + position, key, value, self.times[position], own)
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
         """Where the records at some positions came from; with the names that topics have in Kafka."""
@@ -79,7 +82,8 @@ def as_input(sent: Batch, source: Repartition) -> Batch:
     key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
     order = (np.arange(len(sent)),)
     if isinstance(sent, Changes) and sent.old is not None:
-        return Changes(key, value, sent.timestamp, order, sent.headers, old=sent.old)
+        old = BytesColumn(sent.old.encoded(), source.value)
+        return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
     return Batch(key, value, sent.timestamp, order, sent.headers)
 
 

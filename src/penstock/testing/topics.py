@@ -246,10 +246,14 @@ class TestOutputTopic:
             return record
         written = self._driver.types_of(self._topic)
         key, value = (
-            given if serde is None or serde == own or given is None else serde.decode(own.encode(given))
+            given if serde is None or serde == own or given is None else _read_as(serde, own.encode(given))
             for given, serde, own in zip(record[:2], self._types, written, strict=True)
         )
         return Record(key, value, record.timestamp, record.headers)
+
+
+def _read_as(serde: Serde, data: bytes | None) -> Any:
+    return None if data is None else serde.decode(data)
 
 
 def _is_hashable(key: Any) -> bool:

@@ -56,6 +56,11 @@ class Context:
         """The batch without the records whose columns do not decode."""
         return conversions.decoded(self, node, batch, *columns)
 
+    def read(self, node: str, batch: Batch, *columns: str) -> Batch:
+        """The batch as deserializers give it: with nulls where bytes decode to None, and without the records whose
+        columns do not decode."""
+        return conversions.read(self, node, batch, *columns)
+
     def encoded(self, node: str, batch: Batch, *columns: str, kind: str = PROCESSING) -> Batch:
         """The batch without the records whose columns do not encode."""
         return conversions.encoded(self, node, batch, *columns, kind=kind)
@@ -139,7 +144,7 @@ class Context:
             self.count(SKIPPED, node, reason=type(error).__name__)
             return
         self.count(DEAD_LETTERS, node, reason=type(error).__name__)
-        self.commit.dead_letters.append(DeadLetter(failure.origin, failure.reason()))
+        self.commit.dead_letters.append(DeadLetter(failure.origin, failure.headers()))
 
     def _answer(self, failure: Failure, kind: str) -> str:
         """What the handler says that is to be done: ``fail``, ``continue`` or ``dead_letter``."""
@@ -147,7 +152,7 @@ class Context:
 
         def context() -> ErrorHandlerContext:
             place = at.topic, at.partition, at.offset, at.timestamp, at.key, at.value
-            return ErrorHandlerContext(kind, *place, node, self.facts.task, error)
+            return ErrorHandlerContext(kind, *place, node, self.facts.task, error, at.headers)
 
         try:
             return self.facts.handlers.answer(context, kind)

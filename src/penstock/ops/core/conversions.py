@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.arrays import is_too_large
 from penstock.batch import Batch
-from penstock.columns import Column
+from penstock.columns import BytesColumn, Column
 from penstock.errors import RegistryError
 from penstock.handlers import DESERIALIZATION, PROCESSING
 from penstock.ops.core.failures import way_out_of_reading, way_out_of_writing
 
 if TYPE_CHECKING:
     from penstock.ops.core.context import Context
+
+
+def read(context: Context, node: str, batch: Batch, *names: str) -> Batch:
+    """The batch as Kafka Streams' deserializers give it: null where bytes decode to None, and without the records whose
+    columns do not decode. Columns that nobody looks into are decoded only where that may give None.
+
+    Args:
+        names: the columns that somebody looks into.
+    """
+    for name in ("key", "value", "old"):
+        column = getattr(batch, name, None)
+        if not isinstance(column, BytesColumn):
+            continue
+        if column.serde.gives_none:
+            batch = decoded(context, node, batch, name)
+            column = getattr(batch, name)
+        found = column.read()
+        if found is not column:
+            batch = batch.with_key(found) if name == "key" else replace(batch, **{name: found})  # type: ignore[arg-type]
+    return decoded(context, node, batch, *names)
 
 
 def decoded(context: Context, node: str, batch: Batch, *names: str) -> Batch:

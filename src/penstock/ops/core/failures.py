@@ -19,6 +19,10 @@ _SAFE = (
 )
 
 
+_ERRORS = "__streams.errors"
+"""How the names of Kafka Streams' headers of dead letters begin."""
+
+
 class Origin(NamedTuple):
     """Where a record came from, and its bytes."""
 
@@ -28,6 +32,7 @@ class Origin(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,24 @@ class Failure(NamedTuple):
             lines.append(f"  the way out: {self.way_out}")
         return "\n".join([*lines, _SAFE])
 
-    def reason(self) -> dict[str, str]:
-        """The headers of a dead letter."""
+    def headers(self) -> tuple[tuple[str, bytes], ...]:
+        """The headers of a dead letter: the record's own, those of Kafka Streams (KIP-1034), and Penstock's."""
+        said = self._kafkas() | self._own()
+        return *self.origin.headers, *((name, text.encode(errors="backslashreplace")) for name, text in said.items())
+
+    def _kafkas(self) -> dict[str, str]:
+        kind = type(self.error)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        return {
+            f"{_ERRORS}.exception": module + kind.__qualname__,
+            f"{_ERRORS}.message": str(self.error),
+            f"{_ERRORS}.stacktrace": "".join(traceback.format_exception(self.error)),
+            f"{_ERRORS}.topic": self.origin.topic,
+            f"{_ERRORS}.partition": str(self.origin.partition),
+            f"{_ERRORS}.offset": str(self.origin.offset),
+        }
+
+    def _own(self) -> dict[str, str]:
         reason = {
             "penstock.node": self.node,
             "penstock.topic": self.origin.topic,

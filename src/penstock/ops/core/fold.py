@@ -205,7 +205,9 @@ class UserFold(Fold):
                     result = value
                 if result is not None and type(result) is not exact:
                     result = write(result)
-                    ready[group] = read(result)
+                    if result is not None:
+                        ready[group] = aggregate = read(result)
+                        result = None if aggregate is None else result
                 current[group] = result
             except KeyboardInterrupt:
                 raise
@@ -282,15 +284,16 @@ class Keeper:
         """The aggregate as it would come back from the store."""
         if type(aggregate) is self.exact:
             return aggregate
-        return self._serde.decode(self._serde.encode(aggregate))
+        data = self._serde.encode_or_none(aggregate)
+        return None if data is None else self._serde.decode(data)
 
     def checked(self, aggregate: Any) -> Any:
-        """An aggregate as it is kept, which can be read again."""
+        """An aggregate as it is kept, which can be read again; None for one that is a null as bytes, or comes back as
+        one."""
         if not self._keeps_bytes:
             return self._as_stored(aggregate)
         data = self._encode(aggregate)
-        self.read(data)
-        return data
+        return None if data is None or self.read(data) is None else data
 
     def load(self, data: Binary) -> list[Any]:
         """Aggregates out of the store, as they are kept."""

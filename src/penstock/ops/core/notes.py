@@ -81,7 +81,8 @@ class DeadLetter(NamedTuple):
     """A record that failed, and why."""
 
     origin: Origin
-    reason: dict[str, str]
+    headers: tuple[tuple[str, bytes], ...]
+    """The record's own, and behind them the reason."""
 
 
 @dataclass

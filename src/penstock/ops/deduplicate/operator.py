@@ -182,4 +182,4 @@ class RestoreKey(Operator):
     def step(self, batch: Batch) -> Batch:
         keys, values = unpack(batch.value.encoded())
         batch = batch.with_key(BytesColumn(keys, self._key)).with_value(BytesColumn(values, self._value))
-        return self._context.decoded(self._node, batch, *self._decodes)
+        return self._context.read(self._node, batch, *self._decodes)

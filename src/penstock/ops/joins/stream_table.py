@@ -204,9 +204,7 @@ class GlobalTableJoin(StreamTableJoin):
         """Without the records whose selected keys do not encode."""
         numbered = replace(batch.with_key(keys), order=(*batch.order, np.arange(len(batch))))
         fine = self._context.encoded(self._node, numbered, "key")
-        if len(fine) == len(batch):
-            return batch, keys
-        return batch.take(row_numbers_of(fine)), fine.key
+        return batch.take(row_numbers_of(fine)), BytesColumn(fine.key.encoded(), self._table_key)
 
     def _selected(self, batch: Batch) -> tuple[Batch, Column]:
         if self._selector.function.columnar:

@@ -50,7 +50,7 @@ class Source(Operator):
         self._clock = clock(node)
 
     def step(self, batch: Batch) -> Batch:
-        batch = self._context.decoded(self._node, batch, *self._decodes)
+        batch = self._context.read(self._node, batch, *self._decodes)
         if self._timestamp is not None:
             batch = self._with_time(batch, self._timestamp)
         elif self._extracts or (not self._carries and len(batch) and int(batch.timestamp.min()) < 0):

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, is_missing
 from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn, Column, null_column
+from penstock.columns import BytesColumn, Column, as_written, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys
@@ -69,6 +69,8 @@ class TableStore:
             values = Values(data, batch.timestamp)
             self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
         serde = batch.value.serde
+        if self._cache is not None:
+            batch = batch.with_value(as_written(batch.value))
         if self._cache is None or self._cache.each:
             if self._cache is not None or (old is None and self._sends_old):
                 old = values_before(groups, before, batch.value)

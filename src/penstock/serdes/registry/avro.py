@@ -59,6 +59,12 @@ class Avro(TextSchemaSerde):
         super().__init__("Avro", "AVRO", subject, registry, register, schema, version)
         self.type = type
 
+    @property
+    def gives_none(self) -> bool:
+        schema = self.own().meaning
+        kinds = schema if isinstance(schema, list) else [schema]
+        return any("null" in (kind, kind["type"] if isinstance(kind, dict) else kind) for kind in kinds)
+
     def reader(self, number: int) -> Read:
         from fastavro import schemaless_reader
 

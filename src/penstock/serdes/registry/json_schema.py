@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from penstock.arrays import Binary, IntArray
 from penstock.errors import PenstockError, SerdeError
 from penstock.messages import describe
-from penstock.serdes.json import JsonSerde
+from penstock.serdes.json import JsonSerde, null_texts
 from penstock.serdes.registry.client import needed
 from penstock.serdes.registry.place import SchemaRegistry
 from penstock.serdes.registry.serde import HEAD_SIZE, Read, Write, head_of
@@ -55,6 +57,21 @@ class JsonSchema(TextSchemaSerde):
         super().__init__("JsonSchema", "JSON", subject, registry, register, schema, version)
         self.json = JsonSerde(type)
         self._validate = validate
+
+    @property
+    def gives_none(self) -> bool:
+        return False  # for no other bytes than ``null_rows`` finds
+
+    def null_rows(self, data: Binary) -> IntArray:
+        rows = null_texts(data, HEAD_SIZE)
+        return np.array([row for row in rows.tolist() if self._is_null(data[row].as_py())], np.int64)
+
+    def _is_null(self, data: bytes) -> bool:
+        """Whether the schema takes a null; if not, the record does not decode, and whoever looks into it says so."""
+        try:
+            return self.decode(data) is None
+        except SerdeError:
+            return False
 
     def reader(self, number: int) -> Read:
         self.written(number)

@@ -47,6 +47,10 @@ class Protobuf(RegistrySerde):
             raise ConfigError(f"Protobuf(message): give the class that protoc generated; got {show(message)}")
         self.message = message
 
+    @property
+    def gives_none(self) -> bool:
+        return False
+
     def reader(self, number: int) -> Read:
         schema = self.client.by_id(number)
         if schema.schema_type != "PROTOBUF":

@@ -65,7 +65,7 @@ class HeldKeys:
 
     def bytes_of(self, held: Any) -> bytes:
         """The bytes of one of them."""
-        return held if self.plain is None else self.serde.encode(held)
+        return held if self.plain is None else self.serde.encode_to_bytes(held)
 
 
 class HeldValues(Protocol):
@@ -100,7 +100,7 @@ class PlainValues:
     def hold(self, value: Any) -> Any:
         if type(value) is self.plain and is_plain(value):
             return value
-        return None if value is None else self.serde.decode(self.serde.encode(value))
+        return None if value is None else self.serde.decode(self.serde.encode_to_bytes(value))
 
     def show(self, held: Any) -> Any:
         return held
@@ -121,7 +121,7 @@ class EncodedValues:
     plain: type | None = None
 
     def __init__(self, serde: Serde):
-        self._encode, self._decode = serde.encode_to_bytes, serde.decode
+        self._encode, self._decode = serde.encode_or_none, serde.decode
 
     def hold(self, value: Any) -> Any:
         return None if value is None else self._encode(value)
