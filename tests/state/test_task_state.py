@@ -296,6 +296,8 @@ def test_rows_of_all_stores_their_stream_times_and_the_commit_are_one_write(chec
     assert meta.pop("unpublished_bytes") == sum(step.delta.size for step in checkpoint.commits[:3])
     assert meta == {
         "application": "application",
+        "task": "0_0",
+        "attempt": "",
         "commit": 2,
         "numbers": {"windowed": {"stream_time": 500}, "hours": {"observed_stream_time": 60_000}},
     }

@@ -184,7 +184,7 @@ class Coordinator:
 
     def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
         """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
-        before = self.starts.read(newest.start).program if newest.start else ""
+        before = self.starts.read(newest.start, newest.application).program if newest.start else ""
         if program is None:
             return before
         folder = self.settings.state_dir or Path.cwd()
@@ -276,7 +276,7 @@ class Coordinator:
         if not numbers or numbers[-1] <= self.manifest.commit:
             return None
         newest = self.manifests.read(numbers[-1])
-        by = f" by {self.starts.read(newest.start)}" if newest.start else ""
+        by = f" by {self.starts.read(newest.start, newest.application)}" if newest.start else ""
         return FencedError(
             f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
             f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"

@@ -159,6 +159,12 @@ class Manifests:
             if entry.previous <= after:
                 return
             entry = self._linked(entry.previous, task)
+            if entry.attempt and newest.attempt and _application_of(entry) != _application_of(newest):
+                raise CorruptDataError(
+                    f"the manifest {self.place(entry.changed)} is that of another checkpoint "
+                    f"({_application_of(entry)}, and later ones are of {_application_of(newest)}); restore it from a "
+                    "backup"
+                )
 
     def link(self, manifest: Manifest, task: str) -> TaskEntry:
         """The entry of a task in the manifest of a commit in which it took part, as later ones say."""
@@ -192,7 +198,25 @@ class Manifests:
                 f"cannot be brought there from commit {after}; restore the checkpoint from a backup"
             )
         entries = reversed(list(self.chain(task, newest, after)))
-        return [Committed(entry.changed, entry.delta, entry.numbers) for entry in entries]
+        return [Committed(entry.changed, entry.delta, entry.numbers, entry.attempt) for entry in entries]
+
+    def attempt_at(self, task: str, newest: TaskEntry, commit: int) -> str | None:
+        """The attempt with which a task came to a commit; empty when it took no part in it, None when the manifest of
+        that commit is not kept any more."""
+        if newest.changed <= commit:
+            return newest.attempt if newest.changed == commit else ""
+        *_, next_one = self.chain(task, newest, commit)
+        if next_one.previous != commit:
+            return ""
+        try:
+            return self._linked(commit, task).attempt
+        except CorruptDataError:
+            return None
+
+
+def _application_of(entry: TaskEntry) -> str:
+    """The checkpoint whose attempt brought a task where it is."""
+    return entry.attempt.rsplit("-", 2)[0]
 
 
 def _name(commit: int) -> str:
