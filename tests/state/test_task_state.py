@@ -179,7 +179,9 @@ def test_the_same_process_can_open_without_a_folder(checkpoint):
 def test_a_database_newer_than_the_newest_manifest_is_refused(checkpoint):
     three_commits(checkpoint).close()
     checkpoint.newest, checkpoint.commits = 1, checkpoint.commits[:2]
-    with pytest.raises(StoreError, match=r"is at commit 2, but the newest manifest is of commit 1.*Restore the check"):
+    with pytest.raises(
+        StoreError, match=r"is at commit 2, but the newest manifest is of commit 1.*Restore the missing"
+    ):
         checkpoint.open(stores())
     checkpoint.newest = 2
     state = checkpoint.open(stores())  # the refusal changed nothing, and let go of the database

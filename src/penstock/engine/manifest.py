@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -90,9 +90,15 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     no others of their names."""
     published: int = -1
     """The last commit whose records were known to be in their topics when this one was made."""
+    outputs: dict[str, int] = {}
+    """By output topic the last commit whose records were known to be in it when this one was made."""
 
     places: Places | None = None
     """Where slots live; None behind a start."""
+
+    def outputs_once_published(self, but: Collection[str] = ()) -> dict[str, int]:
+        """What ``outputs`` is in the next manifest: it is made when this one's records are in all topics but some."""
+        return {t: at for t, at in (self.outputs | dict.fromkeys(self.sinks, self.commit)).items() if t not in but}
 
     def __post_init__(self) -> None:
         for task in (*self.tasks, *self.waiting):

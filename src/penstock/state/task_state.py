@@ -204,7 +204,9 @@ class TaskState:
             database.close()
             raise StoreError(
                 f"the state database {self._folder} is at commit {at}, but the newest manifest is of commit {commit}: "
-                "manifests are missing. Restore the checkpoint folder from a backup, or remove both to begin anew"
+                "manifests are missing, or the checkpoint was brought back from an older back-up. Nothing was changed. "
+                f"Restore the missing manifests. If it is to go on from commit {commit}, remove {self._folder.parent}: "
+                "it has copies, which are made anew from the checkpoint"
             )
         if at >= self.snapshot:
             return database

@@ -293,6 +293,7 @@ class Rescale:
             at=at,
             start=start,
             topics=self._newest.topics | ids,
+            outputs=self._newest.outputs_once_published(),
             **figures,
         )
 
