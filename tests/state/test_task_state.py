@@ -179,7 +179,9 @@ def test_the_same_process_can_open_without_a_folder(checkpoint):
 def test_a_database_newer_than_the_newest_manifest_is_refused(checkpoint):
     three_commits(checkpoint).close()
     checkpoint.newest, checkpoint.commits = 1, checkpoint.commits[:2]
-    with pytest.raises(StoreError, match=r"is at commit 2, but the newest manifest is of commit 1.*Restore the check"):
+    with pytest.raises(
+        StoreError, match=r"is at commit 2, but the newest manifest is of commit 1.*Restore the missing"
+    ):
         checkpoint.open(stores())
     checkpoint.newest = 2
     state = checkpoint.open(stores())  # the refusal changed nothing, and let go of the database
@@ -296,6 +298,8 @@ def test_rows_of_all_stores_their_stream_times_and_the_commit_are_one_write(chec
     assert meta.pop("unpublished_bytes") == sum(step.delta.size for step in checkpoint.commits[:3])
     assert meta == {
         "application": "application",
+        "task": "0_0",
+        "attempt": "",
         "commit": 2,
         "numbers": {"windowed": {"stream_time": 500}, "hours": {"observed_stream_time": 60_000}},
     }

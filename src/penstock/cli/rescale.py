@@ -60,7 +60,7 @@ def rescale(application: str, partitions: int, program: str | None, execute: boo
 def _program_of(storage: Storage, application: str, checkpoint: str) -> str:
     """The program that was last started."""
     newest = Manifests(storage).newest()
-    told = Starts(storage).read(newest.start).program if newest is not None and newest.start else ""
+    told = Starts(storage).read(newest.start, newest.application).program if newest is not None and newest.start else ""
     path, _, name = told.rpartition(":")
     files = [(folder / path).resolve() for folder in sorted(state_folders(application, checkpoint))] if path else []
     found = next((file for file in files if file.is_file()), None)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.engine import older_log
 from penstock.engine.attempt import Attempt, Ends, LostWorkError, StageRunner, is_left_by
 from penstock.engine.claim import Claims, producer_of
 from penstock.engine.description import description_of
@@ -184,7 +185,7 @@ class Coordinator:
 
     def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
         """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
-        before = self.starts.read(newest.start).program if newest.start else ""
+        before = self.starts.read(newest.start, newest.application).program if newest.start else ""
         if program is None:
             return before
         folder = self.settings.state_dir or Path.cwd()
@@ -223,7 +224,8 @@ class Coordinator:
         number = newest.commit + 1
         name = self.starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
-        own |= {"places": None, "published": self.publishing.last}
+        outputs = begun.outputs_once_published(self.publishing.left_out)
+        own |= {"places": None, "published": self.publishing.last, "outputs": outputs}
         taken = msgspec.structs.replace(begun, **own)
         if not self.manifests.create(taken):
             self.storage.delete(name)
@@ -242,7 +244,7 @@ class Coordinator:
             raise
 
     def _check_outputs(self, newest: Manifest) -> None:
-        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest."""
+        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest, or lack some."""
         for topic in self._extra_topics():
             published = self.log.last_sequence(topic, self._producer)
             if published > newest.commit and published > max(self.manifests.numbers(), default=-1):
@@ -251,6 +253,7 @@ class Coordinator:
                     f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
                     f"{newest.commit}; manifests are missing. Restore the checkpoint from a backup"
                 )
+        older_log.check_outputs(self.log, newest, self._extra_topics(), self._producer, self.application_id)
 
     def _sweep(self) -> None:
         """Remove files of attempts that were never committed and, since this start, never will be."""
@@ -276,7 +279,7 @@ class Coordinator:
         if not numbers or numbers[-1] <= self.manifest.commit:
             return None
         newest = self.manifests.read(numbers[-1])
-        by = f" by {self.starts.read(newest.start)}" if newest.start else ""
+        by = f" by {self.starts.read(newest.start, newest.application)}" if newest.start else ""
         return FencedError(
             f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
             f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"
@@ -408,7 +411,8 @@ class Coordinator:
     def _create(self, manifest: Manifest) -> None:
         """Make a manifest the newest, and its records visible."""
         self.publishing.finish()
-        manifest = msgspec.structs.replace(manifest, published=self.publishing.last)
+        outputs = self.manifest.outputs_once_published()
+        manifest = msgspec.structs.replace(manifest, published=self.publishing.last, outputs=outputs)
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
             raise self.fenced() or FencedError(f"commit {manifest.commit} was made by another program")

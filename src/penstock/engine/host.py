@@ -181,7 +181,7 @@ class TaskHost:
         if task.pending is not None:
             crash_point("before-local-commit")
             if task.pending == (entry.changed, entry.attempt):
-                task.state.commit(entry.changed, entry.delta)
+                task.state.commit(entry.changed, entry.delta, entry.attempt)
             else:
                 task.rollback()
             task.pending = None
@@ -212,7 +212,8 @@ class TaskHost:
         """Bring a new task's state to where it is committed."""
         entry = work.entry
         since = partial(self._manifests.since, work.task, entry)
-        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore, entry.base)
+        attempt_at = partial(self._manifests.attempt_at, work.task, entry)
+        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore, entry.base, attempt_at)
         task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
 
     def _new(self, name: str) -> Task:

@@ -68,7 +68,7 @@ def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
             f"{where} is missing, though {newest.commit + 1} commits are there: without it the last of them would be "
             "put out a second time; restore it from a backup"
         )
-    start = Starts(storage).read(newest.start)
+    start = Starts(storage).read(newest.start, newest.application)
     return Identity(start.application, start.application_id, {}, {})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -90,9 +90,15 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     no others of their names."""
     published: int = -1
     """The last commit whose records were known to be in their topics when this one was made."""
+    outputs: dict[str, int] = {}
+    """By output topic the last commit whose records were known to be in it when this one was made."""
 
     places: Places | None = None
     """Where slots live; None behind a start."""
+
+    def outputs_once_published(self, but: Collection[str] = ()) -> dict[str, int]:
+        """What ``outputs`` is in the next manifest: it is made when this one's records are in all topics but some."""
+        return {t: at for t, at in (self.outputs | dict.fromkeys(self.sinks, self.commit)).items() if t not in but}
 
     def __post_init__(self) -> None:
         for task in (*self.tasks, *self.waiting):
@@ -159,6 +165,12 @@ class Manifests:
             if entry.previous <= after:
                 return
             entry = self._linked(entry.previous, task)
+            if entry.attempt and newest.attempt and _application_of(entry) != _application_of(newest):
+                raise CorruptDataError(
+                    f"the manifest {self.place(entry.changed)} is that of another checkpoint "
+                    f"({_application_of(entry)}, and later ones are of {_application_of(newest)}); restore it from a "
+                    "backup"
+                )
 
     def link(self, manifest: Manifest, task: str) -> TaskEntry:
         """The entry of a task in the manifest of a commit in which it took part, as later ones say."""
@@ -192,7 +204,25 @@ class Manifests:
                 f"cannot be brought there from commit {after}; restore the checkpoint from a backup"
             )
         entries = reversed(list(self.chain(task, newest, after)))
-        return [Committed(entry.changed, entry.delta, entry.numbers) for entry in entries]
+        return [Committed(entry.changed, entry.delta, entry.numbers, entry.attempt) for entry in entries]
+
+    def attempt_at(self, task: str, newest: TaskEntry, commit: int) -> str | None:
+        """The attempt with which a task came to a commit; empty when it took no part in it, None when the manifest of
+        that commit is not kept any more."""
+        if newest.changed <= commit:
+            return newest.attempt if newest.changed == commit else ""
+        *_, next_one = self.chain(task, newest, commit)
+        if next_one.previous != commit:
+            return ""
+        try:
+            return self._linked(commit, task).attempt
+        except CorruptDataError:
+            return None
+
+
+def _application_of(entry: TaskEntry) -> str:
+    """The checkpoint whose attempt brought a task where it is."""
+    return entry.attempt.rsplit("-", 2)[0]
 
 
 def _name(commit: int) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.claim import producer_of
 from penstock.engine.manifest import Manifest
-from penstock.errors import FencedError, TopicNotFoundError
+from penstock.engine.older_log import older
+from penstock.errors import FencedError, PenstockError, TopicNotFoundError
 from penstock.faults import crash_point
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ class Publishing:
         is_beside: whether that happens in a thread of its own from now on, beside the next commit.
         on_done: called by whoever waits for such an append, with the time at which it was done.
         last: the last commit whose records are known to be in their topics.
+        left_out: the topics into which a start could not append what the newest commit had put out.
     """
 
     def __init__(self, coordinator: Coordinator):
         self._coordinator = coordinator
         self.is_beside = False
         self.last = -1
+        self.left_out: set[str] = set()
         self.on_done: Callable[[float], None] = lambda at: None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[float] | None = None
@@ -100,15 +103,26 @@ class Publishing:
         coordinator = self._coordinator
         for topic, segments in manifest.sinks.items():
             try:
+                if coordinator.log.lacks(topic, producer, known := manifest.outputs.get(topic, -1)) and not repeated:
+                    raise older(coordinator.log, topic, producer, known, coordinator.application_id)
                 appended = coordinator.log.append(topic, segments, producer, manifest.commit)
             except TopicNotFoundError:
-                known = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
-                if repeated and (topic in coordinator.topics.adopted or topic not in known):
-                    continue  # it was made anew when manifests knew no ids, or was chosen, and was removed since
-                raise coordinator.topics.output_is_gone(topic, manifest.commit) from None
+                own = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
+                if repeated and (topic in coordinator.topics.adopted or topic not in own):
+                    self.left_out.add(topic)  # it was made anew when manifests knew no ids, or was chosen, and is gone
+                    continue
+                raise self._missing(topic, manifest, producer) from None
             if not appended and not repeated:
                 raise coordinator.fenced() or FencedError(
                     f"topic {topic!r} already has commit {manifest.commit} of application "
                     f"{coordinator.application_id!r}: another program has taken over, and this one stops"
                 )
             crash_point("during-publish")
+
+    def _missing(self, topic: str, manifest: Manifest, producer: str) -> PenstockError:
+        """The error for an output into which a commit's records cannot be appended: it is gone, or an older one."""
+        coordinator = self._coordinator
+        log, known = coordinator.log, manifest.topics.get(topic)
+        if known and log.exists(topic) and log.topic_id(topic) == known:
+            return older(log, topic, producer, manifest.commit, coordinator.application_id)
+        return coordinator.topics.output_is_gone(topic, manifest.commit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ from penstock.engine.claim import producer_of
 from penstock.engine.description import Description
 from penstock.engine.layout import TaskId, global_place
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.older_log import check_outputs, older
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, TopicNotFoundError
 from penstock.faults import crash_point
@@ -106,7 +107,7 @@ class Reset:
         )
 
     def _read(self) -> tuple[Start, Description]:
-        start = self._starts.read(self._newest.start) if self._newest.start else None
+        start = self._starts.read(self._newest.start, self._newest.application) if self._newest.start else None
         if start is None or start.topology is None or start.picture is None:
             raise ConfigError(
                 f"{self._storage.shown} does not say what the application reads and keeps: it was never started, or by "
@@ -170,7 +171,8 @@ class Reset:
         Raises:
             FencedError: the application has made a commit since; nothing was changed.
         """
-        publish_newest(self._log, self._storage, self._newest, self._start.application_id, self._kept)
+        emptied = self.plan.outputs
+        publish_newest(self._log, self._storage, self._newest, self._start.application_id, self._kept, emptied)
         by = f"penstock reset, process {os.getpid()} on {socket.gethostname()}"
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms(), topology=self._description())
         name = self._starts.write(self.plan.commit, start)
@@ -214,6 +216,7 @@ class Reset:
             start=start,
             topics=self._newest.topics | ids,
             published=-1,
+            outputs=self._newest.outputs_once_published(self.plan.outputs),
         )
 
     def _entry(self, entry: TaskEntry, moved: dict[str, int]) -> TaskEntry:
@@ -237,15 +240,28 @@ class Reset:
         return found
 
 
-def publish_newest(log: Log, storage: Storage, newest: Manifest, application_id: str, kept: Description) -> None:
+def publish_newest(
+    log: Log,
+    storage: Storage,
+    newest: Manifest,
+    application_id: str,
+    kept: Description,
+    emptied: Collection[str] = (),
+) -> None:
     """Repeat what a crash of the newest commit may have left undone, as a start would.
 
     Args:
         kept: what the application reads.
+        emptied: outputs that are emptied next, so that nobody misses what is not in them.
+
+    Raises:
+        CorruptDataError: an output was brought back from an older copy.
     """
+    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
+    others = [topic for topic in newest.topics if topic not in emptied]
+    check_outputs(log, newest, others, producer, application_id)
     if not newest.sinks:
         return
-    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
     offsets = {
         topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
         for topic, count in kept.topics.items()
@@ -253,8 +269,13 @@ def publish_newest(log: Log, storage: Storage, newest: Manifest, application_id:
     }
     with outbox.publishing(producer, newest.commit, offsets):
         for topic, segments in newest.sinks.items():
-            if log.exists(topic):
+            if not log.exists(topic) or log.topic_id(topic) != newest.topics.get(topic, log.topic_id(topic)):
+                continue  # it was removed since, and made anew perhaps
+            try:
                 outbox.append(topic, segments, producer, newest.commit)
+            except TopicNotFoundError:
+                if topic not in emptied:
+                    raise older(log, topic, producer, newest.commit, application_id) from None
 
 
 def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:

@@ -96,8 +96,8 @@ class Starts:
         self.storage.create(name, seal(start))
         return name
 
-    def read(self, name: str) -> Start:
-        """One start; raises ``CorruptDataError`` when it is missing or damaged."""
+    def read(self, name: str, application: str = "") -> Start:
+        """One start; raises ``CorruptDataError`` when it is missing, damaged, or of another checkpoint than this."""
         where = f"{self.storage.shown}/{name}"
         try:
             found = unseal(self.storage.read(name), Start, where)
@@ -105,6 +105,11 @@ class Starts:
             raise CorruptDataError(
                 f"{where} is missing though the newest manifest names it; restore it from a backup"
             ) from None
+        if application not in ("", found.application):
+            raise CorruptDataError(
+                f"{where} is that of another checkpoint ({found.application}, and the manifests are of {application}); "
+                "restore it from a backup"
+            )
         if found.format > FORMAT:
             raise ConfigError(
                 f"{where} was written by a later version of Penstock (format {found.format}, this one knows {FORMAT}); "

@@ -195,6 +195,7 @@ class Topics:
             topics=newest.topics | ids,
             tasks=self._begun(newest, removed | self.adopted),
             sinks={topic: segments for topic, segments in newest.sinks.items() if topic not in removed},
+            outputs={topic: commit for topic, commit in newest.outputs.items() if topic not in removed},
         )
 
     def _ids(self) -> dict[str, str]:

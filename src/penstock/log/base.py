@@ -383,6 +383,10 @@ class Log(ABC):
     def last_sequence(self, topic: str, producer: str) -> int:
         """The number of a producer's last append to a topic; -1 when there is none."""
 
+    def lacks(self, topic: str, producer: str, sequence: int) -> bool:
+        """Whether an append that was made to a topic is certainly not in it; False where nobody can tell."""
+        return False
+
 
 def first_at(pieces: Iterable[Records], time: int) -> int | None:
     """The offset of the first record whose timestamp is a time or later; None when there is none."""

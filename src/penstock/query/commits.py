@@ -65,8 +65,8 @@ class Commits(ABC):
 
     def last_start(self) -> Start | None:
         """The start whose commits these are; None in checkpoints of before."""
-        name = self.newest().start
-        return Starts(self.storage).read(name) if name else None
+        newest = self.newest()
+        return Starts(self.storage).read(newest.start, newest.application) if newest.start else None
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
         """One store; raises ``ConfigError`` when there is none of this name."""
@@ -141,13 +141,15 @@ class StoredCommits(Commits):
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         start, known = self._known
         if start != manifest.start:
-            formats = self._starts.read(manifest.start).stores if manifest.start else {}
+            formats = self._starts.read(manifest.start, manifest.application).stores if manifest.start else {}
             known = {name: _shape(name, format_) for name, format_ in formats.items() if format_.is_known}
             self._known = manifest.start, known
         return known
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
-        if not self.shapes(manifest) and (not manifest.start or self._starts.read(manifest.start).topology is None):
+        if not self.shapes(manifest) and (
+            not manifest.start or self._starts.read(manifest.start, manifest.application).topology is None
+        ):
             raise ConfigError(
                 f"the checkpoint {self.storage.shown} does not say what its stores are: a version before this one "
                 "wrote it. Start the application once with this version"

@@ -30,6 +30,7 @@ from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned, Version
 from penstock.settings import StateSettings
+from penstock.state.ownership import Owner
 from penstock.state.replica import Replica
 from penstock.state.snapshot import other_snapshots
 from penstock.state.store import StateStore
@@ -202,8 +203,10 @@ class CommittedStore:
         for snapshot in (entry.snapshot, *other_snapshots(storage, task, entry.snapshot, entry.changed, entry.base)):
             make = partial(made_from, self.name, self._shape.format)
             replica = Replica(self._folder / f"{task}-{next(self._numbers)}", make, self._cache)
+            first = 0 if entry.base is None else entry.base.commit + 1
             try:
-                replica.restore(storage, task, snapshot, entry.base)
+                attempt = self._commits.manifests.attempt_at(task, entry, snapshot) if snapshot >= first else ""
+                replica.restore(storage, Owner(self._application, task, attempt or ""), snapshot, entry.base)
             except CorruptDataError as error:
                 replica.close()
                 damage = damage or error

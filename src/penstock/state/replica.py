@@ -19,6 +19,7 @@ from rocksdict import Cache, Options, Rdict, WriteBatch, WriteOptions
 from penstock.state.database import OFFSETS, Database, meta_in, told
 from penstock.state.database_options import database_options
 from penstock.state.delta import read_delta
+from penstock.state.ownership import Owner
 from penstock.state.snapshot import Base as Begun
 from penstock.state.snapshot import read_snapshot
 from penstock.state.store import StateStore
@@ -61,12 +62,12 @@ class Replica:
 
     # --- moving on -----------------------------------------------------------------------------------------------
 
-    def restore(self, storage: Storage, task: str, snapshot: int, base: Begun | None = None) -> None:
+    def restore(self, storage: Storage, owner: Owner, snapshot: int, base: Begun | None = None) -> None:
         """Begin with a snapshot of the task, with what the task itself began with, or with nothing."""
         self._forget()
         has_rows = snapshot >= 0 and (base is None or snapshot != base.commit or bool(base.index))
         if has_rows:
-            read_snapshot(storage, task, snapshot, self._folder, base)
+            read_snapshot(storage, owner, snapshot, self._folder, base)
         self._open()
         if has_rows:
             with told(self._folder):

@@ -24,6 +24,7 @@ from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError, write_inventory
+from penstock.state.ownership import Owner, stranger
 from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
 from penstock.untrusted import file_name
 
@@ -53,18 +54,22 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     commit: int
     files: dict[str, FileRef]
+    owner: Owner = Owner()
 
     def __post_init__(self) -> None:
         for name in self.files:
             file_name(name)
 
 
-def upload_of(database: Database, storage: Storage, task: str, commit: int, referred: int = -1) -> Callable[[], None]:
+def upload_of(
+    database: Database, storage: Storage, owner: Owner, commit: int, referred: int = -1
+) -> Callable[[], None]:
     """What publishes the database as it is on disk now, which is at this commit; later, too, and in another thread.
 
     Files do not change once written, so the copy that is published is one of names, and the database works on.
 
     Args:
+        owner: whose it is.
         referred: the snapshot that the newest manifest names, -1 for none. It stays, and so do all after it, until a
             manifest names a later one. Its files are used again; those of others may be why it was gone back to.
     """
@@ -75,51 +80,57 @@ def upload_of(database: Database, storage: Storage, task: str, commit: int, refe
     except BaseException:
         shutil.rmtree(copy, ignore_errors=True)
         raise
-    return partial(_publish, copy, found, storage, task, commit, referred)
+    return partial(_publish, copy, found, storage, owner, commit, referred)
 
 
-def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, task: str, commit: int, referred: int) -> None:
+def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, owner: Owner, commit: int, referred: int) -> None:
+    task = owner.task
     try:
         newer = [index for index in _indexes(storage, task) if _commit_of(index) >= referred]
-        kept = [one for index in newer if (one := _legible(storage, index, _commit_of(index) == referred))]
+        kept = [one for index in newer if (one := _legible(storage, index, owner, _commit_of(index) == referred))]
         before = (snapshot for snapshot in kept if snapshot.commit == referred)
         there = {(ref.size, ref.checksum): ref for snapshot in before for ref in snapshot.files.values()}
         prefix = f"{_folder(task)}/{commit:016d}-{os.urandom(4).hex()}"
         files = {name: _upload(copy / name, ref, storage, prefix, there) for name, ref in found.items()}
         crash_point("during-snapshot")
-        storage.create(_index(task, commit), seal(Snapshot(commit, files)))
+        storage.create(_index(task, commit), seal(Snapshot(commit, files, owner)))
         _forget_before(referred, storage, task, [*kept, Snapshot(commit, files)])
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def write_base(database: Database, storage: Storage, folder: str, task: str, commit: int) -> Base:
+def write_base(database: Database, storage: Storage, folder: str, owner: Owner, commit: int) -> Base:
     """Publish a database that a task is to begin with, apart from all snapshots until a manifest names it.
 
     Args:
         folder: its name in ``bases``, which nobody else uses.
+        owner: the task that is to begin with it.
         commit: the commit that is to name it.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     shutil.rmtree(copy, ignore_errors=True)
     try:
-        prefix = f"{BASES}/{folder}/{task}"
+        prefix = f"{BASES}/{folder}/{owner.task}"
         files = {
             name: _upload(copy / name, ref, storage, prefix, {}) for name, ref in database.checkpoint(copy).items()
         }
-        storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files)))
+        storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files, owner)))
         return Base(commit, f"{prefix}{_SUFFIX}")
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def read_snapshot(storage: Storage, task: str, commit: int, path: Path, base: Base | None = None) -> None:
-    """Make a database's folder from a snapshot, or from what the task began with, whole or not at all."""
+def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base: Base | None = None) -> None:
+    """Make a database's folder from a snapshot, or from what the task began with, whole or not at all.
+
+    Raises:
+        CorruptDataError: a file is missing, damaged, or that of somebody else than the owner.
+    """
     if base is not None and commit == base.commit and not base.index:
         shutil.rmtree(path, ignore_errors=True)
         return
     is_base = base is not None and commit == base.commit
-    snapshot = _read(storage, base.index if is_base and base is not None else _index(task, commit))
+    snapshot = _read(storage, base.index if is_base and base is not None else _index(owner.task, commit), owner, commit)
     restoring = path.with_name(f"{path.name}.restoring")
     shutil.rmtree(restoring, ignore_errors=True)
     try:
@@ -133,17 +144,33 @@ def read_snapshot(storage: Storage, task: str, commit: int, path: Path, base: Ba
         shutil.rmtree(restoring, ignore_errors=True)
 
 
-def _read(storage: Storage, index: str) -> Snapshot:
+def _read(storage: Storage, index: str, owner: Owner, commit: int) -> Snapshot:
     try:
-        return unseal(storage.read(index), Snapshot, f"{storage.shown}/{index}")
+        found = unseal(storage.read(index), Snapshot, f"{storage.shown}/{index}")
     except FileNotFoundError:
         raise CorruptDataError(f"the snapshot {storage.shown}/{index} is missing; restore it from a backup") from None
+    reason = _stranger(found, index, owner, commit)
+    if reason:
+        raise CorruptDataError(f"the snapshot {storage.shown}/{index} {reason}; restore it from a backup")
+    return found
 
 
-def _legible(storage: Storage, index: str, is_referred: bool) -> Snapshot | None:
+def _stranger(found: Snapshot, index: str, owner: Owner, commit: int) -> str:
+    """Why a snapshot is not the one that its name says; empty when it is."""
+    if found.commit != commit:
+        return f"is that of commit {found.commit}"
+    reason = stranger(found.owner, owner, commit)
+    if reason:
+        return reason
+    own = f"{index.removesuffix(_SUFFIX)}-" if index.startswith(f"{BASES}/") else f"{_folder(owner.task)}/"
+    others = (ref.name for ref in found.files.values() if not ref.name.startswith(own))
+    return next((f"names the file {name}, which is not one of task {owner.task}" for name in others), "")
+
+
+def _legible(storage: Storage, index: str, owner: Owner, is_referred: bool) -> Snapshot | None:
     """A snapshot that no more than a later one is needed for; None when its index is damaged."""
     try:
-        return _read(storage, index)
+        return _read(storage, index, Owner(owner.application, owner.task), _commit_of(index))
     except CorruptDataError as error:
         if is_referred:  # of others somebody was told when they were gone back from
             _log.warning("%s. A new one is made of all files; nothing is lost", str(error).partition(";")[0])

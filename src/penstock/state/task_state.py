@@ -7,7 +7,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import crash_point
@@ -19,6 +21,14 @@ from penstock.state.disk_schedule import DiskSchedule
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
+from penstock.state.ownership import (
+    AttemptAt,
+    Owner,
+    mark_folder,
+    owner_in,
+    owner_of_folder,
+    stranger,
+)
 from penstock.state.restoring import Restoring, Tell
 from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of
 from penstock.state.store import StateStore
@@ -47,6 +57,8 @@ class Committed(NamedTuple):
     commit: int
     delta: FileRef | None
     numbers: Numbers
+    attempt: str = ""
+    """The attempt that made it."""
 
 
 class TaskState:
@@ -71,6 +83,9 @@ class TaskState:
         self.clocks: dict[str, StreamTime] = {}
         self.at = -1
         self.snapshot = -1
+        self._attempt = ""
+        """The attempt that made the commit that it is at."""
+        self._attempt_at: AttemptAt = _nobody_knows
         self._base: Base | None = None
         self._settings = settings
         self._folder = folder if self.stores else None
@@ -100,23 +115,25 @@ class TaskState:
         since: Callable[[int], list[Committed]],
         tell: Tell | None = None,
         base: Base | None = None,
+        attempt_at: AttemptAt | None = None,
     ) -> None:
         """Take up what is on disk and bring it to a commit.
 
         Args:
             application: identifies the application's checkpoint; a database of another one is thrown away, with the
-                files of users' stores beside it.
+                files of users' stores beside it. So is one of another task, or of commits that others have replaced.
             commit: the newest commit.
             snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
             since: gives the task's part of all commits after one, in order.
             tell: hears how the restore goes on.
             base: what the task began with when its topology changed; nothing of before counts.
+            attempt_at: gives the attempt that made a commit, so that one of the same number is told from it.
 
         Raises:
             CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
         """
         self._restoring = Restoring(self.task, self.stores, commit, tell)
-        self._base = base
+        self._base, self._attempt_at = base, attempt_at or _nobody_knows
         try:
             self._open(application, commit, snapshot, since)
         except BaseException:
@@ -137,9 +154,11 @@ class TaskState:
             raise StoreError(f"the state of task {self.task} was carried over to a folder; start it with one")
         at = max(meta.get("commit", -1), -1 if self._base is None else self._base.commit)
         self.at = self._flushed = context.at = at
+        self._attempt = meta.get("attempt", "") if at == meta.get("commit", -1) else ""
         self._schedule.begin(meta.get(_UNPUBLISHED, 0))
         self._restoring.start(self.at)
         context.state_dir = self._folder_of_stores()
+        self._check_folder_of_stores(application)
         for store in self.stores.values():
             store.init(context, store)
         self._restore_numbers(meta.get("numbers", {}))
@@ -155,6 +174,22 @@ class TaskState:
             return Path(self._temporary.name)
         return Path()
 
+    def _check_folder_of_stores(self, application: str) -> None:
+        """Have users' stores begin empty where what is in their folder is not this task's: the copy has their rows."""
+        if self._folder is None or self._context.reads_only or not any(s.needs_folder for s in self.stores.values()):
+            return
+        folder, own = self._folder_of_stores(), Owner(application, self.task)
+        found = owner_of_folder(folder)
+        if found == own:
+            return
+        if found is not None:
+            _log.warning(
+                "the folder %s of users' stores %s; they are made anew from the checkpoint. Nothing is lost",
+                *(folder, stranger(found, own, -1)),
+            )
+            shutil.rmtree(folder, ignore_errors=True)
+        mark_folder(folder, own)
+
     def _open_database(self, application: str, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         assert self._folder is not None
         database = self._undamaged()
@@ -162,19 +197,39 @@ class TaskState:
             return self._restored(commit, since)
         meta = database.meta()
         at = meta.get("commit", -1)
-        stale = bool(meta) and meta["application"] != application
-        if not stale and at > commit:
+        if meta and not self._is_own(meta, application):
+            database.close()
+            return self._restored(commit, since)
+        if at > commit:
             database.close()
             raise StoreError(
                 f"the state database {self._folder} is at commit {at}, but the newest manifest is of commit {commit}: "
-                "manifests are missing. Restore the checkpoint folder from a backup, or remove both to begin anew"
+                "manifests are missing, or the checkpoint was brought back from an older back-up. Nothing was changed. "
+                f"Restore the missing manifests. If it is to go on from commit {commit}, remove {self._folder.parent}: "
+                "it has copies, which are made anew from the checkpoint"
             )
-        if not stale and at >= self.snapshot:
+        if at >= self.snapshot:
             return database
         database.close()
-        if stale:  # first: once the database is away, nothing says whose the files beside it are
-            shutil.rmtree(self._folder_of_stores(), ignore_errors=True)
         return self._restored(commit, since)
+
+    def _is_own(self, meta: dict[str, Any], application: str) -> bool:
+        """Whether a database is this task's own, by its meta data; says so where it is not."""
+        found, at = owner_in(meta), meta.get("commit", -1)
+        is_later = self.snapshot <= at <= self._context.newest and (self._base is None or at > self._base.commit)
+        attempt = self._attempt_at(at) if is_later else None
+        attempt = "none" if attempt == "" else attempt or ""
+        reason = stranger(found, Owner(application, self.task, attempt), at)
+        if reason:
+            made = "it is a copy, and made anew from the checkpoint. Nothing is lost"
+            _log.warning("the state database %s %s; %s", self._folder, reason, made)
+        elif not found.task:
+            _log.info("the state database %s does not say whose it is: it is made anew, once", self._folder)
+        if reason and found.task in ("", self.task):
+            # first: once the database is away, nothing says whose the files beside it are
+            shutil.rmtree(self._folder_of_stores(), ignore_errors=True)
+        self._context.had_database = self._context.had_database or bool(reason) or not found.task
+        return not reason and bool(found.task)
 
     def _undamaged(self) -> Database | None:
         assert self._folder is not None
@@ -204,7 +259,10 @@ class TaskState:
         assert self._folder is not None
         if snapshot >= 0:
             assert self._storage is not None
-            read_snapshot(self._storage, self.task, snapshot, self._folder, self._base)
+            is_base = self._base is not None and snapshot == self._base.commit
+            attempt = None if is_base else self._attempt_at(snapshot)
+            owner = Owner(self._context.application, self.task, attempt or "")
+            read_snapshot(self._storage, owner, snapshot, self._folder, self._base)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -253,7 +311,7 @@ class TaskState:
             store.applied(self._offsets(store, step.commit))
         if step.commit > self.at:  # or a user's store was behind the others
             self._restore_numbers(step.numbers)
-            self.at = step.commit
+            self.at, self._attempt = step.commit, step.attempt
             self._schedule.committed(0 if step.delta is None else step.delta.size)
 
     def follow(self, steps: Iterable[Committed]) -> None:
@@ -284,13 +342,13 @@ class TaskState:
         for store in self.stores.values():
             store.prepare()
 
-    def commit(self, commit: int, delta: FileRef | None = None) -> None:
+    def commit(self, commit: int, delta: FileRef | None = None, attempt: str = "") -> None:
         """Keep what the transaction wrote; it is part of this commit now, and in this delta file."""
         for store in self.stores.values():
             store.commit(self._offsets(store, commit))
         for clock in self.clocks.values():
             clock.commit()
-        self.at = commit
+        self.at, self._attempt = commit, attempt
         self._schedule.committed(0 if delta is None else delta.size)
         if self._database is not None:
             self._take_uploaded()
@@ -304,6 +362,10 @@ class TaskState:
             store.rollback()
         for clock in self.clocks.values():
             clock.rollback()
+
+    @property
+    def _owner(self) -> Owner:
+        return Owner(self._context.application, self.task, self._attempt)
 
     def _offsets(self, store: StateStore, commit: int) -> ChangelogOffsets:
         return {self._context.changelog(store.name): commit}
@@ -349,7 +411,7 @@ class TaskState:
         publishes = publishes and self._schedule.is_snapshot_due(self.at - self.snapshot)
         families = {name: piece for store in self.stores.values() for name, piece in store.families().items()}
         dirty = {name: piece.dirty_rows() for name, piece in families.items() if piece.dirty_count()}
-        meta = {"application": self._context.application, "commit": self.at, "numbers": self.numbers()}
+        meta = meta_of(self._owner, self.at, self.numbers())
         meta[_UNPUBLISHED] = 0 if publishes else self._schedule.unpublished_bytes
         crash_point("before-flush")
         self._database.write(dirty, meta)
@@ -371,7 +433,7 @@ class TaskState:
         """Make a snapshot of the database as it was just flushed."""
         assert self._database is not None
         assert self._storage is not None
-        publish = upload_of(self._database, self._storage, self.task, self.at, self.snapshot)
+        publish = upload_of(self._database, self._storage, self._owner, self.at, self.snapshot)
         self._schedule.published()
         if self._storage.is_remote:
             self._upload.begin(self.at, publish, f"penstock-snapshot-{self.task}")
@@ -441,3 +503,12 @@ class TaskState:
             if state and name in self.stores:
                 self.stores[name].restore_state(state)
                 self.stores[name].commit()
+
+
+def meta_of(owner: Owner, commit: int, numbers: Numbers) -> dict[str, Any]:
+    """The meta data of a task's database at a commit: whose it is, and what belongs to the commit besides rows."""
+    return {**msgspec.structs.asdict(owner), "commit": commit, "numbers": numbers}
+
+
+def _nobody_knows(commit: int) -> None:
+    """The attempt that made a commit, where there are no manifests to ask."""

@@ -26,9 +26,10 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import StateSettings
 from penstock.state.database import Database
+from penstock.state.ownership import Owner
 from penstock.state.snapshot import BASES, Base, write_base
 from penstock.state.store import StateStore
-from penstock.state.task_state import Numbers, TaskState
+from penstock.state.task_state import Numbers, TaskState, meta_of
 from penstock.storage import Storage, number_in
 
 _log = logging.getLogger(__name__)
@@ -86,7 +87,8 @@ class Carrying:
             return Base(self._commit), 0
         with tempfile.TemporaryDirectory(prefix="penstock-carried-") as folder:
             database = Database(Path(folder) / "now")
-            meta = {"application": self._application, "commit": self._commit, "numbers": numbers}
+            owner = Owner(self._application, str(id_))
+            meta = meta_of(owner, self._commit, numbers)
             rows = 0
             for task, names in found.items():
                 before = {now: name for name, now in names.items()}
@@ -95,7 +97,7 @@ class Carrying:
                     database.write({_renamed(name, names): iter(some)}, meta)
                     rows += len(some)
             database.write({}, meta)
-            base = write_base(database, self._storage, self._folder, str(id_), self._commit)
+            base = write_base(database, self._storage, self._folder, owner, self._commit)
             database.close()
         return base, rows
 
@@ -110,8 +112,9 @@ def rows_of(
     """
     entry = manifest.tasks[task]
     state = TaskState(task, stores, StateSettings(), folder, storage)
-    since = partial(Manifests(storage).since, task, entry)
-    state.open(manifest.application, entry.changed, entry.snapshot, since, base=entry.base)
+    manifests = Manifests(storage)
+    since, attempt_at = partial(manifests.since, task, entry), partial(manifests.attempt_at, task, entry)
+    state.open(manifest.application, entry.changed, entry.snapshot, since, base=entry.base, attempt_at=attempt_at)
     state.flush(publishes=False)
     state.abandon()
     names = {store.name for store in stores}

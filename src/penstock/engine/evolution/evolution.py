@@ -45,7 +45,7 @@ class Evolution:
         Raises:
             ConfigError: the topology would mix or lose what is kept.
         """
-        before = Starts(self._storage).read(newest.start).topology if newest.start else None
+        before = Starts(self._storage).read(newest.start, newest.application).topology if newest.start else None
         if before is None or not newest.tasks:
             return newest
         matches = matches_of(before, self._description, self.wishes)

@@ -23,8 +23,9 @@ from penstock.plan.topology import Topology
 from penstock.state.database import Database
 from penstock.state.kinds import held
 from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.ownership import Owner
 from penstock.state.snapshot import Base, write_base
-from penstock.state.task_state import STREAM_TIME, Numbers
+from penstock.state.task_state import STREAM_TIME, Numbers, meta_of
 from penstock.state.transactional import unpack_all
 from penstock.storage import Storage
 
@@ -82,26 +83,27 @@ class Moving:
             targets = {p: _Target(Path(folder) / f"now-{p}", self._placings) for p in partitions}
             for target in targets.values():
                 opened.callback(target.database.close)
-            meta = {"application": self._newest.application, "commit": self._newest.commit + 1, "numbers": {}}
+            commit = self._newest.commit + 1
+            owners = {p: Owner(self._newest.application, str(TaskId(self._sub.id, p))) for p in partitions}
+            metas = {p: meta_of(owner, commit, {}) for p, owner in owners.items()}
             for partition in range(self._before):
                 task = str(TaskId(self._sub.id, partition))
                 if task in self._newest.tasks:
                     stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
                     with closing(rows_of(self._storage, task, self._newest, stores, Path(folder) / task)) as rows:
                         for family, some in rows:
-                            self._place(family, some, partition, targets, meta)
+                            self._place(family, some, partition, targets, metas)
             found = {}
             for p, target in targets.items():
                 numbers = target.counted(self.numbers)
-                target.database.write({}, meta | {"numbers": numbers})
+                target.database.write({}, meta_of(owners[p], commit, numbers))
                 crash_point("during-rescale")
-                task = str(TaskId(self._sub.id, p))
-                base = write_base(target.database, self._storage, self._folder, task, self._newest.commit + 1)
+                base = write_base(target.database, self._storage, self._folder, owners[p], commit)
                 found[p] = base, numbers
             return found
 
     def _place(
-        self, family: str, some: Rows, partition: int, targets: dict[int, _Target], meta: dict[str, Any]
+        self, family: str, some: Rows, partition: int, targets: dict[int, _Target], metas: dict[int, dict[str, Any]]
     ) -> None:
         placing, keys = self._placings[store_in(family)], binary([key for key, _ in some])
         self._check(placing, family, keys, partition)
@@ -109,7 +111,7 @@ class Moving:
         for p in np.unique(placed).tolist():
             if p in targets:
                 rows = [some[row] for row in np.flatnonzero(placed == p).tolist()]
-                targets[p].write(family, rows, meta)
+                targets[p].write(family, rows, metas[p])
                 self.rows += len(rows)
 
     def _check(self, placing: Placing, family: str, keys: Binary, partition: int) -> None:

@@ -104,7 +104,7 @@ class Rescale:
         )
 
     def _read(self) -> tuple[Start, Description]:
-        start = self._starts.read(self._newest.start) if self._newest.start else None
+        start = self._starts.read(self._newest.start, self._newest.application) if self._newest.start else None
         if start is None or start.topology is None:
             raise ConfigError(
                 f"{self._storage.shown} does not say what the application keeps: it was never started, or by an older "
@@ -293,6 +293,7 @@ class Rescale:
             at=at,
             start=start,
             topics=self._newest.topics | ids,
+            outputs=self._newest.outputs_once_published(),
             **figures,
         )
 

@@ -121,8 +121,9 @@ class Followers:
             if not copy.stores:
                 return
             since = partial(self._manifests.since, task, entry)
+            attempt_at = partial(self._manifests.attempt_at, task, entry)
             try:
-                copy.open(application, entry.changed, entry.snapshot, since, base=entry.base)
+                copy.open(application, entry.changed, entry.snapshot, since, base=entry.base, attempt_at=attempt_at)
             except BaseException:
                 copy.abandon()
                 raise

@@ -32,7 +32,7 @@ from penstock.log.base import (
 )
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
-from penstock.log.file.state import Entry, Retention, TopicState
+from penstock.log.file.state import MAX_PRODUCERS, Entry, Retention, TopicState
 from penstock.log.file.topic import OpenTopic
 from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
@@ -214,6 +214,10 @@ class FileLog(Log):
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)
+
+    def lacks(self, topic: str, producer: str, sequence: int) -> bool:
+        producers = self._topic(topic).fresh().producers
+        return producers.get(producer, -1) < sequence and len(producers) < MAX_PRODUCERS  # else it may be forgotten
 
     def trim(self, topic: str, starts: dict[int, int]) -> None:
         upkeep.trim(self._topic(topic), starts, lambda state: check_trim(topic, starts, state.ends))

@@ -91,8 +91,10 @@ class UserStore(KeyValueStore):
         if at is not None and at > context.newest:
             raise StoreError(
                 f"the store {self.name!r} is at commit {at} of {context.changelog(self.name).topic}, but the newest "
-                f"manifest is of commit {context.newest}: manifests are missing. Restore the checkpoint folder from a "
-                "backup; nothing was changed"
+                f"manifest is of commit {context.newest}: manifests are missing, or the checkpoint was brought back "
+                "from an older back-up. Nothing was changed. Restore the missing manifests. If it is to go on from "
+                f"commit {context.newest}, have the store begin empty: it gets its rows back from the checkpoint "
+                f"(remove {context.state_dir} if its files are there)"
             )
         families = () if context.database is None else context.database.families()
         is_new = self.name not in families and not context.had_database
