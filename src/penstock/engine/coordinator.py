@@ -223,7 +223,7 @@ class Coordinator:
         number = newest.commit + 1
         name = self.starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
-        own |= {"places": None, "published": self.publishing.last}
+        own |= {"places": None, "published": self.publishing.last, "sinks_of": -1}
         taken = msgspec.structs.replace(begun, **own)
         if not self.manifests.create(taken):
             self.storage.delete(name)

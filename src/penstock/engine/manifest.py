@@ -93,6 +93,13 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     places: Places | None = None
     """Where slots live; None behind a start."""
+    sinks_of: int = -1
+    """The commit whose records ``sinks`` has, less those that were put aside; -1 where it is this one."""
+
+    @property
+    def sequence(self) -> int:
+        """The number under which its records are appended to their topics."""
+        return self.commit if self.sinks_of < 0 else self.sinks_of
 
     def __post_init__(self) -> None:
         for task in (*self.tasks, *self.waiting):

@@ -13,9 +13,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from penstock.engine.claim import producer_of
-from penstock.engine.manifest import Manifest
+from penstock.engine.description import Description
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.errors import FencedError, TopicNotFoundError
 from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.storage import Storage
 
 if TYPE_CHECKING:
     from penstock.engine.coordinator import Coordinator
@@ -92,15 +96,15 @@ class Publishing:
         coordinator = self._coordinator
         producer = producer_of(coordinator.application)
         offsets = coordinator.offsets(manifest)
-        with coordinator.log.publishing(producer, manifest.commit, offsets, manifest.published):
+        with coordinator.log.publishing(producer, manifest.sequence, offsets, manifest.published):
             self._append(manifest, producer, repeated)
-        self.last = manifest.commit
+        self.last = manifest.sequence
 
     def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
         coordinator = self._coordinator
         for topic, segments in manifest.sinks.items():
             try:
-                appended = coordinator.log.append(topic, segments, producer, manifest.commit)
+                appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
                 known = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
                 if repeated and (topic in coordinator.topics.adopted or topic not in known):
@@ -112,3 +116,28 @@ class Publishing:
                     f"{coordinator.application_id!r}: another program has taken over, and this one stops"
                 )
             crash_point("during-publish")
+
+
+def publish_newest(log: Log, storage: Storage, newest: Manifest, application_id: str, kept: Description) -> None:
+    """Repeat what a crash of the newest commit may have left undone, as a start would.
+
+    Args:
+        kept: what the application reads.
+    """
+    if not newest.sinks:
+        return
+    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
+    offsets = {
+        topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
+        for topic, count in kept.topics.items()
+        if topic in newest.topics
+    }
+    with outbox.publishing(producer, newest.sequence, offsets):
+        for topic, segments in newest.sinks.items():
+            if log.exists(topic):
+                outbox.append(topic, segments, producer, newest.sequence)
+
+
+def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
+    """Up to where a partition of a source is read."""
+    return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)
