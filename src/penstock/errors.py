@@ -9,6 +9,7 @@ PenstockError
 ├── ProcessingError        a record failed: it did not decode, or a user's function raised
 │   └── BufferFullError    a suppression holds more than it may
 ├── LogError               a topic cannot be created, read or written
+│   ├── RefusedRecordError a topic does not take a record: its size, its time, or that it has no key
 │   ├── TopicNotFoundError
 │   ├── TopicExistsError
 │   ├── OffsetOutOfRangeError
@@ -63,6 +64,13 @@ class BufferFullError(ProcessingError):
 
 class LogError(PenstockError):
     """A topic cannot be created, read or written."""
+
+
+class RefusedRecordError(LogError):
+    """A topic does not take a record, by its own settings."""
+
+    way_out: str = ""
+    """What to do about it."""
 
 
 class TopicNotFoundError(LogError):

@@ -54,6 +54,9 @@ EVOLUTION_POINTS = ("during-evolution",)
 RESET_POINTS = ("before-reset", "after-reset")
 """Those of a reset: around the manifest that it is, behind which outputs are emptied."""
 
+PUT_ASIDE_POINTS = ("before-put-aside", "after-put-aside")
+"""Those of putting records aside that a broker refuses: around the manifest that it is."""
+
 RESCALE_POINTS = ("during-rescale", "before-rescale")
 """Those of a rescale: before each task's rows are kept, and before the manifest that makes all of them count."""
 
@@ -86,6 +89,7 @@ ALL_POINTS = frozenset(
     + START_POINTS
     + EVOLUTION_POINTS
     + RESET_POINTS
+    + PUT_ASIDE_POINTS
     + RESCALE_POINTS
     + LOG_POINTS
     + KAFKA_POINTS

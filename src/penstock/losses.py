@@ -88,6 +88,8 @@ _WHY = {
     'versioned_join="complete" gives the others as well',
     REMOVED_UNREAD: "retention removed them from the topic before they were read; a longer one keeps them",
     "invalid-timestamp": "they have a negative timestamp, or their extractor gave one",
+    "RefusedRecordError": "their topic does not take them: they have no key and it is compacted, are too large, or "
+    "have a time that is too far away; change what is written, or the topic's settings",
     "late-response": "a newer change of the row was under way already, so these are of no use to anybody",
 }
 

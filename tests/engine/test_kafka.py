@@ -386,7 +386,7 @@ def test_a_result_that_the_topic_does_not_take_stops_the_application_before_anyt
     storage = LocalStorage(case.folder / "checkpoint")
     application = LocalApplication(builder.build(), case.cluster.name, own, case.cluster.opened(), storage)
     before = application.coordinator.manifest.commit
-    with pytest.raises(PenstockError, match=r"max\.message\.bytes.*Nothing of this commit was written"):
+    with pytest.raises(PenstockError, match=r"(?s)max\.message\.bytes.*nothing of this batch was committed"):
         application.run_until()
     assert application.coordinator.manifest.commit == before
     assert sum(case.cluster.log.end_offsets(case.output)) == 0  # no transaction, not even an empty one

@@ -13,6 +13,7 @@ from penstock.cli.doctor import doctor
 from penstock.cli.explain import explain
 from penstock.cli.lag import lag
 from penstock.cli.plan import plan
+from penstock.cli.publish import publish
 from penstock.cli.rescale import rescale
 from penstock.cli.reset import reset
 from penstock.cli.run import run
@@ -43,6 +44,7 @@ for command in (
     state,
     status,
     lag,
+    publish,
     reset,
     rescale,
     serve,

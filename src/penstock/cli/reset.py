@@ -93,4 +93,7 @@ def _show(plan: Plan) -> None:
     click.echo(f"  stores emptied: {', '.join(plan.stores) or 'none'}")
     waiting = (f"{topic} ({count(files, 'file')})" for topic, files in sorted(plan.waiting.items()))
     click.echo(f"  records let go of that wait in repartition topics: {', '.join(waiting) or 'none'}")
+    if plan.refused:
+        dropped = (f"{topic} ({count(records, 'record')})" for topic, records in sorted(plan.refused.items()))
+        click.echo(f"  records dropped that their topics refuse, see `penstock publish`: {', '.join(dropped)}")
     click.echo(f"  outputs emptied: {', '.join(plan.outputs) or 'none'}")

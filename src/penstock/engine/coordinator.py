@@ -225,7 +225,7 @@ class Coordinator:
         name = self.starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
         outputs = begun.outputs_once_published(self.publishing.left_out)
-        own |= {"places": None, "published": self.publishing.last, "outputs": outputs}
+        own |= {"places": None, "published": self.publishing.last, "outputs": outputs, "sinks_of": -1}
         taken = msgspec.structs.replace(begun, **own)
         if not self.manifests.create(taken):
             self.storage.delete(name)

@@ -95,10 +95,17 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     places: Places | None = None
     """Where slots live; None behind a start."""
+    sinks_of: int = -1
+    """The commit whose records ``sinks`` has, less those that were put aside; -1 where it is this one."""
+
+    @property
+    def sequence(self) -> int:
+        """The number under which its records are appended to their topics."""
+        return self.commit if self.sinks_of < 0 else self.sinks_of
 
     def outputs_once_published(self, but: Collection[str] = ()) -> dict[str, int]:
         """What ``outputs`` is in the next manifest: it is made when this one's records are in all topics but some."""
-        return {t: at for t, at in (self.outputs | dict.fromkeys(self.sinks, self.commit)).items() if t not in but}
+        return {t: at for t, at in (self.outputs | dict.fromkeys(self.sinks, self.sequence)).items() if t not in but}
 
     def __post_init__(self) -> None:
         for task in (*self.tasks, *self.waiting):

@@ -16,7 +16,8 @@ from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.layout import TaskId
 from penstock.engine.steps import Outputs
-from penstock.log.base import Log, Segment, SegmentWriter
+from penstock.handlers import PRODUCTION
+from penstock.log.base import Log, Records, Segment, SegmentWriter
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter
 from penstock.storage import Storage
@@ -32,6 +33,8 @@ class Places:
     internal: frozenset[str]
     task: TaskId
     dead_letter_topic: str
+    lines: Mapping[str, str]
+    """For each sink where the user wrote it."""
 
 
 class Outlets:
@@ -89,8 +92,10 @@ class Outlets:
         for name, batches in outputs.items():
             for batch in batches:
                 for topic, part in self._by_topic(name, batch):
-                    self._note(name, topic, part)
-                    by_topic.setdefault(topic, []).append(part)
+                    taken = self._taken(name, topic, part)
+                    if len(taken):
+                        self._note(name, topic, taken)
+                        by_topic.setdefault(topic, []).append(taken)
         for topic, batches in by_topic.items():
             batch = _bytes_only(batches[0] if len(batches) == 1 else merge(batches))
             for partition, part in self._route(batch, self._places.partitions[topic]):
@@ -99,6 +104,18 @@ class Outlets:
                 else:
                     columns = part.key.encoded(), part.value.encoded(), part.timestamp, part.headers
                     self._writer(topic).write(partition, *columns, placed=part.to_partition is None)
+
+    def _taken(self, sink: str, topic: str, batch: Batch) -> Batch:
+        """The records that their topic takes; the others have failed."""
+        if topic in self._places.internal:
+            return batch
+        records = Records(-1, batch.key.encoded(), batch.value.encoded(), batch.timestamp, batch.headers)
+        refused = self._places.log.refused(topic, records)
+        for row, error in refused.items():
+            position = int(batch.position[row])
+            way_out = f"{error.way_out}; the step is the to() at {self._places.lines[sink]}"
+            self._context.failed(sink, position, error, way_out=way_out, kind=PRODUCTION)
+        return batch.take(np.setdiff1d(np.arange(len(batch)), list(refused))) if refused else batch
 
     def _note(self, sink: str, topic: str, batch: Batch) -> None:
         nbytes = batch.key.encoded().nbytes + batch.value.encoded().nbytes + batch.timestamp.nbytes

@@ -8,15 +8,19 @@ while the commit before it is not visible yet; a start publishes the one and rem
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from penstock.engine.claim import producer_of
-from penstock.engine.manifest import Manifest
-from penstock.engine.older_log import older
+from penstock.engine.description import Description
+from penstock.engine.layout import TaskId
+from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.older_log import check_outputs, older
 from penstock.errors import FencedError, PenstockError, TopicNotFoundError
 from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.storage import Storage
 
 if TYPE_CHECKING:
     from penstock.engine.coordinator import Coordinator
@@ -95,9 +99,9 @@ class Publishing:
         coordinator = self._coordinator
         producer = producer_of(coordinator.application)
         offsets = coordinator.offsets(manifest)
-        with coordinator.log.publishing(producer, manifest.commit, offsets, manifest.published):
+        with coordinator.log.publishing(producer, manifest.sequence, offsets, manifest.published):
             self._append(manifest, producer, repeated)
-        self.last = manifest.commit
+        self.last = manifest.sequence
 
     def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
         coordinator = self._coordinator
@@ -105,7 +109,7 @@ class Publishing:
             try:
                 if coordinator.log.lacks(topic, producer, known := manifest.outputs.get(topic, -1)) and not repeated:
                     raise older(coordinator.log, topic, producer, known, coordinator.application_id)
-                appended = coordinator.log.append(topic, segments, producer, manifest.commit)
+                appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
                 own = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
                 if repeated and (topic in coordinator.topics.adopted or topic not in own):
@@ -126,3 +130,46 @@ class Publishing:
         if known and log.exists(topic) and log.topic_id(topic) == known:
             return older(log, topic, producer, manifest.commit, coordinator.application_id)
         return coordinator.topics.output_is_gone(topic, manifest.commit)
+
+
+def publish_newest(
+    log: Log,
+    storage: Storage,
+    newest: Manifest,
+    application_id: str,
+    kept: Description,
+    emptied: Collection[str] = (),
+) -> None:
+    """Repeat what a crash of the newest commit may have left undone, as a start would.
+
+    Args:
+        kept: what the application reads.
+        emptied: outputs that are emptied next, so that nobody misses what is not in them.
+
+    Raises:
+        CorruptDataError: an output was brought back from an older copy.
+    """
+    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
+    others = [topic for topic in newest.topics if topic not in emptied]
+    check_outputs(log, newest, others, producer, application_id)
+    if not newest.sinks:
+        return
+    offsets = {
+        topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
+        for topic, count in kept.topics.items()
+        if topic in newest.topics
+    }
+    with outbox.publishing(producer, newest.sequence, offsets):
+        for topic, segments in newest.sinks.items():
+            if not log.exists(topic) or log.topic_id(topic) != newest.topics.get(topic, log.topic_id(topic)):
+                continue  # it was removed since, and made anew perhaps
+            try:
+                outbox.append(topic, segments, producer, newest.sequence)
+            except TopicNotFoundError:
+                if topic not in emptied:
+                    raise older(log, topic, producer, newest.sequence, application_id) from None
+
+
+def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
+    """Up to where a partition of a source is read."""
+    return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
-from penstock.engine.claim import producer_of
 from penstock.engine.description import Description
 from penstock.engine.layout import TaskId, global_place
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
-from penstock.engine.older_log import check_outputs, older
+from penstock.engine.putting_aside import PuttingAside
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, TopicNotFoundError
 from penstock.faults import crash_point
@@ -80,6 +80,8 @@ class Plan:
     """How many files of records are let go of, by repartition topics."""
     outputs: list[str]
     """The topics that are emptied."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """How many records of the commit before topics refuse, which are dropped."""
 
 
 class Reset:
@@ -97,13 +99,15 @@ class Reset:
         self._start, self._kept = self._read()
         self._sources = {topic: n for topic, n in self._kept.topics.items() if topic in self._newest.topics}
         self._check()
+        self._refused = PuttingAside(storage, log)
         self.plan = Plan(
             self._start.application_id,
-            self._newest.commit + 1,
+            self._newest.commit + (2 if self._refused.is_needed else 1),
             [move for topic in wanted.topics or sorted(self._sources) for move in self._moves(topic)],
             [] if wanted.keep_state else sorted(self._start.stores),
             {} if wanted.keep_waiting else self._left_waiting(),
             self._outputs() if wanted.empty_outputs else [],
+            dict(Counter(one.topic for one in self._refused.found.refused)),
         )
 
     def _read(self) -> tuple[Start, Description]:
@@ -161,7 +165,14 @@ class Reset:
         parts = [part for sub in self._start.picture.subs for part in sub.parts]
         read = {topic for part in parts if part.kind == "source" for topic in part.topics}
         written = {topic for part in parts if part.kind == "sink" for topic in part.topics}
-        return sorted(topic for topic in (written & self._newest.topics.keys()) - read if self._log.exists(topic))
+        found = sorted(topic for topic in (written & self._newest.topics.keys()) - read if self._log.exists(topic))
+        for topic in found:
+            if why := self._log.why_not_emptied(topic):
+                raise ConfigError(
+                    f"topic {topic!r} cannot be emptied: {why}. Reset without --empty-outputs, or set the topic's "
+                    "cleanup.policy to compact,delete and try again; nothing was changed"
+                )
+        return found
 
     # --- doing it ------------------------------------------------------------------------------------------------
 
@@ -171,8 +182,9 @@ class Reset:
         Raises:
             FencedError: the application has made a commit since; nothing was changed.
         """
-        emptied = self.plan.outputs
-        publish_newest(self._log, self._storage, self._newest, self._start.application_id, self._kept, emptied)
+        self._refused.execute(dead_letters=None)
+        self._refused.publish(self.plan.outputs)
+        self._newest = self._manifests.newest() or self._newest
         by = f"penstock reset, process {os.getpid()} on {socket.gethostname()}"
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms(), topology=self._description())
         name = self._starts.write(self.plan.commit, start)
@@ -211,6 +223,7 @@ class Reset:
             commit=self.plan.commit,
             tasks=tasks,
             sinks={},
+            sinks_of=-1,
             waiting=self._newest.waiting if self._wanted.keep_waiting else {},
             at=at,
             start=start,
@@ -238,46 +251,3 @@ class Reset:
                 raise TopicNotFoundError(f"topic {topic!r}, of a global table, does not exist; nothing was changed")
             found |= {global_place(topic, p): at for p, at in enumerate(self._log.start_offsets(topic))}
         return found
-
-
-def publish_newest(
-    log: Log,
-    storage: Storage,
-    newest: Manifest,
-    application_id: str,
-    kept: Description,
-    emptied: Collection[str] = (),
-) -> None:
-    """Repeat what a crash of the newest commit may have left undone, as a start would.
-
-    Args:
-        kept: what the application reads.
-        emptied: outputs that are emptied next, so that nobody misses what is not in them.
-
-    Raises:
-        CorruptDataError: an output was brought back from an older copy.
-    """
-    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
-    others = [topic for topic in newest.topics if topic not in emptied]
-    check_outputs(log, newest, others, producer, application_id)
-    if not newest.sinks:
-        return
-    offsets = {
-        topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
-        for topic, count in kept.topics.items()
-        if topic in newest.topics
-    }
-    with outbox.publishing(producer, newest.commit, offsets):
-        for topic, segments in newest.sinks.items():
-            if not log.exists(topic) or log.topic_id(topic) != newest.topics.get(topic, log.topic_id(topic)):
-                continue  # it was removed since, and made anew perhaps
-            try:
-                outbox.append(topic, segments, producer, newest.commit)
-            except TopicNotFoundError:
-                if topic not in emptied:
-                    raise older(log, topic, producer, newest.commit, application_id) from None
-
-
-def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
-    """Up to where a partition of a source is read."""
-    return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)

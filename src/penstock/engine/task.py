@@ -97,7 +97,9 @@ class Task:
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
         self._topic_names = topic_names(topology, layout.application_id)
-        self._places = Places(log, storage, layout.partitions, internal, id_, settings.handlers.dead_letter_topic)
+        letters = settings.handlers.dead_letter_topic
+        lines = {part.name: part.node.where for part in self.sub.parts if part.kind == "sink"}
+        self._places = Places(log, storage, layout.partitions, internal, id_, letters, lines)
 
     def _wall_clock_ms(self) -> int:
         """The wall clock, which is not behind the driver's: or it would say again and again that something is due."""

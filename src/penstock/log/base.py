@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, concat, spans
+from penstock.arrays import Binary, IntArray, concat, spans, take
 from penstock.batch import HEADERS
-from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from penstock.errors import ConfigError, OffsetOutOfRangeError, RefusedRecordError, TopicNotFoundError
 from penstock.log.watch import LookingWatch, TopicWatch
 from penstock.storage import FileRef, Storage
 from penstock.topic_names import check_topic_name
@@ -132,6 +132,11 @@ class Records:
         old = 0 if self.old is None else spans(self.old).length
         return spans(self.key).length + spans(self.value).length + old + 8
 
+    def take(self, rows: IntArray) -> Records:
+        """Some of the records, which are still to be written."""
+        headers = None if self.headers is None else self.headers.take(rows)
+        return Records(-1, take(self.key, rows), take(self.value, rows), self.timestamp[rows], headers)
+
     def slice(self, start: int, stop: int) -> Records:
         if start == 0 and stop >= len(self):
             return self
@@ -173,6 +178,16 @@ def join_headers(pieces: Sequence[Records]) -> Any:
     if all(piece.headers is None for piece in pieces):
         return None
     return concat([pa.nulls(len(piece), HEADERS) if piece.headers is None else piece.headers for piece in pieces])
+
+
+class Judged(NamedTuple):
+    """Records that a commit has for a partition of a topic, with those that will never get there."""
+
+    topic: str
+    partition: int
+    records: Records
+    refused: dict[int, str]
+    """The rows that the topic refuses, and why."""
 
 
 class SegmentWriter(ABC):
@@ -282,6 +297,19 @@ class Log(ABC):
     def writer(self, topic: str, name: str) -> AbstractContextManager[SegmentWriter]:
         """A writer of new records; ``name`` makes its file's name unique among all writers."""
 
+    def refused(self, topic: str, records: Records) -> dict[int, RefusedRecordError]:
+        """The rows of records that a topic does not take, and why; they are not to be written."""
+        return {}
+
+    def last_published(self, producer: str) -> int | None:
+        """The last numbered append of a producer to any topic; None where nothing can be between a commit and its
+        topics."""
+        return None
+
+    def judged(self, producer: str, sinks: Mapping[str, Sequence[Segment]]) -> list[Judged]:
+        """The records of a commit that are not in their topics yet, with those that these refuse."""
+        return []
+
     @abstractmethod
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         """Make segments visible, all at once.
@@ -300,6 +328,10 @@ class Log(ABC):
         Raises:
             OffsetOutOfRangeError: the partition does not exist or ends before the offset.
         """
+
+    def why_not_emptied(self, topic: str) -> str:
+        """Why ``trim`` is not possible; empty where it is."""
+        return ""
 
     def watch(self, topics: Sequence[str]) -> TopicWatch:
         """Waits for records of topics."""

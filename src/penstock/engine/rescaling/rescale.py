@@ -20,8 +20,8 @@ from penstock.engine.description import Description, description_of
 from penstock.engine.layout import Layout, TaskId, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.picture import picture_of
+from penstock.engine.publishing import publish_newest, read_up_to
 from penstock.engine.rescaling.moving import Moving
-from penstock.engine.reset import publish_newest, read_up_to
 from penstock.engine.starts import Start, Starts
 from penstock.engine.stores import has_own_stores
 from penstock.errors import ConfigError, FencedError
@@ -289,6 +289,7 @@ class Rescale:
             commit=self.plan.commit,
             tasks=dict(sorted(tasks.items())),
             sinks={},
+            sinks_of=-1,
             waiting={},
             at=at,
             start=start,

@@ -6,15 +6,17 @@ own work. Then the driver sends orders and the slot answers; while it works it s
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -23,7 +25,6 @@ from penstock.engine.manifest import TaskEntry
 from penstock.engine.work import StageWork, TaskDone
 from penstock.state.restoring import RestoreStep
 
-_HANDSHAKE_SECONDS = 10.0
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
 """So that a machine that is gone is noticed by one that waits for its orders, in seconds."""
 
@@ -173,6 +174,11 @@ class Link:
             for step in steps if comes_first else reversed(steps):
                 step(self._connection, key)
 
+    def cut_off(self) -> None:
+        """Have whoever waits for the other end hear that it is gone; from any thread, before ``close``."""
+        with socket.socket(fileno=os.dup(self.fileno())) as same, suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -188,15 +194,19 @@ class _as_loss:  # noqa: N801 - reads as a word
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, EOFError | OSError | AuthenticationError | msgspec.MsgspecError):
+        if isinstance(error, EOFError | OSError | AssertionError | AuthenticationError | msgspec.MsgspecError):
             raise LinkLostError(f"{type(error).__name__} {error}".strip()) from error
 
 
-T = TypeVar("T", Link, "Door")
+class _End(Protocol):
+    def fileno(self) -> int: ...
 
 
-def readable(ends: Iterable[T], seconds: float) -> list[T]:
-    """Those of which something can be read; waits so long for one."""
+T = TypeVar("T", bound=_End)
+
+
+def readable(ends: Iterable[T], seconds: float | None) -> list[T]:
+    """Those of which something can be read; waits so long for one, for ever without a limit."""
     with selectors.DefaultSelector() as selector:
         by_key = {selector.register(end, selectors.EVENT_READ): end for end in ends}
         return [by_key[key] for key, _ in selector.select(seconds)]
@@ -205,42 +215,6 @@ def readable(ends: Iterable[T], seconds: float) -> list[T]:
 def _limit(own: socket.socket, option: int, seconds: float) -> None:
     whole = int(seconds)
     own.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, int((seconds - whole) * 1_000_000)))
-
-
-class Door:
-    """Where the driver waits for its slots.
-
-    Args:
-        bind: the address of this machine to listen at.
-        host: under which name slots find it.
-        seconds: as ``Link`` has it.
-    """
-
-    def __init__(self, bind: str, host: str, key: bytes, seconds: float):
-        self._server = socket.create_server((bind, 0), backlog=128)
-        self._seconds = seconds
-        self.address = Address(host, self._server.getsockname()[1], key)
-
-    def fileno(self) -> int:
-        return self._server.fileno()
-
-    def next(self) -> tuple[Link, Hello] | None:
-        """The slot that has come; None if it was none of this run's."""
-        own, _ = self._server.accept()
-        link = Link(own, min(_HANDSHAKE_SECONDS, self._seconds))
-        try:
-            link.prove(self.address.key, comes_first=True)
-            hello = link.message()
-        except LinkLostError:
-            link.close()
-            return None
-        if isinstance(hello, Hello):
-            return link, hello
-        link.close()
-        return None
-
-    def close(self) -> None:
-        self._server.close()
 
 
 def connected(address: Address, hello: Hello, seconds: float) -> Link:

@@ -22,6 +22,7 @@ from penstock.engine.manifest import Manifest
 from penstock.engine.placement import Executor, slot_of
 from penstock.engine.places import NOWHERE, SlotPlace
 from penstock.engine.restores import Restores
+from penstock.engine.slots.door import Door
 from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
     Address,
@@ -29,7 +30,6 @@ from penstock.engine.slots.links import (
     AtDisk,
     Close,
     Done,
-    Door,
     Failed,
     Followed,
     Link,

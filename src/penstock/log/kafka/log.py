@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from pathlib import Path
+from shlex import quote
 
 from confluent_kafka.admin import OffsetSpec
 
-from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError
+from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
 from penstock.log.base import (
+    Judged,
     Log,
     Records,
     Segment,
@@ -31,17 +33,21 @@ from penstock.log.base import (
 )
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.client import Clients
+from penstock.log.kafka.judging import Judging
+from penstock.log.kafka.limits import Limits, refused
 from penstock.log.kafka.outbox import FOLDER, OutboxWriter, read_segment, topic_id_of
 from penstock.log.kafka.sink import Notes, Piece, Publisher
 from penstock.log.kafka.source import Sources
-from penstock.log.kafka.topics import KafkaTopics, Limits
+from penstock.log.kafka.topics import Described, KafkaTopics
 from penstock.log.kafka.watch import KafkaWatch
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
+from penstock.times import wall_clock_ms
 from penstock.topic_names import check_topic_name
 
 _USUAL_LIMIT = Limits().bytes
 _BATCH_FRAME = 500
+_LIMITS_SECONDS = 5.0
 _VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
 _PUBLISHED = f"{FOLDER}/published"
 """In the outbox once something was published: from then on Kafka must know of it."""
@@ -72,7 +78,8 @@ class KafkaLog(Log):
         self._publishers: dict[str, Publisher] = {}
         self._fresh: set[str] = set()
         """Topics with records of this process that may not show yet."""
-        self._limits: dict[str, Limits] = {}
+        self._limits: dict[str, tuple[float, Limits]] = {}
+        """What topics take, and when that was asked for."""
         self._open: _Commit | None = None
         self._has_published = False
         self._is_known = False
@@ -155,6 +162,10 @@ class KafkaLog(Log):
         check_trim(topic, starts, self.end_offsets(topic))
         self._topics.trim(topic, starts)
 
+    def why_not_emptied(self, topic: str) -> str:
+        is_compacted = self._topics.config(topic).get("cleanup.policy", "delete") == "compact"
+        return "it is compacted, and Kafka removes records of no such topic (cleanup.policy)" if is_compacted else ""
+
     def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
         changed = {"retention.ms": retention_ms, "retention.bytes": retention_bytes}
         self._topics.configure(topic, {name: str(value) for name, value in changed.items() if value is not None})
@@ -193,11 +204,16 @@ class KafkaLog(Log):
         self._topics.check_writable(topic, found)
         return OutboxWriter(self._outbox, topic, found.id, name, lambda: self._limits_of(topic))
 
+    def refused(self, topic: str, records: Records) -> dict[int, RefusedRecordError]:
+        return refused(topic, records, self._limits_of(topic), wall_clock_ms())
+
     def _limits_of(self, topic: str) -> Limits:
-        """What a topic takes, as it was when this process first asked."""
-        if topic not in self._limits:
-            self._limits[topic] = self._topics.limits(topic)
-        return self._limits[topic]
+        """What a topic takes, as it was some seconds ago at most: somebody may change it while a program runs."""
+        asked, found = self._limits.get(topic, (float("-inf"), Limits()))
+        if time.monotonic() - asked > _LIMITS_SECONDS:
+            asked, found = time.monotonic(), self._topics.limits(topic)
+            self._limits[topic] = asked, found
+        return found
 
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         found = self._topics.describe([topic])[topic]
@@ -255,11 +271,63 @@ class KafkaLog(Log):
         found = self._publishers.get(producer)
         if found is None:
             if producer:
-                found = Publisher(self._clients, self._group_of(producer), producer, self._in_transactions)
+                group, way_out = self._group_of(producer), self._way_out()
+                found = Publisher(self._clients, group, producer, self._in_transactions, way_out)
             else:
                 found = Publisher(self._clients, f"penstock-{os.urandom(8).hex()}", "")
             self._publishers[producer] = found
         return found
+
+    def _way_out(self) -> str:
+        """What to do about a commit that the cluster never takes; nothing where an application is not at work."""
+        if self._group is None:
+            return ""
+        application, usual = self._outbox.shown, Path(".penstock") / self._group / "checkpoint"
+        if Path(application).absolute() == usual.absolute():
+            application = self._group
+        return (
+            f". The commit is certain, and everything is safe. `penstock publish {quote(application)}` tells which of "
+            "its records are refused and why; with --execute it makes dead letters of them, and publishes the "
+            "others. Then start again"
+        )
+
+    def last_published(self, producer: str) -> int:
+        notes = Notes(self._clients, self._group_of(producer)).read()
+        return max((note.commit for _, note in notes.values() if note and note.penstock == producer), default=-1)
+
+    def judged(self, producer: str, sinks: Mapping[str, Sequence[Segment]]) -> list[Judged]:
+        publisher, largest = self._publisher(producer), self._largest_batch(sinks)
+        publisher.open(largest)
+        pieces = list(_pieces(self._outbox, sinks)())
+        gone = self._gone(sinks)
+        return Judging(
+            pieces,
+            lambda topic, partition: gone[topic][partition],
+            self.refused,
+            lambda some: publisher.tried(some, largest),
+        ).judged()
+
+    def _gone(self, sinks: Mapping[str, Sequence[Segment]]) -> dict[str, dict[int, str]]:
+        """Why partitions that a commit writes into take nothing any more; empty texts where they do."""
+        reasons: dict[str, dict[int, str]] = {}
+        for topic, segments in sinks.items():
+            found = self._topics.found([topic])[topic]
+            for one in segments:
+                reasons.setdefault(topic, {})[one.partition] = self._why_gone(topic, found, one)
+        return reasons
+
+    def _why_gone(self, topic: str, found: Described | None, segment: Segment) -> str:
+        if found is None:
+            return f"topic {topic!r} was removed"
+        if found.id != topic_id_of(segment):
+            return f"topic {topic!r} was removed and made anew since"
+        if segment.partition >= found.partitions:
+            return f"topic {topic!r} has no partition {segment.partition}"
+        try:
+            self._topics.check_writable(topic, found)
+        except LogError as error:
+            return str(error)
+        return ""
 
     def _group_of(self, producer: str) -> str:
         return self._group or f"penstock-{producer}"
@@ -272,14 +340,17 @@ class KafkaLog(Log):
         offsets: Mapping[tuple[str, int], int],
     ) -> None:
         files = {segment.file.name for segments in sinks.values() for segment in segments}
-        limit = min((self._limits_of(topic).bytes for topic in sinks), default=_USUAL_LIMIT)
-        publisher.publish(number, _pieces(self._outbox, sinks), offsets, limit - _BATCH_FRAME)
+        publisher.publish(number, _pieces(self._outbox, sinks), offsets, self._largest_batch(sinks))
         self._fresh.update(topic for topic, segments in sinks.items() if segments)
         if publisher.who and not self._has_published:
             self._outbox.create(_PUBLISHED, b"")
             self._has_published = True
         for name in files:
             self._outbox.delete(name)
+
+    def _largest_batch(self, topics: Iterable[str]) -> int:
+        """How many bytes a batch of several records may have in all of these topics."""
+        return max(min((self._limits_of(topic).bytes for topic in topics), default=_USUAL_LIMIT) - _BATCH_FRAME, 1)
 
     def last_sequence(self, topic: str, producer: str) -> int:
         self._topics.describe([topic])

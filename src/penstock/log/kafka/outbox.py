@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import Binary, IntArray
 from penstock.batch import HEADERS
-from penstock.errors import LogError
+from penstock.errors import RefusedRecordError
 from penstock.log.base import (
     SCHEMA,
     SCHEMA_WITH_HEADERS,
@@ -23,14 +22,12 @@ from penstock.log.base import (
     from_record_batch,
     to_record_batch,
 )
-from penstock.log.kafka.topics import Limits
+from penstock.log.kafka.limits import Limits, refused
 from penstock.storage import FileRef, Storage
 from penstock.times import wall_clock_ms
 from penstock.untrusted import ArrowFile
 
 FOLDER = "outbox"
-_BATCH_OVERHEAD = 200
-"""Bytes that a batch of one record has beside its key, value and headers, at most, but for the headers' lengths."""
 
 
 class OutboxWriter(SegmentWriter):
@@ -77,28 +74,12 @@ class OutboxWriter(SegmentWriter):
         self._batches += 1
 
     def _check(self, records: Records) -> None:
-        """Raise ``LogError`` for a record that the topic would not take: later it would be too late."""
-        limits, now = self._limits(), wall_clock_ms()
-        sizes = records.sizes() if records.headers is None else records.sizes() + _sizes_of(records.headers)
-        largest, newest = int(np.argmax(sizes)), int(np.argmax(records.timestamp))
-        if sizes[largest] + _BATCH_OVERHEAD > limits.bytes:
-            what, option = f"{sizes[largest]} bytes and it takes at most {limits.bytes}", "max.message.bytes"
-            raise self._refused(records, largest, what, option)
-        if records.timestamp[newest] - now > limits.after_ms:
-            what, option = f"the time {records.timestamp[newest]}, which is in the future", "timestamp.after.max.ms"
-            raise self._refused(records, newest, what, f"message.{option}")
-        oldest = int(np.argmin(records.timestamp))
-        if now - records.timestamp[oldest] > limits.before_ms:
-            what, option = f"the time {records.timestamp[oldest]}, which is long ago", "timestamp.before.max.ms"
-            raise self._refused(records, oldest, what, f"message.{option}")
-
-    def _refused(self, records: Records, row: int, has: str, option: str) -> LogError:
-        key = records.key[row].as_py()
-        return LogError(
-            f"topic {self._topic!r} does not take the record with key {None if key is None else key[:40]!r}: it has "
-            f"{has} ({option} of the topic). Nothing of this commit was written, and everything before is safe. Change "
-            f"{option} of the topic, or what is written into it, and start again"
-        )
+        """Raise ``RefusedRecordError`` for a record that the topic would not take: later it would be too late."""
+        for error in refused(self._topic, records, self._limits(), wall_clock_ms()).values():
+            raise RefusedRecordError(
+                f"{error}. Nothing of this commit was written, and everything before is safe. To go on, "
+                f"{error.way_out}, and start again"
+            )
 
     def __exit__(self, *error: Any) -> None:
         if self._writer is not None:
@@ -111,13 +92,6 @@ class OutboxWriter(SegmentWriter):
             return []
         ref = self._storage.ref(self._name)
         return [msgspec.structs.replace(self._contents[p], file=ref) for p in sorted(self._contents)]
-
-
-def _sizes_of(headers: Any) -> IntArray:
-    """The bytes of each record's headers, with what Kafka writes around them at most."""
-    every = headers.to_pylist()
-    sizes = (sum(len(h["key"].encode()) + len(h["value"] or b"") + 8 for h in some or ()) for some in every)
-    return np.fromiter(sizes, np.int64, len(headers))
 
 
 def topic_id_of(segment: Segment) -> str:

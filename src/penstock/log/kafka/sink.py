@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
 from penstock.log.base import Records
-from penstock.log.kafka.client import Clients, bulk_or_none, is_final
+from penstock.log.kafka.client import Clients, bulk_or_none, is_final, is_passing
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,10 @@ _GIVEN = {
 
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 """Errors of partitions that have no offsets of this group, or none that this user may see."""
+
+_LOST_COUNT = (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+_OF_THE_PRODUCER = (KafkaError._FENCED, KafkaError._FATAL, *_LOST_COUNT)
+"""Errors that say nothing of records: a new producer is needed."""
 
 Piece = tuple[str, int, Records]
 """A topic, a partition, and records for it."""
@@ -117,10 +121,12 @@ class Publisher:
         group: the consumer group whose offsets are committed; the transactional id is the same.
         who: stands in the notes; empty for one that keeps none, whose commits cannot be repeated.
         in_transactions: else records may come twice (at least once).
+        way_out: what to do about a commit that Kafka refuses, to stand behind a message.
     """
 
-    def __init__(self, clients: Clients, group: str, who: str, in_transactions: bool = True):
+    def __init__(self, clients: Clients, group: str, who: str, in_transactions: bool = True, way_out: str = ""):
         self._clients = clients
+        self._way_out = way_out
         self._group = group
         self.who = who
         self._in_transactions = in_transactions
@@ -160,6 +166,36 @@ class Publisher:
 
         return bool(self._until_done(f"publish commit {number}", attempt))
 
+    def tried(self, pieces: list[Piece], largest: int) -> KafkaError | None:
+        """Why Kafka refuses these records, None when it takes them; nobody is to see them, and nothing is committed."""
+
+        def attempt() -> KafkaError | None:
+            self._opened(largest)
+            return self._try_out(pieces)
+
+        found: KafkaError | None = self._until_done("try which records Kafka takes", attempt)
+        return found
+
+    def _try_out(self, pieces: list[Piece]) -> KafkaError | None:
+        producer, refused = self._producer, None
+        producer.begin_transaction()
+        try:
+            for topic, partition, records in pieces:
+                self._send_one_by_one(topic, partition, records)
+            self._deliver()
+        except KafkaException as error:
+            refused = error.args[0]
+            if refused.code() not in _OF_THE_PRODUCER:
+                self._flush()  # what was wrong with a record is told only then
+        refused = self._undelivered or refused
+        if refused is None:
+            _within(self._call_seconds, producer.abort_transaction)
+        elif is_passing(refused) or refused.code() in _OF_THE_PRODUCER:
+            raise KafkaException(refused)
+        else:
+            self.close()  # it has lost count of what arrived; the next one ends the transaction
+        return refused
+
     def _until_done(self, what: str, attempt: Callable[[], Any]) -> Any:
         until = time.monotonic() + self._clients.cluster.timeout
         tried = 0
@@ -178,7 +214,8 @@ class Publisher:
         """Drop the producer, whose transaction may or may not have been committed; raise where trying again is idle."""
         self.close()
         if is_final(error):
-            raise self._clients.error_of(error, f"cannot {what}")
+            told = self._clients.error_of(error, f"cannot {what}")
+            raise type(told)(f"{told}{self._way_out}")
         if not self.who:
             raise LogError(f"cannot {what}: {error.str()}{self._clients.trouble()}; some or all may have been written")
         if self._clients.is_hopeless() or is_over:
@@ -341,11 +378,18 @@ class Publisher:
     def _deliver(self) -> None:
         """Wait until all records have arrived, for as long as some do."""
         before, until = len(self._producer), time.monotonic() + self._clients.cluster.timeout
-        while left := self._producer.flush(1.0):
+        while left := self._flush():
             if left < before:
                 before, until = left, time.monotonic() + self._clients.cluster.timeout
             if time.monotonic() > until:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    def _flush(self) -> int:
+        """Wait a second for records to arrive; how many are left."""
+        try:
+            return int(self._producer.flush(1.0))
+        except SystemError:  # the client raises twice when it is fenced while records are under way
+            raise KafkaException(KafkaError(KafkaError._FENCED)) from None
 
     def _send_plainly(self, pieces: Iterable[Piece], noted: list[TopicPartition]) -> None:
         """At least once: the offsets follow when all records are there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -21,12 +22,12 @@ from confluent_kafka.admin import (
 from penstock.errors import LogError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import NO_LIMIT, TopicInfo
 from penstock.log.kafka.client import Clients
+from penstock.log.kafka.limits import FOREVER, USUAL_REQUEST_BYTES, Limits, limits_of
 
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes"}
 
 
-FOREVER = 2**63 - 1
 _HEARD_SECONDS = 0.02
 _A_MOMENT = 0.02
 """For so many seconds what a topic was is what it is: a commit looks at its topics at each of its steps."""
@@ -39,16 +40,8 @@ class Described(NamedTuple):
     id: str
     partitions: int
     may_write: bool
-
-
-class Limits(NamedTuple):
-    """What a topic takes."""
-
-    bytes: int = 1_048_588
-    """Of a batch, and so of a record."""
-    before_ms: int = FOREVER
-    after_ms: int = 3_600_000
-    """How far a record's time may lie before and after the present."""
+    is_internal: bool = False
+    """Whether it is one of the cluster's own, into which nobody may write."""
 
 
 class KafkaTopics:
@@ -58,6 +51,7 @@ class KafkaTopics:
         self._clients = clients
         self._known: dict[str, tuple[float, Described | None]] = {}
         """What topics were when they were last looked up, and when that was."""
+        self._most_of_requests: int | None = None
         self._together: set[str] = set()
         """Those that were last asked for at once: who asks for one of them is soon to ask for the others."""
 
@@ -149,7 +143,7 @@ class KafkaTopics:
             return None
         may = found.authorized_operations
         own_id = str(found.topic_id).replace("+", "-").replace("/", "_")  # as Kafka itself writes it
-        return Described(own_id, len(found.partitions), not may or AclOperation.WRITE in may)
+        return Described(own_id, len(found.partitions), not may or AclOperation.WRITE in may, found.is_internal)
 
     def not_found(self, name: str) -> TopicNotFoundError:
         """The error for a topic that does not exist."""
@@ -162,8 +156,11 @@ class KafkaTopics:
 
     def config(self, name: str) -> dict[str, str]:
         """A topic's configuration, by Kafka's names."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        what = f"cannot read the configuration of topic {name!r}"
+        return self._config(ResourceType.TOPIC, name, f"topic {name!r}")
+
+    def _config(self, kind: ResourceType, name: str, shown: str) -> dict[str, str]:
+        resource = ConfigResource(kind, name)
+        what = f"cannot read the configuration of {shown}"
         found = self._clients.ask(lambda admin, wait: admin.describe_configs([resource], request_timeout=wait), what)[0]
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
 
@@ -182,12 +179,18 @@ class KafkaTopics:
             config = self.config(name)
         except LogError:
             return Limits()
-        largest = int(config.get("max.message.bytes", Limits().bytes))
-        if config.get("message.timestamp.type") == "LogAppendTime":
-            return Limits(largest, FOREVER, FOREVER)
-        names = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
-        before, after = (int(config.get(one, usual)) for one, usual in zip(names, Limits()[1:], strict=True))
-        return Limits(largest, before, after)
+        return limits_of(config, self._request_bytes())
+
+    def _request_bytes(self) -> int:
+        """How large a request may be, for every broker; what is usual when this user may not read it."""
+        if self._most_of_requests is None:
+            self._most_of_requests = USUAL_REQUEST_BYTES
+            with suppress(LogError):
+                brokers = self._clients.metadata("cannot list the brokers").brokers
+                found = (self._config(ResourceType.BROKER, str(one), f"broker {one}") for one in brokers)
+                option = "socket.request.max.bytes"
+                self._most_of_requests = min(int(one.get(option, USUAL_REQUEST_BYTES)) for one in found)
+        return self._most_of_requests
 
     def offsets(self, name: str, partitions: int, where: OffsetSpec, is_committed: bool = True) -> list[int]:
         """For each partition its first or its last offset.
@@ -223,6 +226,8 @@ class KafkaTopics:
 
     def check_writable(self, name: str, found: Described) -> None:
         """Raise ``LogError`` when this user may not write into a topic."""
+        if found.is_internal:
+            raise LogError(f"topic {name!r} is one of Kafka's own: nobody may write into it. Write into another topic")
         if not found.may_write:
             raise LogError(
                 f"topic {name!r}: this user may not write into it; nothing was written. Grant it WRITE on the topic"

@@ -1,0 +1,80 @@
+"""``penstock publish``: a commit whose records did not get to their topics yet, and those that never will."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import log_of, log_option
+from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.stopped import stopped
+from penstock.cli.terminal import count, print_table, say
+from penstock.engine.putting_aside import PuttingAside, Refused, Stuck
+from penstock.messages import show
+from penstock.query.application import checkpoint_of, open_stores
+from penstock.storage import open_storage
+
+_SHOWN = 20
+"""So many refused records are told one by one."""
+
+
+@click.command(cls=Command, epilog=APPLICATION_HELP)
+@application_argument
+@click.option("--dead-letters", metavar="TOPIC", help="Where refused records go. [default: ID-dead-letters]")
+@click.option("--drop", is_flag=True, help="Drop refused records, instead; they are counted.")
+@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@log_option
+def publish(application: str, dead_letters: str | None, drop: bool, execute: bool, log_dir: Path | str | None) -> None:
+    """Publish the last commit of a stopped application, without what its topics refuse.
+
+    A commit is certain before its records are in Kafka. If a broker then refuses one of them, no start can go on. This
+    tells which records these are and why. With --execute they become dead letters, and all others are published once.
+    The broker is asked in a transaction that is aborted: consumers that read committed records see nothing of it.
+
+    \b
+    Examples:
+      penstock publish app
+      penstock publish app --execute
+      penstock publish app --drop --execute
+    """
+    if drop and dead_letters is not None:
+        raise click.UsageError("--drop and --dead-letters are two ways: say one of them")
+    checkpoint = checkpoint_of(application)
+    with stopped(application, checkpoint):
+        found = PuttingAside(open_storage(checkpoint), log_of(open_stores(checkpoint), log_dir))
+        stuck = found.found
+        if not stuck.records:
+            say(f"Nothing waits: all records of commit {stuck.sequence:,} of {stuck.application_id} are published.")
+            return
+        goal = None if drop else dead_letters or f"{stuck.application_id}-dead-letters"
+        _show(stuck, goal)
+        if execute:
+            found.execute(goal)
+            found.publish()
+    say("Done; start the program again." if execute else "Nothing was changed; --execute does it.")
+
+
+def _show(stuck: Stuck, goal: str | None) -> None:
+    click.echo(f"Commit {stuck.sequence:,} of {stuck.application_id} is certain, and not in its topics yet:")
+    refused = stuck.refused
+    rows = (
+        (topic, f"{records:,}", f"{sum(one.topic == topic for one in refused):,}")
+        for topic, records in sorted(stuck.records.items())
+    )
+    print_table(("topic", "records", "refused"), rows, right=("records", "refused"))
+    for one in refused[:_SHOWN]:
+        _show_refused(one)
+    if len(refused) > _SHOWN:
+        click.echo(f"  and {count(len(refused) - _SHOWN, 'more record')}")
+    if refused:
+        way = "are dropped" if goal is None else f"go to topic {goal} as dead letters"
+        click.echo(f"Refused records {way}, and are counted; all others are published.")
+    else:
+        click.echo("Its topics take all of it: a start publishes it, and so does this.")
+
+
+def _show_refused(one: Refused) -> None:
+    record = f"key {show(one.key)}, value {show(one.value)}, timestamp {one.timestamp}"
+    click.echo(f"  {one.topic}, partition {one.partition}: {record}\n    {one.why}")
