@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.cli.command import Command, Group
 from penstock.cli.options import json_option, log_of, log_option, read_by
-from penstock.cli.terminal import count, moment, plain, print_json, print_table, readable, say
+from penstock.cli.terminal import count, moment, print_json, print_table, readable, say
 from penstock.durations import to_ms
 from penstock.errors import SerdeError
 from penstock.query.application import ApplicationStores, open_stores
@@ -282,7 +282,7 @@ def _parsed(view: View, key: str, what: str) -> Any:
 def _show(view: AnyView, rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            print_json({name: plain(value) for name, value in row.items()})
+            print_json(row)
     elif rows:
         print_table(rows[0], ([_cell(name, value) for name, value in row.items()] for row in rows))
 

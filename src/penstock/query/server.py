@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import msgspec
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
@@ -25,7 +24,7 @@ from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
 from penstock.query.health import STALLED_MS, HealthCheck
 from penstock.query.key_value import KeyValueView
-from penstock.query.plain import plain
+from penstock.query.plain import as_json
 from penstock.query.rows import KeyRange, key_of, rows_of
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned
@@ -198,7 +197,7 @@ class _Answers:
         else:
             within, prefix, reverse = _asked(view, request)
             rows = rows_of(view, within=within, prefix=prefix, reverse=reverse)
-        shown = [_plain(row) for row in islice(rows, limit)]
+        shown = list(islice(rows, limit))
         more = next(rows, None)
         cursor = None if more is None else self._cursors.keep(rows, more, view)
         return json_answer({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
@@ -208,7 +207,7 @@ class _Answers:
         view = self._view(request)
         text = request.path_params["key"]
         every = rows_of(view, key=key_of(view.shape.key, text))
-        found = [_plain(row) for row in islice(every, most)]
+        found = list(islice(every, most))
         if most is not None and next(every, None) is not None:
             raise _ManyRowsError
         if not found:
@@ -289,15 +288,11 @@ def _stream(view: AnyView) -> Iterator[bytes]:
     yield sink.take()
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in row.items()}
-
-
 def json_answer(content: Any, status: int = 200) -> Response:
     """Content as JSON."""
     from starlette.responses import Response
 
-    return Response(msgspec.json.encode(content, enc_hook=str), status, media_type="application/json")
+    return Response(as_json(content), status, media_type="application/json")
 
 
 def _nothing_there(request: Request, error: Exception) -> Response:
