@@ -69,7 +69,9 @@ def produce(
     lines, of_lines = _first_types(file) if lines_are_json else (file, TypesOfLine())
     new = _new_topic(log, name, key, value, partitions, of_lines)
     types = [None if type_ is None else from_name(type_) for type_ in (key, value)]
-    keys, values = topic_types(log, name, *types) if log.keeps_types and log.exists(name) else (from_name(new.key), from_name(new.value))
+    keys, values = from_name(new.key), from_name(new.value)
+    if log.keeps_types and log.exists(name):
+        keys, values = topic_types(log, name, *types)
     for option, path in (("--key-field", key_field), ("--timestamp-field", timestamp_field)):
         if path is not None and not isinstance(values, JsonSerde):
             raise click.UsageError(f"{option} needs values of type json; those of topic {name} are {values.name}")

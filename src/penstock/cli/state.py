@@ -190,7 +190,7 @@ def export(application: str, store: str, file: Path) -> None:
     callback=read_by(lambda text: to_ms(text, "--stalled")),
     default="1 minute",
     show_default=True,
-    help="How long there may be no commit though there is input.",
+    help="How long records may wait while nothing moves.",
 )
 @log_option
 @json_option
@@ -198,8 +198,9 @@ def export(application: str, store: str, file: Path) -> None:
 def status(context: click.Context, application: str, stalled: int, log_dir: Path | str | None, as_json: bool) -> None:
     """Say how far an application is: its newest commit, its input, its tasks.
 
-    The exit code is 0 when it is well, and 3 when it is stalled: records wait,
-    and there was no commit for a while, since it does not run or hangs.
+    The exit code is 0 when it is well, and 3 when it is stalled: records have
+    waited for a while and nothing moved, since it does not run or hangs. A
+    commit that takes long and goes on is well.
 
     \b
     Examples:
@@ -210,6 +211,7 @@ def status(context: click.Context, application: str, stalled: int, log_dir: Path
     stores = open_stores(application)
     health = HealthCheck(stores, log_of(stores, log_dir)).look(stalled)
     found = _status(stores) | {"health": health.status, "behind": health.behind}
+    found["stalled_seconds"] = health.stalled_seconds
     if as_json:
         print_json(found)
     else:

@@ -22,7 +22,7 @@ import pyarrow.ipc as ipc
 from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
-from penstock.query.health import STALLED_MS, HealthCheck
+from penstock.query.health import STALLED_MS, Health, HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.plain import as_json
 from penstock.query.rows import KeyRange, key_of, rows_of
@@ -116,10 +116,12 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
         raise ConfigError(
             "serving state over HTTP needs Starlette and uvicorn: pip install 'penstock[serve]'"
         ) from None
-    answers = _Answers(stores)
+    answers, check = _Answers(stores), health or HealthCheck(stores)
     routes = [
         Route("/", told(answers.listing)),
-        Route("/health", told(_told_health(health or HealthCheck(stores)))),
+        Route("/health", told(_told_health(check))),
+        Route("/health/live", told(_told_health(check))),
+        Route("/health/ready", told(_told_health(check, lambda found: found.is_ready))),
         Route("/stores", told(answers.listing)),
         Route("/stores/{store}", told(answers.rows)),
         Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here)),
@@ -127,10 +129,12 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
 
 
-def _told_health(check: HealthCheck) -> Callable[[Request], Response]:
+def _told_health(
+    check: HealthCheck, is_fine: Callable[[Health], bool] = lambda found: found.is_well
+) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         health = check.look(to_ms(request.query_params.get("stalled", STALLED_MS), "stalled"))
-        return json_answer(health, 200 if health.is_well else 503)
+        return json_answer(health, 200 if is_fine(health) else 503)
 
     return answer
 

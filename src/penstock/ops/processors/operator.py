@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
 from penstock.errors import ProcessingError
+from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.operator import Operator
@@ -172,6 +173,7 @@ class Process(Operator):
         assert self._processor is not None
         own = self.own
         process, forwarded, ends = self._processor.process, own.forwarded, own.ends
+        moving.through(ends)
         try:
             for record in records:
                 process(record)
