@@ -169,6 +169,8 @@ def _checked_text(text: bytes) -> bytes:
 
 def _number(type_: type[int] | type[float], text: bytes) -> Any:
     try:
+        if b"_" in text:
+            raise ValueError
         return type_(text)
     except ValueError:
         raise SerdeError(f"{shorten(text)} is no {type_.__name__}") from None

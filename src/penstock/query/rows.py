@@ -128,9 +128,9 @@ def key_of(serde: Serde, text: str) -> Any:
     """
     try:
         if serde == INT:
-            return int(text)
+            return int(_digits(text))
         if serde == FLOAT:
-            return float(text)
+            return float(_digits(text))
         if serde == STR:
             return text
         if serde == BYTES:
@@ -139,6 +139,13 @@ def key_of(serde: Serde, text: str) -> Any:
         return Windowed(data["key"], data["start"], data["end"]) if "[" in serde.name and _is_windowed(data) else data
     except (ValueError, msgspec.DecodeError, KeyError):
         raise SerdeError(f"{text!r} is no key of type {serde.name}") from None
+
+
+def _digits(text: str) -> str:
+    """Text that Python reads as a number, if others do as well."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return text
 
 
 def _is_windowed(data: Any) -> bool:

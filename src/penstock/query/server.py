@@ -6,6 +6,7 @@ application, and what it has last taken over is what is shown.
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import threading
@@ -22,6 +23,8 @@ import pyarrow.ipc as ipc
 from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
+from penstock.query.bounded import BACKLOG, bounded_protocol
+from penstock.query.guard import Guarded, check_access
 from penstock.query.health import STALLED_MS, Health, HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.plain import as_json
@@ -193,7 +196,7 @@ class _Answers:
             raise WrongRequestError(400, f"unknown parameter {min(unknown)!r}", parameters=list(_PARAMETERS))
         if ARROW in request.headers.get("accept", ""):
             return _arrow(view, request)
-        limit = _limit(request)
+        limit = limit_of(request)
         rows: Iterator[dict[str, Any]]
         if "cursor" in request.query_params:
             kept = self._cursors.take(request.query_params["cursor"], view.name)
@@ -246,10 +249,11 @@ def _asked(view: AnyView, request: Request) -> _Asked:
     return _Asked(KeyRange(low, high), None if prefix is None else prefix.encode(), reverse in ("true", "1"))
 
 
-def _limit(request: Request) -> int:
-    text = request.query_params.get("limit", "100")
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
-        raise WrongRequestError(400, f"limit is a number from 1 to {_MOST}, got {text!r}")
+def limit_of(request: Request, usual: int = 100, most: int = _MOST) -> int:
+    """How many rows a request wants; raises ``WrongRequestError`` for what is no number."""
+    text = request.query_params.get("limit", str(usual))
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise WrongRequestError(400, f"limit is a number from 1 to {most}, got {text!r}")
     return int(text)
 
 
@@ -316,20 +320,40 @@ class StateServer:
         host: the address to listen at.
         port: 0 takes a free one.
         served: the application of ASGI, if it is another one than ``app`` of these stores.
+        token: what requests have to bring; None for none.
+        is_open: whether all may read that reach an address beyond this machine, though there is no token.
 
     Raises:
-        ConfigError: the address cannot be listened at, or Starlette and uvicorn are not installed.
+        ConfigError: the address cannot be listened at, or not like this; or Starlette and uvicorn are not installed.
     """
 
-    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT, served: Any = None):
-        self._served = served = served or app(stores)
+    def __init__(
+        self,
+        stores: ApplicationStores,
+        host: str = HOST,
+        port: int = PORT,
+        served: Any = None,
+        token: str | None = None,
+        is_open: bool = False,
+    ):
+        check_access(host, token, is_open)
+        served = served or app(stores)
+        self._served = served = served if isinstance(served, Guarded) else Guarded(served, host, token)
         import uvicorn
 
         self._stores = stores
         self._socket = _listening(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-        config = uvicorn.Config(served, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            served,
+            http=bounded_protocol(),
+            ws="none",
+            backlog=BACKLOG,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
         self._server = uvicorn.Server(config)
         self._ended = threading.Event()
         self._threads = [
@@ -359,8 +383,7 @@ class StateServer:
     def close(self) -> None:
         """Answer what was asked, and stop."""
         self._ended.set()
-        if hasattr(self._served, "close"):
-            self._served.close()
+        self._served.close()
         self._server.should_exit = True
         for thread in self._threads:
             thread.join()
@@ -373,7 +396,12 @@ class StateServer:
         self.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def check_free(host: str, port: int, option: str) -> None:
+    """Raise ``ConfigError`` where an address cannot be listened at, before anything else is begun."""
+    _listening(host, port, option).close()
+
+
+def _listening(host: str, port: int, option: str = "--port") -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -381,9 +409,10 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever is told the address now is answered, if only when the server runs
+        listening.listen(BACKLOG)  # whoever is told the address now is answered, if only when the server runs
     except OSError as error:
         raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --port, 0 takes a free one"
+            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another {option}, 0 takes a free "
+            "one"
         ) from None
     return listening
