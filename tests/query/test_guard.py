@@ -161,6 +161,18 @@ HALVES = [
 ]
 
 
+def is_closed(one: socket.socket, data: bytes, seconds: float) -> bool:
+    """Whether the other end closes the connection within so many seconds, though something comes again and again."""
+    deadline = time.monotonic() + seconds
+    try:
+        while time.monotonic() < deadline:
+            one.sendall(data)
+            time.sleep(0.02)
+    except OSError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("is_page", [False, True])
 def test_connections_that_are_half_open_take_few_descriptors_and_keep_nobody_out(
     shop: Shop, is_page: bool, monkeypatch: pytest.MonkeyPatch
