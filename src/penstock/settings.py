@@ -359,8 +359,8 @@ class Settings:
                 elif origin != "environment":
                     known = f"{', '.join(types)}{nearest(name, types)}"
                     raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {known}")
-                elif not name.startswith(_CONNECTIONS) and nearest(
-                    name, types
+                elif (
+                    name not in _OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
                 ):  # what is like no setting may be another program's
                     guess = nearest(prefix + name.upper(), [prefix + known.upper() for known in types])
                     raise ConfigError(
@@ -368,6 +368,13 @@ class Settings:
                         "belongs to another program"
                     )
         return cls(**values, origins=origins)
+
+
+_OF_COMMANDS = frozenset({
+    "application_id", "slots", "ui", "ui_port", "serve", "serve_port", "host", "token_file", "token", "no_token",
+    "log_format", "debug",
+})  # fmt: skip
+"""Variables that are options of commands, and no settings."""
 
 
 def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[str, Any]]]:

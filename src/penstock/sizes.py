@@ -8,7 +8,7 @@ from decimal import Decimal
 from penstock.errors import ConfigError
 
 _UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
-_SIZE = re.compile(r"(-?\d+(?:\.\d+)?)\s*([a-z]*)")
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
 
 
 def to_bytes(size: int | str, what: str = "size") -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import consume
+from penstock import Windowed, consume
+from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 
 
@@ -156,13 +157,27 @@ def test_another_type_than_the_topics_is_refused(penstock):
     )
 
 
-def test_windowed_keys_cannot_be_written_from_text(penstock):
-    from penstock.log.base import TopicInfo
-
+def test_windowed_keys_are_written_as_key_start_and_end_or_not_at_all(penstock):
     FileLog(".penstock/log").create_topic(TopicInfo("hourly", 1, "windowed[str, 3600000]", "int"))
-    code, out, err = penstock("topics", "produce", "hourly", "--json", stdin='{"key": "a", "value": 1}')
-    assert (code, out) == (1, [])
-    assert err == [
+    window = '{"key": {"key": "JFK", "start": 0, "end": 3600000}, "value": 1, "timestamp": 5}'
+    assert penstock("topics", "produce", "hourly", "--json", stdin=window).code == 0
+    assert records("hourly") == [(Windowed("JFK", 0, 3_600_000), 1, 5)]
+
+    def refusal(line: str, *options: str) -> list[str]:
+        code, out, err = penstock("topics", "produce", "hourly", *options, stdin=line)
+        assert (code, out) == (1, [])
+        return err
+
+    assert refusal('{"key": "a", "value": 1}', "--json") == [
+        """Error: standard input, line 1: '"a"' is no key of type windowed[str, 3600000]: write {"key": ..., """
+        '"start": ..., "end": ...}, the times in milliseconds. Nothing was written; --skip-bad-lines leaves it out'
+    ]
+    assert refusal('{"key": {"key": "a", "start": 0, "end": 5}, "value": 1}', "--json") == [
+        """Error: standard input, line 1: the window of '{"key": "a", "start": 0, "end": 5}' ends at 5; in a topic """
+        "with keys of type windowed[str, 3600000] it ends at 3600000. Nothing was written; --skip-bad-lines leaves it "
+        "out"
+    ]
+    assert refusal("a:1", "--key-separator", ":") == [
         "Error: keys or values of type windowed[str, 3600000] cannot be written from text; write them from Python with "
         "penstock.produce, or as they are with --key bytes or --value bytes"
     ]

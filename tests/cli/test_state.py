@@ -147,3 +147,41 @@ def test_status_says_where_slots_live_and_how_many_tasks_have_moved(penstock: Pe
     assert found["tasks_moved"] == 2
     assert found["slots"][1] == {"executor": "2", "host": "there", "tasks": 1}
     assert "moved" not in "".join(penstock("status", "app").out)  # there is one machine
+
+
+def test_floats_and_bytes_of_stores_are_shown_and_exported_as_they_are(penstock: Penstock, folder: Path):
+    builder = StreamsBuilder()
+    log = FileLog(folder / "log")
+    floats = [float("nan"), float("inf"), float("-inf"), -0.0]
+    produce([(f"k{n}", x, n) for n, x in enumerate(floats)], "floats", str, float, log)
+    produce([(x, "", n) for n, x in enumerate(floats)], "by-float", float, str, log)
+    produce([(b"a", b"ok", 1), (b"b", b"\xff", 2), (b"c", b'"x", y', 3)], "raw", bytes, bytes, log)
+    builder.table("floats", key=str, value=float, store="floats")
+    builder.table("by-float", key=float, value=str, store="by-float")
+    builder.table("raw", key=bytes, value=bytes, store="raw")
+    storage = LocalStorage(folder / ".penstock" / "shown" / "checkpoint")
+    application = LocalApplication(builder.build(), "shown", Settings(), log, storage)
+    application.run_until()
+    application.close()
+
+    def lines(file: str) -> list[str]:
+        assert penstock("state", "export", "shown", file.partition(".")[0], file).code == 0
+        return (folder / file).read_bytes().decode().splitlines()
+
+    assert [row.split()[1] for row in penstock("state", "scan", "shown", "floats").out[1:]] == [
+        "NaN", "Infinity", "-Infinity", "-0.0"
+    ]  # fmt: skip
+    scanned = penstock("state", "scan", "shown", "floats", "--json").out
+    assert [json.loads(row)["value"] for row in scanned] == ["NaN", "Infinity", "-Infinity", -0.0]
+    assert json.loads(penstock("state", "get", "shown", "by-float", "nan", "--json").out[0])["key"] == "NaN"
+    assert [line.rsplit(",", 1)[0] for line in lines("floats.csv")] == [
+        "key,value", "k0,nan", "k1,inf", "k2,-inf", "k3,-0.0"
+    ]  # fmt: skip
+    assert [json.loads(line)["value"] for line in lines("floats.ndjson")] == ["NaN", "Infinity", "-Infinity", -0.0]
+    assert {line.rsplit(",", 1)[0] for line in lines("by-float.csv")[1:]} == {
+        'nan,""', 'inf,""', '-inf,""', '-0.0,""'
+    }  # fmt: skip
+    assert [line.rsplit(",", 1)[0] for line in lines("raw.csv")[1:]] == [
+        "a,ok", 'b,"{""base64"":""/w==""}"', 'c,"""x"", y"'
+    ]  # fmt: skip
+    assert [json.loads(line)["value"] for line in lines("raw.ndjson")] == ["ok", {"base64": "/w=="}, '"x", y']

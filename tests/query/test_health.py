@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock import StreamsBuilder
 from penstock.query.application import open_stores
 from penstock.query.health import HealthCheck
 from penstock.query.server import app
+from penstock.settings import Settings
 from penstock.watch.server import page_app
 from support.watched import SOLD, Shop, shop_topology
 
@@ -39,6 +44,56 @@ def test_one_that_makes_no_commit_though_records_wait_is_stalled(shop: Shop):
     assert asked(served)[0] == 200  # it has a minute
     status, told = asked(served, "/health?stalled=0 ms")
     assert (status, told["status"], told["behind"]) == (503, "stalled", 2)
+
+
+def test_one_that_was_idle_has_as_long_for_a_record_as_any_other(shop: Shop, monkeypatch: pytest.MonkeyPatch):
+    served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1")
+    later = time.time() + 3600
+    monkeypatch.setattr("penstock.query.health.time.time", lambda: later)
+    status, told = asked(served)
+    assert (status, told["status"], told["behind"], told["stalled_seconds"]) == (200, "ok", 0, 0.0)
+    shop.log_only(("kim", 1.0, 5_000))
+    for folder in (shop.log.root / "orders" / "data").iterdir():
+        os.utime(folder, (later, later))
+    for check in (served, page_app(open_stores(shop.folder), shop.log, "127.0.0.1")):  # that knows, and that looks
+        status, told = asked(check)
+        assert (status, told["status"], told["behind"], told["commit_age_seconds"] > 3500) == (200, "ok", 1, True)
+    monkeypatch.setattr("penstock.query.health.time.time", lambda: later + 61)
+    status, told = asked(served)
+    assert (status, told["status"], told["stalled_seconds"]) == (503, "stalled", 61.0)
+
+
+def test_a_commit_that_takes_long_and_moves_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    looks: list[tuple[str, str]] = []
+    builder = StreamsBuilder()
+    builder.stream("orders", key=str, value=float).map_values(lambda value: time.sleep(0.05) or value).to("out")
+    shop = Shop(tmp_path, builder.build(), partitions=1)
+    shop.running.host.on_new_task = lambda task: setattr(task, "_settings", Settings(chunk_records=4))
+    monkeypatch.setattr("penstock.engine.moved.NOTE_SECONDS", 0.2)
+    here = HealthCheck(shop.running.stores(), shop.log)
+    outside = HealthCheck(open_stores(shop.folder), shop.log)
+
+    def look() -> None:
+        while not over.wait(0.2):
+            looks.append((here.look(1_000).status, outside.look(1_500).status))
+
+    over, looking = threading.Event(), threading.Thread(target=look)
+    looking.start()
+    commit = shop.running.coordinator.manifest.commit
+    shop.sell(*[("ann", 1.0, n) for n in range(80)])
+    over.set()
+    looking.join()
+    assert shop.running.coordinator.manifest.commit == commit + 1
+    assert len(looks) > 10
+    assert set(looks) == {("ok", "ok")}
+    assert outside.look(0).status == "ok"
+
+
+def test_a_program_is_ready_when_it_has_begun_to_work(shop: Shop):
+    for state, status in (("REBALANCING", 503), ("RUNNING", 200), ("ERROR", 503)):
+        served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1", lambda state=state: state)
+        assert asked(served, "/health/ready")[0] == status
+    assert asked(served, "/health/live") == asked(served, "/health")
 
 
 @pytest.mark.parametrize(

@@ -202,3 +202,23 @@ def test_cursors_that_nobody_comes_back_for_are_let_go_of(monkeypatch: pytest.Mo
     with pytest.raises(server.WrongRequestError, match="there is no cursor"):
         cursors.take(names[0], "sums")
     assert [cursors.take(name, "sums").next for name in names[1:]] == [{"key": 1}, {"key": 2}]
+
+
+def test_numbers_that_json_does_not_have_are_text_and_large_ones_are_whole(tmp_path: Path):
+    builder, log = StreamsBuilder(), FileLog(tmp_path / "log")
+    builder.table("floats", key=str, value=float, store="floats")
+    builder.table("things", key=float, value=Any, store="things")
+    floats = {"a": float("nan"), "b": float("inf"), "c": float("-inf"), "d": -0.0, "e": 2.0**53}
+    produce([(name, x, 1) for name, x in floats.items()], "floats", str, float, log)
+    produce([(float("nan"), {"id": 2**70, "n": 9007199254740993}, 1)], "things", float, Any, log)
+    running = LocalApplication(builder.build(), "app", Settings(), log, LocalStorage(tmp_path / "checkpoint"))
+    running.run_until()
+    client = TestClient(app(open_stores(tmp_path)))
+    rows = client.get("/stores/floats").json()["rows"]
+    assert [row["value"] for row in rows] == ["NaN", "Infinity", "-Infinity", -0.0, 2.0**53]
+    assert str(rows[3]["value"]) == "-0.0"
+    assert client.get("/stores/things/NaN").json()["row"] == {
+        "key": "NaN", "value": {"id": 2**70, "n": 9007199254740993}, "timestamp": 1
+    }  # fmt: skip
+    assert "nan" not in client.get("/stores/things").text
+    running.close()

@@ -31,6 +31,12 @@ class Browser:
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
         switches = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+        switches += (
+            "--disable-quic",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        )
         own = (f"--user-data-dir={self._folder.name}", f"--window-size={width},{height}", "--remote-debugging-pipe")
         # the protocol wants the pipe at 3 and 4, which a shell puts there without threads getting in its way
         line = f'exec 3<&{to_read} 4>&{to_write}; exec "$0" "$@"'

@@ -6,10 +6,11 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder
+from penstock import StreamsBuilder, produce
 from penstock.query.application import open_stores
 from penstock.query.server import StateServer
 from penstock.watch.server import page_app
@@ -162,4 +163,52 @@ def test_fifty_steps_and_a_hundred_partitions_fit_the_page(browser: Browser, tmp
             browser.wait("document.querySelectorAll('.cells i').length >= 100")
             assert browser.value("document.documentElement.scrollWidth <= innerWidth")
             assert browser.value(_WITHIN) == []
+    stores.close()
+
+
+def test_numbers_are_shown_as_they_are_and_null_apart_from_text(browser: Browser, tmp_path: Path):
+    ints = [9007199254740993, -(2**63), 2**63 - 1, 5]
+    floats = [float("nan"), float("-inf"), -0.0, 1.0, 1e22]
+    texts = [b'{"id":1180591620717411303424,"x":[1.0,-0.0,1e5,"1.0"]}', b'"null"', b'"\\u0000number:7"', None]
+    builder = StreamsBuilder()
+    builder.table("ints", key=int, value=int, store="int-store")
+    builder.table("floats", key=float, value=float, store="float-store")
+    builder.stream("texts", key=str, value=Any).to("out")
+    produce([], "texts", log=tmp_path / "log")
+    produce([(n, n, 1) for n in ints], "ints", int, int, tmp_path / "log")
+    produce([(x, x, 1) for x in floats], "floats", float, float, tmp_path / "log")
+    produce([("k", text, -n + 9) for n, text in enumerate(texts)], "texts", str, bytes, tmp_path / "log")
+    shop = Shown(tmp_path, builder.build())
+    shop.running.run_until()
+    stores = open_stores(shop.folder)
+    shown_ints = ["-9223372036854775808", "5", "9007199254740993", "9223372036854775807"]
+    shown_floats = ["-0.0", "-Infinity", "1.0", "1e22", "NaN"]
+    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+        browser.events.clear()
+        browser.size(1280, 900)
+        browser.open(server.url)
+
+        def cells(where: str, column: int) -> list[str]:
+            browser.wait(f"!!{where}")
+            browser.value(f"{where}.click()")
+            browser.wait("document.querySelectorAll('#panel tbody tr').length > 3")
+            rows = "[...document.querySelectorAll('#panel tbody tr')]"
+            return list(browser.value(f"{rows}.map((row) => row.children[{column}].innerHTML)"))
+
+        def topic(name: str) -> str:
+            return f"[...document.querySelectorAll('#topics .row')].find((one) => one.innerText.startsWith('{name}'))"
+
+        def store(name: str) -> str:
+            return f"document.querySelector('.store[title=\\'Store {name}\\']')"
+
+        for column in (0, 1):
+            assert sorted(cells(store("int-store"), column)) == shown_ints
+            assert sorted(cells(store("float-store"), column)) == shown_floats
+            assert sorted(cells(topic("ints"), column)) == shown_ints
+            assert sorted(cells(topic("floats"), column)) == shown_floats
+        assert cells(topic("texts"), 1) == [
+            '{"id":1180591620717411303424,"x":[1.0,-0.0,100000.0,"1.0"]}', "null", "\0number:7",
+            '<i class="quiet">null</i>',
+        ]  # fmt: skip
+        assert browser.complaints() == []
     stores.close()

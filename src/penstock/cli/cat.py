@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from penstock.arrays import Binary
 from penstock.cli.command import Command
+from penstock.cli.json_lines import line_of, shown, types_of
 from penstock.cli.options import TYPES, complete_topic, json_option, log_option, open_file_log
-from penstock.cli.terminal import as_json as to_json
-from penstock.cli.terminal import moment, plain, readable
-from penstock.errors import ConfigError, SerdeError, TopicNotFoundError
+from penstock.cli.terminal import moment, print_json_line, readable
+from penstock.errors import ConfigError, TopicNotFoundError
 from penstock.log.base import Log
-from penstock.log.consume import Range, ranges_of, records_of
+from penstock.log.consume import Decode, Range, ranges_of, records_of
+from penstock.query.plain import decoded
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name
 from penstock.serdes.registry import Avro, JsonSchema
@@ -86,7 +86,8 @@ def cat(
     ranges = _chosen(log, name, partition)
     if start is not None:
         ranges = {p: (min(max(first, start), end), end) for p, (first, end) in ranges.items()}
-    _print(islice(_records(log, name, ranges, key_type, value_type), limit), _formatter(keys, long, format_, as_json))
+    lines = _Lines(log, name, key_type, value_type, keys, long, format_, as_json)
+    lines.print(islice(lines.records(ranges), limit))
 
 
 @click.command(cls=Command)
@@ -116,10 +117,10 @@ def tail(
       penstock topics tail departures -n 0 -f --long
     """
     log = open_file_log(log_dir)
-    formatter = _formatter(keys, long, format_, as_json)
+    lines = _Lines(log, name, key_type, value_type, keys, long, format_, as_json)
     ranges = _chosen(log, name, partition)
     last = {p: (_begin_of_last(log, name, p, range_, count), range_[1]) for p, range_ in ranges.items()}
-    _print(deque(_records(log, name, last, key_type, value_type), maxlen=count), formatter)
+    lines.print(deque(lines.records(last), maxlen=count))
     id_ = log.topic_id(name)
     try:
         while follow:
@@ -128,7 +129,7 @@ def tail(
             if log.topic_id(name) != id_:
                 raise TopicNotFoundError(f"topic {name!r} was removed and made anew; begin again to follow the new one")
             new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
-            _print(_records(log, name, new, key_type, value_type), formatter)
+            lines.print(lines.records(new))
     except KeyboardInterrupt:  # how following ends
         pass
 
@@ -148,12 +149,39 @@ def _begin_of_last(log: Log, topic: str, partition: int, within: Range, count: i
     return within[1] if newest is None else newest.offset
 
 
-def _records(
-    log: Log, topic: str, ranges: dict[int, Range], key: str | None, value: str | None
-) -> Iterator[ConsumerRecord]:
-    info = log.topic(topic)
-    serdes = _serde(key or info.key, f"{topic}-key"), _serde(value or info.value, f"{topic}-value")
-    return records_of(log, topic, ranges, *serdes, _decode)
+class _Lines:
+    """How the records of a topic are read and printed."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        key: str | None,
+        value: str | None,
+        keys: bool,
+        long: bool,
+        format_: str | None,
+        as_json: bool,
+    ):
+        self._log, self._topic = log, topic
+        info = log.topic(topic)
+        types = types_of(info, key, value)
+        self._serdes = _serde(types.key, f"{topic}-key"), _serde(types.value, f"{topic}-value")
+        self._decode: Decode = shown if as_json else decoded
+        as_line = _formatter(keys, long, format_)
+        self._print_one = (
+            (lambda record: print_json_line(line_of(record, types)))
+            if as_json
+            else (lambda record: sys.stdout.write(as_line(record)))
+        )
+
+    def records(self, ranges: dict[int, Range]) -> Iterator[ConsumerRecord]:
+        return records_of(self._log, self._topic, ranges, *self._serdes, self._decode)
+
+    def print(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            self._print_one(record)
+        sys.stdout.flush()
 
 
 def _serde(name: str, subject: str) -> Serde:
@@ -161,34 +189,10 @@ def _serde(name: str, subject: str) -> Serde:
     return from_name(name) if of_registry is None else of_registry(subject)
 
 
-def _decode(serde: Serde, data: Binary) -> list[Any]:
-    """The values, or the bytes where they do not decode."""
-    try:
-        return serde.decode_all(data)
-    except SerdeError:
-        return [_decode_one(serde, item) for item in data.to_pylist()]
+# --- lines of text -----------------------------------------------------------------------------------------------
 
 
-def _decode_one(serde: Serde, data: bytes | None) -> Any:
-    try:
-        return None if data is None else serde.decode(data)
-    except SerdeError:
-        return data
-
-
-# --- printing -----------------------------------------------------------------------------------------------------
-
-
-def _print(records: Iterable[ConsumerRecord], formatter: Formatter) -> None:
-    write = sys.stdout.write
-    for record in records:
-        write(formatter(record))
-    sys.stdout.flush()
-
-
-def _formatter(keys: bool, long: bool, format_: str | None, as_json: bool) -> Formatter:
-    if as_json:
-        return lambda record: to_json(_as_object(record)) + "\n"
+def _formatter(keys: bool, long: bool, format_: str | None) -> Formatter:
     if long and format_ is None:
         return _long_line
     if format_ is None:
@@ -206,17 +210,6 @@ def _long_line(record: ConsumerRecord) -> str:
     fields = _as_fields(record)
     line = _LONG.format(**fields)
     return f"{line}  {fields['headers']}\n" if record.headers else f"{line}\n"
-
-
-def _as_object(record: ConsumerRecord) -> dict[str, Any]:
-    return {
-        "key": plain(record.key),
-        "value": plain(record.value),
-        "timestamp": record.timestamp,
-        "partition": record.partition,
-        "offset": record.offset,
-        "headers": [(key, plain(value)) for key, value in record.headers],
-    }
 
 
 def _as_fields(record: ConsumerRecord) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
+import sys
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -62,6 +64,8 @@ class RootGroup(Group):
     def invoke(self, context: click.Context) -> Any:
         atexit.unregister(gc.freeze)
         atexit.register(gc.freeze)  # Python would look through all modules several times as it ends, for 0.2 s
+        if isinstance(sys.stdout, TextIOWrapper):  # what its encoding does not have is shown as \u...
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(context)
         except BrokenPipeError:  # whoever read the output has seen enough; click ends the command quietly

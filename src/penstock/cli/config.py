@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
+from penstock.cli.access import VARIABLES
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.terminal import print_json, print_table
@@ -22,7 +24,8 @@ def config(as_json: bool, **options: Any) -> None:
     """Show every setting and where it comes from.
 
     A setting is taken from the command line, else from the environment (PENSTOCK_ON_ERROR for on_error), else from
-    penstock.toml, else from [tool.penstock] in pyproject.toml, else it has its default. Secrets are masked.
+    penstock.toml, else from [tool.penstock] in pyproject.toml, else it has its default. Secrets are masked. Below stand
+    options of run, serve and ui that the environment gives (PENSTOCK_SLOTS for --slots).
 
     \b
     Examples:
@@ -31,6 +34,7 @@ def config(as_json: bool, **options: Any) -> None:
     """
     settings = load_settings(**options)
     rows = [_row(settings, item.name) for item in fields(Settings) if item.name != "origins"]
+    rows += [_of_command(name) for name in VARIABLES if os.environ.get(f"PENSTOCK_{name.upper()}")]
     if as_json:
         for row in rows:
             print_json(row)
@@ -49,6 +53,13 @@ def _row(settings: Settings, name: str) -> dict[str, Any]:
     if origin == "environment":
         origin = f"PENSTOCK_{name.upper()}"
     return {"name": name, "value": _shown(name, value), "origin": "command line" if origin == "keyword" else origin}
+
+
+def _of_command(name: str) -> dict[str, Any]:
+    """An option of a command that the environment gives."""
+    variable = f"PENSTOCK_{name.upper()}"
+    value = MASK if name == "token" else os.environ[variable]
+    return {"name": name, "value": value, "origin": variable}
 
 
 def _shown(name: str, value: Any) -> Any:

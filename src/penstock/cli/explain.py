@@ -27,7 +27,11 @@ _T = TypeVar("_T", Held, Remembered)
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
 @click.argument("node", required=False)
-@click.option("--application-id", help="The application. [default: the name of the program's file]")
+@click.option(
+    "--application-id",
+    envvar="PENSTOCK_APPLICATION_ID",
+    help="The application. [default: the name of the program's file]",
+)
 @click.option("--losses", is_flag=True, help="Say which records did not go on, where, and why.")
 @settings_options
 @json_option

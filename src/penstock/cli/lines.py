@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from penstock.errors import ConfigError, SerdeError
+from penstock.cli.json_lines import (
+    Encode,
+    bytes_of_json,
+    json_encoder,
+    json_of_text,
+    parse_line,
+    shorten,
+    unwritable,
+)
+from penstock.errors import SerdeError
 from penstock.log.base import Records
+from penstock.log.produce import BY_KEY, Placed
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
 
-Encode = Callable[[bytes], bytes | None]
 OnBadLine = Callable[[int, SerdeError], None]
 
 
@@ -26,16 +34,8 @@ class Line(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-
-class JsonLine(msgspec.Struct):
-    """A line of ``--json``; those that ``penstock topics cat --json`` prints are such lines."""
-
-    value: msgspec.Raw
-    key: msgspec.Raw = msgspec.Raw(b"null")
-    timestamp: int | float | str | None = None
-    headers: dict[str, Any] | list[tuple[str, Any]] = []
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int = BY_KEY
 
 
 class LineParser:
@@ -48,10 +48,11 @@ class LineParser:
         as_json: lines are objects with key, value, timestamp and headers.
         key_field: where in the value the key stands, names with dots between them.
         timestamp_field: where in the value the timestamp stands.
+        partitions: how many the topic has; lines of a topic with as many go to the partitions they were in.
 
     >>> parser = LineParser(STR, JsonSerde(), separator=b"=", timestamp_field="at.ms")
     >>> parser.parse(b'a={"at": {"ms": 5}}')
-    Line(key=b'a', value=b'{"at": {"ms": 5}}', timestamp=5, headers=())
+    Line(key=b'a', value=b'{"at": {"ms": 5}}', timestamp=5, headers=(), partition=-1)
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class LineParser:
         as_json: bool = False,
         key_field: str | None = None,
         timestamp_field: str | None = None,
+        partitions: int = 1,
     ):
+        self._partitions = partitions
         self._separator = separator
         self._as_json = as_json
         self._key_field = key_field
@@ -96,22 +99,18 @@ class LineParser:
             return Line(None, self._encode_value(line))
         key, separator, value = line.partition(self._separator)
         if not separator:
-            raise SerdeError(f"there is no separator {self._separator.decode()!r} in {_shorten(line)}")
+            raise SerdeError(f"there is no separator {self._separator.decode()!r} in {shorten(line)}")
         return Line(self._encode_key(key), self._encode_value(value))
 
     def _parse_json(self, line: bytes) -> Line:
-        try:
-            parts = msgspec.json.decode(line, type=JsonLine)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise SerdeError(
-                f'{error} in {_shorten(line)}; with --json a line is {{"key": ..., "value": ...}}'
-            ) from None
+        parts = parse_line(line)
         timestamp = None if parts.timestamp is None else _milliseconds(parts.timestamp)
         pairs = parts.headers.items() if isinstance(parts.headers, dict) else parts.headers
-        headers = tuple((name, _bytes_of_json(value)) for name, value in pairs)
-        return Line(self._encode_key(bytes(parts.key)), self._encode_value(bytes(parts.value)), timestamp, headers)
+        headers = tuple((name, None if value is None else bytes_of_json(value)) for name, value in pairs)
+        key, value = parts.read("key", self._encode_key), parts.read("value", self._encode_value)
+        return Line(key, value, timestamp, headers, parts.partition_of(self._partitions))
 
-    def batches(self, lines: Iterable[bytes], on_bad: OnBadLine) -> Iterator[Records]:
+    def batches(self, lines: Iterable[bytes], on_bad: OnBadLine) -> Iterator[Placed]:
         """The records of all lines; ``on_bad`` is told of lines that cannot be read, and may raise."""
         some: list[Line] = []
         nbytes = 0
@@ -125,16 +124,17 @@ class LineParser:
                 some.append(found)
                 nbytes += len(found.value or b"")
             if len(some) == BATCH_ROWS or nbytes > BATCH_BYTES:
-                yield _records(some)
+                yield _placed(some)
                 some, nbytes = [], 0
         if some:
-            yield _records(some)
+            yield _placed(some)
 
 
-def _records(lines: list[Line]) -> Records:
-    keys, values, times, headers = zip(*lines, strict=True)
+def _placed(lines: list[Line]) -> Placed:
+    keys, values, times, headers, partitions = zip(*lines, strict=True)
     key, value = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
-    return Records(-1, key, value, row_times(list(times), "line", 1), row_headers(list(headers), "line", 1))
+    records = Records(-1, key, value, row_times(list(times), "line", 1), row_headers(list(headers), "line", 1))
+    return Placed(records, np.array(partitions, np.int64))
 
 
 # --- one key or value ---------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def text_encoder(serde: Serde) -> Encode:
         ConfigError: values of this type cannot be written as text.
     """
     if isinstance(serde, JsonSerde):
-        return _json_of_text
+        return json_of_text
     if serde == STR:
         return _checked_text
     if serde == INT:
@@ -156,68 +156,24 @@ def text_encoder(serde: Serde) -> Encode:
         return lambda text: FLOAT.encode(_number(float, text))
     if serde == BYTES:
         return lambda text: text
-    raise _unwritable(serde)
-
-
-def json_encoder(serde: Serde) -> Encode:
-    """What makes the bytes of a key or value from JSON; null makes none.
-
-    Raises:
-        ConfigError: values of this type cannot be written as JSON.
-    """
-    if isinstance(serde, JsonSerde):
-        return _json_of_text
-    if serde == BYTES:
-        return lambda text: None if text == b"null" else _bytes_of_json(msgspec.json.decode(text))
-    if serde in (STR, INT, FLOAT):
-
-        def encode(text: bytes) -> bytes | None:
-            value = msgspec.json.decode(text)
-            return None if value is None else serde.encode(value)
-
-        return encode
-    raise _unwritable(serde)
-
-
-def _unwritable(serde: Serde) -> ConfigError:
-    return ConfigError(
-        f"keys or values of type {serde.name} cannot be written from text; write them from Python with "
-        "penstock.produce, or as they are with --key bytes or --value bytes"
-    )
-
-
-def _json_of_text(text: bytes) -> bytes | None:
-    try:
-        return None if msgspec.json.decode(text) is None else text
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SerdeError(f"{_shorten(text)} is not JSON: {error}; for plain text give --value str") from None
+    raise unwritable(serde)
 
 
 def _checked_text(text: bytes) -> bytes:
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        raise SerdeError(f"{_shorten(text)} is not UTF-8: {error}") from None
+        raise SerdeError(f"{shorten(text)} is not UTF-8: {error}") from None
     return text
 
 
 def _number(type_: type[int] | type[float], text: bytes) -> Any:
     try:
+        if b"_" in text:
+            raise ValueError
         return type_(text)
     except ValueError:
-        raise SerdeError(f"{_shorten(text)} is no {type_.__name__}") from None
-
-
-def _bytes_of_json(value: Any) -> bytes:
-    """Bytes as JSON has them: text, or an object with their base64."""
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and list(value) == ["base64"]:
-        try:
-            return base64.b64decode(value["base64"], validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            pass
-    raise SerdeError(f'bytes are written as text or as {{"base64": "..."}}; got {value!r}')
+        raise SerdeError(f"{shorten(text)} is no {type_.__name__}") from None
 
 
 def _field(value: Any, path: str) -> Any:
@@ -225,7 +181,7 @@ def _field(value: Any, path: str) -> Any:
     found = value
     for name in path.split("."):
         if not isinstance(found, dict) or name not in found:
-            raise SerdeError(f"there is no {path} in {_shorten(msgspec.json.encode(value))}")
+            raise SerdeError(f"there is no {path} in {shorten(msgspec.json.encode(value))}")
         found = found[name]
     return found
 
@@ -242,7 +198,3 @@ def _milliseconds(time: Any) -> int:
     if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < 2**63:
         raise SerdeError(f"{time!r} is no time: write milliseconds since 1970 or 2013-01-31T06:00:00Z")
     return int(time)
-
-
-def _shorten(text: bytes) -> str:
-    return repr(text[:60].decode(errors="replace") + ("..." if len(text) > 60 else ""))

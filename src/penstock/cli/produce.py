@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 
 from penstock.cli.command import Command
+from penstock.cli.json_lines import TypesOfLine, parse_line
 from penstock.cli.lines import LineParser
 from penstock.cli.options import TYPES, complete_topic, log_option, open_file_log
 from penstock.cli.terminal import count, say
@@ -63,20 +66,42 @@ def produce(
     _check_where_keys_are({"--key-separator": key_separator, "--key-field": key_field, "--json": lines_are_json})
     log = open_file_log(log_dir)
     _check_partitions(log, name, partitions)
+    lines, of_lines = _first_types(file) if lines_are_json else (file, TypesOfLine())
+    new = _new_topic(log, name, key, value, partitions, of_lines)
     types = [None if type_ is None else from_name(type_) for type_ in (key, value)]
-    keys, values = topic_types(log, name, *types)
+    keys, values = from_name(new.key), from_name(new.value)
+    if log.keeps_types and log.exists(name):
+        keys, values = topic_types(log, name, *types)
     for option, path in (("--key-field", key_field), ("--timestamp-field", timestamp_field)):
         if path is not None and not isinstance(values, JsonSerde):
             raise click.UsageError(f"{option} needs values of type json; those of topic {name} are {values.name}")
     separator = None if key_separator is None else key_separator.encode()
-    parser = LineParser(keys, values, separator, lines_are_json, key_field, timestamp_field)
+    count_ = log.topic(name).partitions if log.exists(name) else new.partitions
+    parser = LineParser(keys, values, separator, lines_are_json, key_field, timestamp_field, count_)
     bad_lines = _BadLines(getattr(file, "name", "-"), skip_bad_lines)
     if file.isatty():
         say("One record a line; Ctrl-D ends.")
-    new = TopicInfo(name, partitions or 1, keys.name, values.name)
-    written = append(log, new, parser.batches(file, bad_lines))
+    written = append(log, new, parser.batches(lines, bad_lines))
     skipped = f", skipped {count(bad_lines.number, 'bad line')}" if bad_lines.number else ""
     say(f"Wrote {count(written, 'record')} to topic {name} in {log.url}{skipped}.")
+
+
+def _first_types(file: BinaryIO) -> tuple[Iterator[bytes], TypesOfLine]:
+    """All lines, and what the first one says of the topic that it is of."""
+    first = list(islice(file, 1))
+    try:
+        found = parse_line(first[0]).types if first else None
+    except SerdeError:
+        found = None
+    return chain(first, file), found or TypesOfLine()
+
+
+def _new_topic(
+    log: Log, name: str, key: str | None, value: str | None, partitions: int | None, of_lines: TypesOfLine
+) -> TopicInfo:
+    """What the topic is made as: as the options say, and else as that which the lines are of."""
+    count_ = partitions or (of_lines.partitions if log.keeps_types else 1)
+    return TopicInfo(name, count_, key or of_lines.key, value or of_lines.value)
 
 
 def _check_where_keys_are(options: dict[str, Any]) -> None:

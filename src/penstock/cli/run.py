@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.cli.access import Access, access, access_options
 from penstock.cli.command import Command
 from penstock.cli.live import TableDisplay
 from penstock.cli.logs import json_line, log_as_json, log_format_option, logs_are_json
@@ -32,6 +34,7 @@ from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
+from penstock.query.server import PORT, check_free
 from penstock.settings import Settings
 from penstock.watch.server import check_installed
 
@@ -39,7 +42,6 @@ if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
     from penstock.engine.spark.streams import Streams
 
 AVAILABLE_NOW = "available-now"
-_SERVE_PORT = 8092
 _LOOK_SECONDS = 0.1
 _TERM_SECONDS = 5
 """How long after SIGTERM a commit may take."""
@@ -50,14 +52,25 @@ _ABORTED, _TERMINATED = 130, 143
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
-@click.option("--application-id", metavar="ID", help="Names its state and topics. [default: the file's name]")
+@click.option(
+    "--application-id",
+    metavar="ID",
+    envvar="PENSTOCK_APPLICATION_ID",
+    help="Names its state and topics. [default: the file's name]",
+)
 @click.option("--trigger", help='"available-now", or a duration in place of the setting commit_interval.')
 @click.option("--available-now", is_flag=True, help="Process what is there and stop: --trigger available-now.")
-@click.option("--slots", type=click.IntRange(min=1), help="How many processes work at once. [default: one a core]")
-@click.option("--serve", is_flag=True, help="Answer questions about its state over HTTP, as penstock serve does.")
-@click.option("--serve-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8092]")
-@click.option("--ui", "shows_page", is_flag=True, help="Show it on a page, as penstock ui does; --serve is in it.")
-@click.option("--ui-port", type=click.IntRange(0, 65535), help="Where; 0 takes a free port. [default: 8093]")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1),
+    envvar="PENSTOCK_SLOTS",
+    help="How many processes work at once. [default: one a core]",
+)
+@click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Answer questions about its state over HTTP.")
+@click.option("--serve-port", type=click.IntRange(0, 65535), help="For --serve; 0 takes a free port. [default: 8092]")
+@click.option("--ui", "shows_page", is_flag=True, envvar="PENSTOCK_UI", help="Show it on a page; --serve is in it.")
+@click.option("--ui-port", type=click.IntRange(0, 65535), help="For --ui; 0 takes a free port. [default: 8093]")
+@access_options
 @click.option("--live", is_flag=True, help="Show a table of all steps, which moves on with each commit.")
 @click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="A store whose name has changed goes on.")
 @click.option("--drop", "dropped", multiple=True, metavar="NAME", help="Let go of a store, or a topic, that is gone.")
@@ -74,6 +87,9 @@ def run(
     serve_port: int | None,
     shows_page: bool,
     ui_port: int | None,
+    host: str,
+    token_file: Path | None,
+    no_token: bool,
     live: bool,
     renamed: tuple[str, ...],
     dropped: tuple[str, ...],
@@ -89,12 +105,17 @@ def run(
     once, which loses nothing either: the commit under way is made again. So is one that is not finished five seconds
     after SIGTERM, and nine seconds after it the program has ended, whatever it waits for.
 
+    With --ui or --serve it listens on this machine alone unless --host says otherwise, which wants a token. Variables
+    may say all this: PENSTOCK_APPLICATION_ID, PENSTOCK_SLOTS, PENSTOCK_UI, PENSTOCK_UI_PORT, PENSTOCK_SERVE,
+    PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN.
+
     \b
     Examples:
       penstock run app.py
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
       penstock run app.py --ui
+      penstock run app.py --ui --host 0.0.0.0 --token-file token
       penstock run app.py --live
       penstock run app.py --rename counts=totals --drop seen
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
@@ -109,11 +130,10 @@ def run(
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
         given = {"application_id": application_id, **options}
-        serve_at = serve_port if serve_port is not None else _SERVE_PORT if serve else None
-        page_at = ui_port if ui_port is not None else UI_PORT if shows_page else None
-        if page_at is not None or serve_at is not None:
-            check_installed("the page" if page_at is not None else "serving state over HTTP")
-        running = _Run(signals, _display(as_json, trigger, live, log_format), serve_at, page_at)
+        serve_at = _port(serve, serve_port, "PENSTOCK_SERVE_PORT", PORT)
+        page_at = _port(shows_page, ui_port, "PENSTOCK_UI_PORT", UI_PORT)
+        at = _access(host, token_file, no_token, serve_at, page_at)
+        running = _Run(signals, _display(as_json, trigger, live, log_format), at, serve_at, page_at)
         try:
             streams = running.to_its_end(
                 topology,
@@ -132,6 +152,28 @@ def run(
         _say_how_it_ended(streams, signals.wants_stop)
         _say_what_was_lost(streams, program, given)
         _say_where_results_are(streams)
+
+
+def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int | None:
+    """Where to listen: an option says that it is wanted, too; a variable only where."""
+    if given is not None or not is_wanted:
+        return given
+    text = os.environ.get(variable) or str(usual)
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65535:
+        raise click.UsageError(f"{variable} is a number from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _access(host: str, token_file: Path | None, no_token: bool, serve_at: int | None, page_at: int | None) -> Access:
+    """Who is answered. What is wrong with it is found before Spark is started."""
+    if page_at is None and serve_at is None:
+        return Access(host, None, no_token)
+    check_installed("the page" if page_at is not None else "serving state over HTTP")
+    at = access(host, token_file, no_token)
+    for port, option in ((serve_at, "--serve-port"), (page_at, "--ui-port")):
+        if port is not None:
+            check_free(host, port, option)
+    return at
 
 
 def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) -> Display:
@@ -211,7 +253,15 @@ class _Run:
     on, and PySpark would put a handler of its own in place of ours.
     """
 
-    def __init__(self, signals: Signals, display: Display, serve_at: int | None = None, page_at: int | None = None):
+    def __init__(
+        self,
+        signals: Signals,
+        display: Display,
+        access: Access,
+        serve_at: int | None = None,
+        page_at: int | None = None,
+    ):
+        self._access = access
         self._serve_at = serve_at
         self._page_at = page_at
         self._signals = signals
@@ -261,12 +311,12 @@ class _Run:
             yield
             return
         from penstock.query.health import HealthCheck
-        from penstock.query.server import HOST, StateServer, app
+        from penstock.query.server import StateServer, app
 
-        stores = streams.stores()
+        stores, at = streams.stores(), self._access
         health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
-        with StateServer(stores, HOST, self._serve_at, app(stores, health)) as server:
-            self._display.status(f"its state is at {server.url}/stores")
+        with StateServer(stores, at.host, self._serve_at, app(stores, health), at.token, at.is_open) as server:
+            self._display.status(f"its state is at {server.url}/stores{at.told}")
             yield
 
     @contextmanager
@@ -275,14 +325,14 @@ class _Run:
         if self._page_at is None:
             yield
             return
-        from penstock.query.server import HOST, StateServer
+        from penstock.query.server import StateServer
         from penstock.watch.server import page_app
 
-        stores = streams.stores()
+        stores, at = streams.stores(), self._access
         log = open_log(streams.log.place)  # its own log: the other is the committing thread's
-        page = page_app(stores, log, HOST, lambda: streams.state.name)
-        with StateServer(stores, HOST, self._page_at, page) as server:
-            say(f"It is shown at {server.url}")
+        page = page_app(stores, log, at.host, lambda: streams.state.name, at.token)
+        with StateServer(stores, at.host, self._page_at, page, at.token, at.is_open) as server:
+            say(f"It is shown at {server.url}{at.told}")
             yield
 
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:

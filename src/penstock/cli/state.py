@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.cli.command import Command, Group
 from penstock.cli.options import json_option, log_of, log_option, read_by
-from penstock.cli.terminal import count, moment, plain, print_json, print_table, readable, say
+from penstock.cli.terminal import count, moment, print_json, print_table, readable, say
 from penstock.durations import to_ms
 from penstock.errors import SerdeError
 from penstock.query.application import ApplicationStores, open_stores
@@ -190,7 +190,7 @@ def export(application: str, store: str, file: Path) -> None:
     callback=read_by(lambda text: to_ms(text, "--stalled")),
     default="1 minute",
     show_default=True,
-    help="How long there may be no commit though there is input.",
+    help="How long records may wait while nothing moves.",
 )
 @log_option
 @json_option
@@ -198,8 +198,9 @@ def export(application: str, store: str, file: Path) -> None:
 def status(context: click.Context, application: str, stalled: int, log_dir: Path | str | None, as_json: bool) -> None:
     """Say how far an application is: its newest commit, its input, its tasks.
 
-    The exit code is 0 when it is well, and 3 when it is stalled: records wait,
-    and there was no commit for a while, since it does not run or hangs.
+    The exit code is 0 when it is well, and 3 when it is stalled: records have
+    waited for a while and nothing moved, since it does not run or hangs. A
+    commit that takes long and goes on is well.
 
     \b
     Examples:
@@ -210,6 +211,7 @@ def status(context: click.Context, application: str, stalled: int, log_dir: Path
     stores = open_stores(application)
     health = HealthCheck(stores, log_of(stores, log_dir)).look(stalled)
     found = _status(stores) | {"health": health.status, "behind": health.behind}
+    found["stalled_seconds"] = health.stalled_seconds
     if as_json:
         print_json(found)
     else:
@@ -282,7 +284,7 @@ def _parsed(view: View, key: str, what: str) -> Any:
 def _show(view: AnyView, rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            print_json({name: plain(value) for name, value in row.items()})
+            print_json(row)
     elif rows:
         print_table(rows[0], ([_cell(name, value) for name, value in row.items()] for row in rows))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.logs import logs_are_json
-from penstock.query.plain import CONTROL, plain, text_of
+from penstock.query.plain import CONTROL, as_json, literal, text_of
 from penstock.record import Windowed
 from penstock.times import moment
 
@@ -39,11 +39,16 @@ def say(message: str, style: str = "") -> None:
 
 def print_json(value: Any) -> None:
     """A value as one line of JSON."""
-    sys.stdout.write(as_json(value) + "\n")
+    print_json_line(as_json(value))
 
 
-def as_json(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+def print_json_line(line: bytes) -> None:
+    """A line of JSON, which is UTF-8 whatever the encoding of the terminal."""
+    if (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8":
+        sys.stdout.write(line.decode() + "\n")
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line + b"\n")
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[str] = ()) -> None:
@@ -95,24 +100,25 @@ def readable(value: Any) -> str:
 
     >>> readable({"a": 1}), readable(None), readable(b"ok"), readable(b"\\x00\\xff"), readable("two\\nlines")
     ('{"a":1}', 'null', 'ok', '0x00ff', 'two\\\\nlines')
-    >>> readable(Windowed("JFK", 0, 1000))
-    'JFK@1970-01-01T00:00:00Z/1970-01-01T00:00:01Z'
+    >>> readable(Windowed("JFK", 0, 1000)), readable(float("inf"))
+    ('JFK@1970-01-01T00:00:00Z/1970-01-01T00:00:01Z', 'Infinity')
     """
     if isinstance(value, Windowed):
         return f"{readable(value.key)}@{moment(value.start)}/{moment(value.end)}"
     if isinstance(value, bytes):
         text = text_of(value)
         return f"0x{value.hex()}" if text is None else text
-    text = value if isinstance(value, str) else as_json(value)
+    if isinstance(value, float) and not isfinite(value):
+        return literal(value)
+    text = value if isinstance(value, str) else as_json(value).decode()
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 __all__ = [
-    "as_json",
     "count",
     "moment",
-    "plain",
     "print_json",
+    "print_json_line",
     "print_table",
     "readable",
     "say",

@@ -47,6 +47,7 @@ from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.idling import TaskIdling
 from penstock.engine.layout import Layout, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.moved import Moved
 from penstock.engine.needed import NeededManifests
 from penstock.engine.picture import picture_of
 from penstock.engine.program import ProgramFile
@@ -131,6 +132,7 @@ class Coordinator:
         self._settling = Settling(self)
         self._needed = NeededManifests(self.manifests)
         self._forgetting = Forgetting(self)
+        self.moved = Moved(storage)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
         self.idle = IdleTasks(topology)
         """Which tasks wait for time to go on."""
@@ -418,6 +420,7 @@ class Coordinator:
             raise self.fenced() or FencedError(f"commit {manifest.commit} was made by another program")
         crash_point("after-manifest")
         self.manifest = manifest
+        self.moved.committed()
         self.publishing.begin(manifest)
 
     def _attempt(self, ends: Ends, advances: Advances) -> Attempt | None:

@@ -25,6 +25,7 @@ from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import PenstockError, ProcessingError, StoreError
 from penstock.faults import crash_point
 from penstock.log.base import Log
+from penstock.moving import moving
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.inventory import DamagedStateError
@@ -90,6 +91,8 @@ class TaskHost:
         """Hears how restores go on, from several threads."""
         self.desk = Desk(self._store)
         """Where queries ask for what is not committed yet."""
+        self.on_chunk: Callable[[], None] = lambda: None
+        """Called after every chunk."""
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
 
@@ -221,11 +224,16 @@ class TaskHost:
         folder = None if self._folder is None else self._folder / name
         surroundings = self._topology, self._layout, self._settings, self._log, self._storage
         task = Task(id_, *surroundings, folder, self._reader, self._shares.get(name, 1))
-        task.between_chunks = self.desk.answer
+        task.between_chunks = self._between_chunks
         task.gathering = self._together.gathering
         if self.on_new_task is not None:
             self.on_new_task(task)
         return task
+
+    def _between_chunks(self) -> None:
+        moving.steps += 1
+        self.on_chunk()
+        self.desk.answer()
 
     def _store(self, task: str, name: str) -> StateStore | None:
         """A store of a task that is open; what users bring is not read in whoever's thread."""

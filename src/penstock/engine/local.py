@@ -56,6 +56,7 @@ class LocalApplication:
         self._folder, self._reader, self._log = folder, reader, log
         self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
         self.host.on_restore = self.restores.hear
+        self.host.on_chunk = self.coordinator.moved.note
         self.live = LiveTasks(layout, self.host.desk.ask)
         self.coordinator.runner = self
 
@@ -82,6 +83,7 @@ class LocalApplication:
         given = coordinator.layout, coordinator.settings, self._log, coordinator.storage
         self.host = TaskHost(topology, *given, self._folder, self._reader)
         self.host.on_restore = self.restores.hear
+        self.host.on_chunk = coordinator.moved.note
         self.live = LiveTasks(coordinator.layout, self.host.desk.ask)
         coordinator.runner = self
         coordinator.take_over()

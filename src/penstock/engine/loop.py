@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from penstock.engine.attempt import Ends
 from penstock.engine.coordinator import CommitDone, Coordinator
+from penstock.engine.moved import NOTE_SECONDS
 from penstock.errors import PenstockError, ProcessingError
 
 _log = logging.getLogger(__name__)
@@ -175,7 +176,8 @@ class CommitLoop:
             if self.is_paused:
                 self._coordinator.publishing.finish()
                 self.rests.set()
-                self._watch.wait(_LONGEST_SECONDS)
+                self._coordinator.moved.note()
+                self._watch.wait(NOTE_SECONDS)
                 continue
             began = time.monotonic()
             with self._asking:
@@ -194,7 +196,8 @@ class CommitLoop:
                 continue
             waits = self._coordinator.waits(ends)
             if waits is not None:  # there is more, which tasks do not go on with yet
-                self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience()))
+                self._coordinator.moved.note()
+                self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience(), NOTE_SECONDS))
                 continue
             with self._asking:
                 self._asked = [one for one in self._asked if one not in asked]
@@ -246,6 +249,7 @@ class CommitLoop:
     def _pause_until(self, time_: float) -> None:
         """Let records gather for the next commit, unless somebody waits for them."""
         while not self._is_stopping and not self._asked and (left := time_ - time.monotonic()) > 0:
+            self._coordinator.moved.note()
             time.sleep(min(left, 0.02))
 
     def _unexpected(self, error: Exception) -> PenstockError:

@@ -280,6 +280,10 @@ class Log(ABC):
             look *= _FURTHER_BACK
         return None
 
+    def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
+        """When the record at an offset came, about, in seconds of the wall clock; None where the log cannot tell."""
+        return None
+
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
         """To which time the next so many bytes of a partition come: the highest timestamp of the appends among them.
 

@@ -151,7 +151,21 @@ def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
         )
 
 
-def append(log: Log, new: TopicInfo, batches: Iterable[Records]) -> int:
+BY_KEY = -1
+"""In place of a partition: the one that Kafka's partitioner chooses."""
+
+
+class Placed(NamedTuple):
+    """Records some of which have their partition already; ``BY_KEY`` for the others."""
+
+    records: Records
+    partitions: IntArray
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed]) -> int:
     """Write encoded records to the partitions they belong to and make all visible at once; how many there were.
 
     The topic is made as ``new`` says when it does not exist.
@@ -179,18 +193,29 @@ def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
     return log.topic(new.name)
 
 
-def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records, turn: int) -> int:
+def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records | Placed, turn: int) -> int:
     """Write a batch, those without a key from partition ``turn`` on; how many those were."""
+    batch, given = batch if isinstance(batch, Placed) else (batch, None)
     without_key = null_mask(batch.key)
     in_turn = turn if without_key is None else turn + np.cumsum(without_key) - 1
-    routing = from_name(info.key).routing(batch.key)
-    placed = partitions_of(routing, info.partitions, in_turn)
+    chosen = placed = partitions_of(_routing(info, batch.key), info.partitions, in_turn)
+    if given is not None:
+        placed = np.where(given == BY_KEY, chosen, given)
     for partition in np.flatnonzero(np.bincount(placed, minlength=info.partitions)).tolist():
         rows = np.flatnonzero(placed == partition)
         some = pa.array(rows)
         headers = None if batch.headers is None else batch.headers.take(some)
-        writer.write(partition, batch.key.take(some), batch.value.take(some), batch.timestamp[rows], headers, True)
+        by_key = given is None or bool((chosen[rows] == partition).all())
+        writer.write(partition, batch.key.take(some), batch.value.take(some), batch.timestamp[rows], headers, by_key)
     return 0 if without_key is None else int(without_key.sum())
+
+
+def _routing(info: TopicInfo, keys: Binary) -> Binary:
+    """The part of keys that decides their partitions; of keys that are not of the topic's type, all of it."""
+    try:
+        return from_name(info.key).routing(keys)
+    except Exception:
+        return keys
 
 
 # --- columns ------------------------------------------------------------------------------------------------------

@@ -123,9 +123,13 @@ def row_headers(headers: list[Any], what: str, first: int) -> Any:
     if not any(headers):
         return None
     for number, pairs in enumerate(headers, first):
-        if not all(isinstance(pair, tuple) and [type(part) for part in pair] == [str, bytes] for pair in pairs or ()):
-            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes; got {pairs!r}")
+        if not all(map(_is_header, pairs or ())):
+            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes, or None; got {pairs!r}")
     return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
+
+
+def _is_header(pair: Any) -> bool:
+    return isinstance(pair, tuple) and [type(part) for part in pair] in ([str, bytes], [str, type(None)])
 
 
 def _halves(records: Records) -> Iterator[Records]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.engine.formats import StoreFormat, formats_of
 from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.moved import last_moved
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
@@ -63,6 +64,10 @@ class Commits(ABC):
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         """All stores as of a commit."""
 
+    def moved_at(self) -> int:
+        """When the application last moved, with a commit or within one, in ms; 0 where that is not known."""
+        return max(self.newest().at, last_moved(self.storage))
+
     def last_start(self) -> Start | None:
         """The start whose commits these are; None in checkpoints of before."""
         newest = self.newest()
@@ -87,6 +92,10 @@ class OwnCommits(Commits):
 
     def is_newest(self, commit: int) -> bool:
         return self._committing.manifest.commit == commit
+
+    def moved_at(self) -> int:
+        moved = getattr(self._committing, "moved", None)
+        return max(self.newest().at, moved.at) if moved is not None else super().moved_at()
 
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         return self._shapes

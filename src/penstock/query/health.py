@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,19 +14,32 @@ from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
 
 STALLED_MS = 60_000
-"""How long an application may make no commit though there are records to read."""
+"""How long records may wait while nothing moves."""
+
+_MOST_LOOKS = 16
+"""In how many partitions it is looked since when records wait: those with the most."""
 
 _ENDED = {"PENDING_ERROR", "ERROR", "NOT_RUNNING"}
+
+
+class _Waiting(NamedTuple):
+    """Records that nobody has read yet, from an offset on."""
+
+    topic: str
+    partition: int
+    offset: int
+    records: int
 
 
 class Health(msgspec.Struct, frozen=True):
     """How an application is.
 
     Attributes:
-        status: ``ok``; ``stalled`` when records wait and no commit was made for a while; ``failed`` or ``ended`` when
-            its program has.
+        status: ``ok``; ``stalled`` when records have waited for a while and nothing moved; ``failed`` or ``ended``
+            when its program has.
         state: that of its program, as Kafka Streams calls them; None where the program is another process.
         behind: how many records are not read yet; None where its topics are not known.
+        stalled_seconds: for how long records have waited and nothing moved, within a commit either; 0 where none wait.
     """
 
     status: str
@@ -34,11 +48,17 @@ class Health(msgspec.Struct, frozen=True):
     commit: int
     commit_age_seconds: float
     behind: int | None
+    stalled_seconds: float = 0.0
 
     @property
     def is_well(self) -> bool:
         """Whether nobody needs to do anything."""
         return self.status == "ok"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is well, and its program, if that is known, has begun to work."""
+        return self.is_well and self.state in (None, "RUNNING")
 
 
 class HealthCheck:
@@ -51,6 +71,8 @@ class HealthCheck:
 
     def __init__(self, stores: ApplicationStores, log: Log | None = None, state: Callable[[], str] | None = None):
         self._stores, self._log, self._state = stores, log, state
+        self._clear_at = 0.0
+        """When nothing waited, as far as this has seen."""
 
     def look(self, stalled_ms: int = STALLED_MS) -> Health:
         """How it is now.
@@ -61,21 +83,40 @@ class HealthCheck:
         commits = self._stores.commits
         newest, start = commits.newest(), commits.last_start()
         state = None if self._state is None else self._state()
-        age = max(time.time() - newest.at / 1000, 0.0)
-        behind = self._behind(newest)
+        now = time.time()
+        waiting = self._waiting(newest)
+        behind = None if waiting is None else sum(one.records for one in waiting)
+        stalled = self._stalled_seconds(waiting, now) if waiting else 0.0
+        if not waiting:
+            self._clear_at = now
         name = newest.application if start is None else start.application_id
-        return Health(_status(state, behind, age, stalled_ms), name, state, newest.commit, round(age, 1), behind)
+        age = round(max(now - newest.at / 1000, 0.0), 1)
+        status = _status(state, bool(behind) and stalled * 1000 > stalled_ms)
+        return Health(status, name, state, newest.commit, age, behind, round(stalled, 1))
 
-    def _behind(self, newest: Manifest) -> int | None:
+    def _stalled_seconds(self, waiting: list[_Waiting], now: float) -> float:
+        """For how long records have waited and nothing moved: since the oldest of them came, or something moved."""
+        assert self._log is not None
+        most = sorted(waiting, key=lambda one: -one.records)[:_MOST_LOOKS]
+        arrived = [self._log.arrived_at(one.topic, one.partition, one.offset) for one in most]
+        came = min((at for at in arrived if at is not None and at <= now), default=0.0)
+        since = max(came, self._clear_at, self._stores.commits.moved_at() / 1000)
+        return max(now - since, 0.0)
+
+    def _waiting(self, newest: Manifest) -> list[_Waiting] | None:
+        """The partitions in which records wait; None where that is not known."""
         start = self._stores.commits.last_start()
         if self._log is None or start is None or start.topology is None:
             return None
         sources = {t: sub for t, sub in start.topology.readers.items() if t in newest.topics and self._log.exists(t)}
-        return sum(
-            max(end - _read(newest, sub, topic, partition), 0)
-            for topic, sub in sources.items()
-            for partition, end in enumerate(self._log.end_offsets(topic))
-        )
+        found = []
+        for topic, sub in sources.items():
+            starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
+            for partition, (first, end) in enumerate(zip(starts, ends, strict=True)):
+                at = max(_read(newest, sub, topic, partition), first)
+                if at < end:
+                    found.append(_Waiting(topic, partition, at, end - at))
+        return found
 
 
 def _read(newest: Manifest, sub: int, topic: str, partition: int) -> int:
@@ -83,7 +124,7 @@ def _read(newest: Manifest, sub: int, topic: str, partition: int) -> int:
     return 0 if entry is None else entry.offsets.get(topic, 0)
 
 
-def _status(state: str | None, behind: int | None, age: float, stalled_ms: int) -> str:
+def _status(state: str | None, is_stalled: bool) -> str:
     if state in _ENDED:
         return "ended" if state == "NOT_RUNNING" else "failed"
-    return "stalled" if behind and age * 1000 > stalled_ms else "ok"
+    return "stalled" if is_stalled else "ok"

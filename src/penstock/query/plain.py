@@ -1,29 +1,81 @@
-"""Keys and values as JSON has them."""
+"""Keys and values as JSON has them, with nothing rounded or left out (docs/decisions/0080)."""
 
 from __future__ import annotations
 
 import base64
 import re
+from math import isfinite, isnan
 from typing import Any
 
+import msgspec
+
+from penstock.arrays import Binary
+from penstock.errors import SerdeError
 from penstock.record import Windowed
+from penstock.serdes import Serde
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """What is no text that people read."""
 
+_AS_THEY_ARE = frozenset((str, int, bool, type(None), msgspec.Raw))
+
 
 def plain(value: Any) -> Any:
-    """A key or a value as JSON has it; bytes that are no text as an object with their base64.
+    """A key or a value as JSON has it.
 
-    >>> plain(Windowed("JFK", 0, 1000)), plain(b"ok"), plain(b"\\xff")
-    ({'key': 'JFK', 'start': 0, 'end': 1000}, 'ok', {'base64': '/w=='})
+    Floats that JSON has no number for are text: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``. Bytes that are no text are
+    an object with their base64.
+
+    >>> plain(Windowed("JFK", 0, 1000)), plain(b"ok"), plain(b"\\xff"), plain({"a": [float("nan"), 1.5]})
+    ({'key': 'JFK', 'start': 0, 'end': 1000}, 'ok', {'base64': '/w=='}, {'a': ['NaN', 1.5]})
     """
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else literal(value)
     if isinstance(value, Windowed):
         return {"key": plain(value.key), "start": value.start, "end": value.end}
     if isinstance(value, bytes):
         text = text_of(value)
         return {"base64": base64.b64encode(value).decode()} if text is None else text
-    return value
+    if kind is dict:
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    found = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=str)
+    return found if type(found) is kind else plain(found)
+
+
+def literal(value: float) -> str:
+    """The name of a float that is no number of JSON, as Python, JavaScript and Protobuf's JSON write it.
+
+    >>> literal(float("nan")), literal(float("-inf"))
+    ('NaN', '-Infinity')
+    """
+    if isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def as_json(value: Any) -> bytes:
+    """Anything as JSON that every reader of JSON takes."""
+    return msgspec.json.encode(plain(value), enc_hook=str)
+
+
+def decoded(serde: Serde, data: Binary) -> list[Any]:
+    """The values of a column, and the bytes as they are where they do not decode."""
+    try:
+        return serde.decode_all(data)
+    except SerdeError:
+        return [_decoded(serde, item) for item in data.to_pylist()]
+
+
+def _decoded(serde: Serde, data: bytes | None) -> Any:
+    try:
+        return None if data is None else serde.decode(data)
+    except SerdeError:
+        return data
 
 
 def text_of(data: bytes) -> str | None:

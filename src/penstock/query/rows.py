@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as parquet
 
 from penstock.errors import ConfigError, SerdeError
 from penstock.query.key_value import BufferView, KeyValueView
+from penstock.query.plain import as_json, plain
 from penstock.query.session import SessionView
 from penstock.query.stores import AnyView
 from penstock.query.versioned import VersionedView
@@ -126,9 +128,9 @@ def key_of(serde: Serde, text: str) -> Any:
     """
     try:
         if serde == INT:
-            return int(text)
+            return int(_digits(text))
         if serde == FLOAT:
-            return float(text)
+            return float(_digits(text))
         if serde == STR:
             return text
         if serde == BYTES:
@@ -137,6 +139,13 @@ def key_of(serde: Serde, text: str) -> Any:
         return Windowed(data["key"], data["start"], data["end"]) if "[" in serde.name and _is_windowed(data) else data
     except (ValueError, msgspec.DecodeError, KeyError):
         raise SerdeError(f"{text!r} is no key of type {serde.name}") from None
+
+
+def _digits(text: str) -> str:
+    """Text that Python reads as a number, if others do as well."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return text
 
 
 def _is_windowed(data: Any) -> bool:
@@ -152,20 +161,52 @@ def written(view: AnyView, file: Path) -> int:
     if file.suffix == ".arrow":
         with pa.OSFile(str(file), "wb") as sink, ipc.new_file(sink, reader.schema) as writer:
             return _through(reader, writer.write_batch)
-    with file.open("w", newline="") as text:
-        if file.suffix == ".csv":
-            lines = csv.DictWriter(text, reader.schema.names)
-            lines.writeheader()
-            return _through(reader, lambda batch: lines.writerows(_as_text(row) for row in batch.to_pylist()))
-        encode = msgspec.json.Encoder(enc_hook=str).encode
-        return _through(reader, lambda batch: text.writelines(encode(row).decode() + "\n" for row in batch.to_pylist()))
+    if file.suffix == ".csv":
+        with file.open("w", newline="", encoding="utf-8") as text:
+            csv.writer(text).writerow(reader.schema.names)
+            return _through(reader, lambda batch: text.writelines(map(_csv_line, _rows(batch))))
+    with file.open("wb") as lines:
+        return _through(reader, lambda batch: lines.writelines(as_json(row) + b"\n" for row in _rows(batch)))
 
 
-def _as_text(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, dict | list) else value
-        for name, value in row.items()
-    }
+def _rows(batch: Any) -> list[dict[str, Any]]:
+    """The rows of a batch; times that no calendar reaches as numbers."""
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        columns = {name: _values(batch.column(name)) for name in batch.schema.names}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    if pa.types.is_struct(column.type):  # a windowed key
+        parts = {field.name: _values(column.field(field.name)) for field in column.type}
+        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    if not pa.types.is_timestamp(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [None if ms is None else _time(ms) for ms in column.cast(pa.int64()).to_pylist()]
+
+
+def _time(ms: int) -> datetime | int:
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return ms
+
+
+def _csv_line(row: dict[str, Any]) -> str:
+    return ",".join(map(_csv_cell, row.values())) + "\r\n"
+
+
+def _csv_cell(value: Any) -> str:
+    """A value of CSV: null as nothing, empty text as ``""``, what is neither text nor a number as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        value = plain(value)
+    text = as_json(value).decode() if isinstance(value, dict | list) else str(value)
+    must_be_quoted = not text or any(one in text for one in ',"\r\n')
+    return '"' + text.replace('"', '""') + '"' if must_be_quoted else text
 
 
 def _through(reader: Any, write: Any) -> int:

@@ -6,6 +6,7 @@ application, and what it has last taken over is what is shown.
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import threading
@@ -16,16 +17,17 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import msgspec
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
-from penstock.query.health import STALLED_MS, HealthCheck
+from penstock.query.bounded import BACKLOG, bounded_protocol
+from penstock.query.guard import Guarded, check_access
+from penstock.query.health import STALLED_MS, Health, HealthCheck
 from penstock.query.key_value import KeyValueView
-from penstock.query.plain import plain
+from penstock.query.plain import as_json
 from penstock.query.rows import KeyRange, key_of, rows_of
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned
@@ -117,10 +119,12 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
         raise ConfigError(
             "serving state over HTTP needs Starlette and uvicorn: pip install 'penstock[serve]'"
         ) from None
-    answers = _Answers(stores)
+    answers, check = _Answers(stores), health or HealthCheck(stores)
     routes = [
         Route("/", told(answers.listing)),
-        Route("/health", told(_told_health(health or HealthCheck(stores)))),
+        Route("/health", told(_told_health(check))),
+        Route("/health/live", told(_told_health(check))),
+        Route("/health/ready", told(_told_health(check, lambda found: found.is_ready))),
         Route("/stores", told(answers.listing)),
         Route("/stores/{store}", told(answers.rows)),
         Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here)),
@@ -128,10 +132,12 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
 
 
-def _told_health(check: HealthCheck) -> Callable[[Request], Response]:
+def _told_health(
+    check: HealthCheck, is_fine: Callable[[Health], bool] = lambda found: found.is_well
+) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         health = check.look(to_ms(request.query_params.get("stalled", STALLED_MS), "stalled"))
-        return json_answer(health, 200 if health.is_well else 503)
+        return json_answer(health, 200 if is_fine(health) else 503)
 
     return answer
 
@@ -190,7 +196,7 @@ class _Answers:
             raise WrongRequestError(400, f"unknown parameter {min(unknown)!r}", parameters=list(_PARAMETERS))
         if ARROW in request.headers.get("accept", ""):
             return _arrow(view, request)
-        limit = _limit(request)
+        limit = limit_of(request)
         rows: Iterator[dict[str, Any]]
         if "cursor" in request.query_params:
             kept = self._cursors.take(request.query_params["cursor"], view.name)
@@ -198,7 +204,7 @@ class _Answers:
         else:
             within, prefix, reverse = _asked(view, request)
             rows = rows_of(view, within=within, prefix=prefix, reverse=reverse)
-        shown = [_plain(row) for row in islice(rows, limit)]
+        shown = list(islice(rows, limit))
         more = next(rows, None)
         cursor = None if more is None else self._cursors.keep(rows, more, view)
         return json_answer({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
@@ -208,7 +214,7 @@ class _Answers:
         view = self._view(request)
         text = request.path_params["key"]
         every = rows_of(view, key=key_of(view.shape.key, text))
-        found = [_plain(row) for row in islice(every, most)]
+        found = list(islice(every, most))
         if most is not None and next(every, None) is not None:
             raise _ManyRowsError
         if not found:
@@ -243,10 +249,11 @@ def _asked(view: AnyView, request: Request) -> _Asked:
     return _Asked(KeyRange(low, high), None if prefix is None else prefix.encode(), reverse in ("true", "1"))
 
 
-def _limit(request: Request) -> int:
-    text = request.query_params.get("limit", "100")
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
-        raise WrongRequestError(400, f"limit is a number from 1 to {_MOST}, got {text!r}")
+def limit_of(request: Request, usual: int = 100, most: int = _MOST) -> int:
+    """How many rows a request wants; raises ``WrongRequestError`` for what is no number."""
+    text = request.query_params.get("limit", str(usual))
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise WrongRequestError(400, f"limit is a number from 1 to {most}, got {text!r}")
     return int(text)
 
 
@@ -289,15 +296,11 @@ def _stream(view: AnyView) -> Iterator[bytes]:
     yield sink.take()
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in row.items()}
-
-
 def json_answer(content: Any, status: int = 200) -> Response:
     """Content as JSON."""
     from starlette.responses import Response
 
-    return Response(msgspec.json.encode(content, enc_hook=str), status, media_type="application/json")
+    return Response(as_json(content), status, media_type="application/json")
 
 
 def _nothing_there(request: Request, error: Exception) -> Response:
@@ -317,20 +320,40 @@ class StateServer:
         host: the address to listen at.
         port: 0 takes a free one.
         served: the application of ASGI, if it is another one than ``app`` of these stores.
+        token: what requests have to bring; None for none.
+        is_open: whether all may read that reach an address beyond this machine, though there is no token.
 
     Raises:
-        ConfigError: the address cannot be listened at, or Starlette and uvicorn are not installed.
+        ConfigError: the address cannot be listened at, or not like this; or Starlette and uvicorn are not installed.
     """
 
-    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT, served: Any = None):
-        self._served = served = served or app(stores)
+    def __init__(
+        self,
+        stores: ApplicationStores,
+        host: str = HOST,
+        port: int = PORT,
+        served: Any = None,
+        token: str | None = None,
+        is_open: bool = False,
+    ):
+        check_access(host, token, is_open)
+        served = served or app(stores)
+        self._served = served = served if isinstance(served, Guarded) else Guarded(served, host, token)
         import uvicorn
 
         self._stores = stores
         self._socket = _listening(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-        config = uvicorn.Config(served, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            served,
+            http=bounded_protocol(),
+            ws="none",
+            backlog=BACKLOG,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
         self._server = uvicorn.Server(config)
         self._ended = threading.Event()
         self._threads = [
@@ -360,8 +383,7 @@ class StateServer:
     def close(self) -> None:
         """Answer what was asked, and stop."""
         self._ended.set()
-        if hasattr(self._served, "close"):
-            self._served.close()
+        self._served.close()
         self._server.should_exit = True
         for thread in self._threads:
             thread.join()
@@ -374,7 +396,12 @@ class StateServer:
         self.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def check_free(host: str, port: int, option: str) -> None:
+    """Raise ``ConfigError`` where an address cannot be listened at, before anything else is begun."""
+    _listening(host, port, option).close()
+
+
+def _listening(host: str, port: int, option: str = "--port") -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -382,9 +409,10 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever is told the address now is answered, if only when the server runs
+        listening.listen(BACKLOG)  # whoever is told the address now is answered, if only when the server runs
     except OSError as error:
         raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --port, 0 takes a free one"
+            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another {option}, 0 takes a free "
+            "one"
         ) from None
     return listening

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import isfinite
 from types import UnionType
@@ -82,7 +83,7 @@ class JsonSerde(Serde):
         except msgspec.DecodeError as error:
             if _is_null(data):
                 return None
-            raise SerdeError(f"{error}; the bytes are {show(data, 80)}") from None
+            raise SerdeError(f"{why_unread(error, data)}; the bytes are {show(data, 80)}") from None
         except Exception as error:  # JSON that is nested too deeply, a __post_init__ that raises
             raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
 
@@ -238,6 +239,19 @@ def _has_type(type_: type) -> Callable[[Any, bytes], None]:
             raise TypeError(f"it is of type {type(value).__name__}")
 
     return check
+
+
+def why_unread(error: Exception, data: bytes) -> str:
+    """Why bytes are no JSON: what the parser says, and in words where that says little."""
+    if _HALF_PAIR.search(data) and "truncated" in str(error):
+        return "half a surrogate pair, as of an emoji that was cut in two, is no text that can be kept"
+    if _NO_NUMBER.search(data) and "malformed" in str(error):
+        return f"{error}; JSON has no NaN and no Infinity: write null or text, or use the type float"
+    return str(error)
+
+
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+_NO_NUMBER = re.compile(rb"\b(NaN|Infinity)\b")
 
 
 def _text(error: Exception) -> str:

@@ -18,6 +18,7 @@ from penstock.log.base import Log
 from penstock.losses import Loss, losses_of, together
 from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, Rates, figures_of, readable
 from penstock.query.application import ApplicationStores
+from penstock.query.health import HealthCheck
 from penstock.watch.held import held_by, stream_times
 from penstock.watch.history import History
 from penstock.watch.topics import TopicLook, offsets_of
@@ -44,6 +45,7 @@ class Application:
     def __init__(self, stores: ApplicationStores, log: Log | None = None):
         self._stores = stores
         self._topics = TopicLook(log)
+        self._health = HealthCheck(stores, log)
         self._lock = threading.Lock()
         self._start: tuple[str, Start] | None = None
         self._history: History | None = None
@@ -102,6 +104,10 @@ class Application:
             found = readable(figures, *given) | self._rates.readable(figures, *given)
         self._metrics = newest.commit, now, found
         return found
+
+    def stalled_seconds(self) -> float:
+        """For how long records have waited and nothing moved."""
+        return self._health.look().stalled_seconds
 
     def topics(self) -> list[str]:
         """The topics that the application reads and writes, without its internal ones."""

@@ -10,7 +10,6 @@ from penstock.engine.manifest import Manifest
 from penstock.engine.picture import DrawnPart
 from penstock.query.committed import CommittedStore
 from penstock.query.key_value import BufferView
-from penstock.query.plain import plain
 from penstock.query.rows import rows_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Pinned, Version
@@ -40,12 +39,12 @@ def _entries(view: Any, wait_ms: int, emitted: int) -> Iterator[dict[str, Any]]:
     if isinstance(view, BufferView):
         for key, value, timestamp in view.all():
             time = key.end if isinstance(key, Windowed) else timestamp
-            yield {"key": plain(key), "value": plain(value), "goes_at": time + wait_ms}
+            yield {"key": key, "value": value, "goes_at": time + wait_ms}
         return
     for row in rows_of(view):
         if row["window_end"] > emitted:
             window = Windowed(row["key"], row["window_start"], row["window_end"])
-            yield {"key": plain(window), "value": plain(row["value"]), "goes_at": row["window_end"] + wait_ms}
+            yield {"key": window, "value": row["value"], "goes_at": row["window_end"] + wait_ms}
 
 
 def _time(manifest: Manifest, task: str, name: str) -> int:

@@ -87,6 +87,9 @@ class _Collector:
         commit.add_metric([name], figures["commit"])
         age = gauge("penstock_commit_age_seconds", "Time since the newest commit.", labels=["application"])
         age.add_metric([name], max(time.time() - figures["at"] / 1000, 0.0))
+        stalled = gauge("penstock_stalled_seconds", "For how long records have waited and nothing moved; 0 if neither.",
+                        labels=["application"])  # fmt: skip
+        stalled.add_metric([name], self._application.stalled_seconds())
         lag = gauge("penstock_lag_records", "Records not read yet.", labels=["application", "topic", "partition"])
         late = gauge("penstock_lag_seconds", "Time between what is read next and the newest record.",
                      labels=["application", "topic"])  # fmt: skip
@@ -99,7 +102,7 @@ class _Collector:
         for node, of_node in figures["nodes"].items():
             if "stream_time" in of_node:
                 stream.add_metric([name, node], of_node["stream_time"][0] / 1000)
-        yield from (commit, age, lag, late, stream, *self._of_slots(gauge, name, figures["places"]))
+        yield from (commit, age, stalled, lag, late, stream, *self._of_slots(gauge, name, figures["places"]))
 
     def _of_slots(self, gauge: Any, name: str, places: dict[str, Any]) -> Iterator[Any]:
         """Where slots live."""

@@ -6,16 +6,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
+from penstock.query.guard import Guarded
 from penstock.query.health import HealthCheck
-from penstock.query.server import WrongRequestError, app, json_answer, told
+from penstock.query.plain import as_json
+from penstock.query.server import app, json_answer, limit_of, told
 from penstock.watch.figures import Application
 from penstock.watch.prometheus import exposition
 
@@ -36,11 +37,9 @@ _FILES = {
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVENT_SECONDS = 0.5
 _MOST_PAGES = 32
 """How many pages are told of commits at a time."""
@@ -48,13 +47,19 @@ _MOST_PAGES = 32
 _MOST_ROWS = 1_000
 
 
-def page_app(stores: ApplicationStores, log: Log | None, host: str, state: Callable[[], str] | None = None) -> PageApp:
+def page_app(
+    stores: ApplicationStores,
+    log: Log | None,
+    host: str,
+    state: Callable[[], str] | None = None,
+    token: str | None = None,
+) -> Guarded:
     """The application of ASGI: the page, and all addresses of :func:`penstock.query.server.app`.
 
     Args:
-        host: what it listens at. On this machine alone, requests under any other name are refused, so that no page
-            from elsewhere reads state through a name that it makes point here.
+        host: what it listens at.
         state: that of the program, where it is this process.
+        token: what requests have to bring, for which the page asks; None for none.
 
     Raises:
         ConfigError: Starlette is not installed.
@@ -73,40 +78,17 @@ def page_app(stores: ApplicationStores, log: Log | None, host: str, state: Calla
         Route("/metrics", told(page.metrics)),
     ]
     served.router.routes[:0] = routes
-    return PageApp(served, page.ended, host in _LOCAL)
+    return Guarded(served, host, token, _content("login.html"), page.ended.set)
 
 
-class PageApp:
-    """The page as an application of ASGI.
-
-    Args:
-        ended: is set when pages are to be told no more.
-        is_local: whether only requests under this machine's own names are answered.
-    """
-
-    def __init__(self, served: Any, ended: threading.Event, is_local: bool):
-        self._served = served
-        self._ended = ended
-        self._is_local = is_local
-
-    def close(self) -> None:
-        """Let go of the pages that are open."""
-        self._ended.set()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and self._is_local:
-            given = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-            if urlsplit(f"//{given}").hostname not in _LOCAL:
-                refusal = json_answer({"error": f"this is no server of {given!r}: ask for it as localhost"}, 421)
-                await refusal(scope, receive, send)
-                return
-        await self._served(scope, receive, send)
+def _content(name: str) -> bytes:
+    return (files("penstock.watch") / "page" / name).read_bytes()
 
 
 def _file(name: str, media_type: str) -> Callable[[Request], Response]:
     from starlette.responses import Response
 
-    content = (files("penstock.watch") / "page" / name).read_bytes()
+    content = _content(name)
 
     def answer(request: Request) -> Response:
         return Response(content, media_type=media_type, headers=_HEADERS)
@@ -129,15 +111,18 @@ class Page:
 
     def figures(self, request: Request) -> Response:
         """All figures as of the newest commit."""
-        return json_answer(self._application.figures())
+        return json_answer(msgspec.Raw(self._figures()))
+
+    def _figures(self) -> bytes:
+        return msgspec.json.encode(self._application.figures(), enc_hook=str)
 
     def held(self, request: Request) -> Response:
         """What a step holds back."""
-        return json_answer(self._application.held(request.path_params["node"], _limit(request, 100)))
+        return json_answer(self._application.held(request.path_params["node"], limit_of(request, 100, _MOST_ROWS)))
 
     def newest(self, request: Request) -> Response:
         """The newest records of a topic."""
-        return json_answer(self._application.newest(request.path_params["topic"], _limit(request, 50)))
+        return json_answer(self._application.newest(request.path_params["topic"], limit_of(request, 50, _MOST_ROWS)))
 
     def metrics(self, request: Request) -> Response:
         """All figures for Prometheus."""
@@ -168,16 +153,9 @@ class Page:
 
     def _event(self) -> bytes:
         try:
-            return b"event: figures\ndata: " + msgspec.json.encode(self._application.figures(), enc_hook=str) + b"\n\n"
+            return b"event: figures\ndata: " + self._figures() + b"\n\n"
         except Exception as error:  # the page tells of it, and goes on to ask
-            return b"event: trouble\ndata: " + msgspec.json.encode({"error": str(error)}) + b"\n\n"
-
-
-def _limit(request: Request, usual: int) -> int:
-    text = request.query_params.get("limit", str(usual))
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_ROWS:
-        raise WrongRequestError(400, f"limit is a number from 1 to {_MOST_ROWS}, got {text!r}")
-    return int(text)
+            return b"event: trouble\ndata: " + as_json({"error": str(error)}) + b"\n\n"
 
 
 def check_installed(what: str = "the page") -> None:

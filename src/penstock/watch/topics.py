@@ -9,8 +9,8 @@ from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifest
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import Log, Records
-from penstock.query.plain import plain
-from penstock.serdes import BYTES, Serde, from_name
+from penstock.query.plain import decoded
+from penstock.serdes import Serde, from_name
 
 _MOST_LOOKS = 16
 """In how many partitions of a topic it is looked how far behind in time they are: those with the most records."""
@@ -84,16 +84,11 @@ class TopicLook:
 
 
 def _rows(records: Records, partition: int, key: Serde, value: Serde) -> list[dict[str, Any]]:
-    columns = records.every_offset.tolist(), _shown(key, records.key), _shown(value, records.value)
-    return [
-        {"partition": partition, "offset": offset, "timestamp": time, "key": key_, "value": value_}
-        for offset, key_, value_, time in zip(*columns, records.timestamp.tolist(), strict=True)
-    ]
-
-
-def _shown(serde: Serde, data: Any) -> list[Any]:
-    """Keys or values as JSON has them; the bytes where they are of another type."""
-    try:
-        return [plain(one) for one in serde.decode_all(data)]
-    except Exception:
-        return [plain(one) for one in BYTES.decode_all(data)]
+    columns = (
+        records.every_offset.tolist(),
+        records.timestamp.tolist(),
+        decoded(key, records.key),
+        decoded(value, records.value),
+    )
+    names = ("partition", "offset", "timestamp", "key", "value")
+    return [dict(zip(names, (partition, *row), strict=True)) for row in zip(*columns, strict=True)]

@@ -64,6 +64,9 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 class Alive(msgspec.Struct, frozen=True, tag=True):
     """A slot still works on its order."""
 
+    has_moved: bool = False
+    """Whether it has come further since it last said so."""
+
 
 class AtDisk(msgspec.Struct, frozen=True, tag=True):
     """A slot waits for its disk from now on, and may say nothing until that is over; or it is over."""

@@ -148,6 +148,8 @@ class SlotSessions:
         self._following = Following({}, self.slots, host.copied)
         self.on_lost: Callable[[], None] = lambda: None
         """Called from another thread when the job of the slots has ended, by itself or not."""
+        self.on_moved: Callable[[], None] = lambda: None
+        """Called when a slot has come further."""
 
     # --- orders --------------------------------------------------------------------------------------------------
 
@@ -242,6 +244,8 @@ class SlotSessions:
 
     def _heard(self, message: Message, slot: int) -> Done | None:
         """Take in what a slot says; its answer, if it is that."""
+        if not isinstance(message, Alive) or message.has_moved:
+            self.on_moved()
         if isinstance(message, Done):
             return message
         if isinstance(message, AtDisk):

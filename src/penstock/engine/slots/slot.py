@@ -41,6 +41,7 @@ from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.faults import crash_point
 from penstock.log.open import open_log
 from penstock.messages import describe
+from penstock.moving import moving
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.at_disk import at_disk
@@ -261,9 +262,12 @@ class _Beating:
             self._works = False
 
     def _beat(self) -> None:
+        before = moving.place()
         while not self._is_over.wait(_BEAT_SECONDS):
-            if self._works and not _tell(self._link, Alive()):
+            place = moving.place()
+            if self._works and not _tell(self._link, Alive(place != before)):
                 return
+            before = place
 
 
 @contextmanager

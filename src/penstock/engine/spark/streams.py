@@ -104,6 +104,7 @@ class Streams:
                 self._take_up_topics,
             )
             self._slots.on_lost = self._lost_slot
+            self._slots.on_moved = lambda: self._coordinator.moved.note()
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))

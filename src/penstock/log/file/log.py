@@ -169,6 +169,14 @@ class FileLog(Log):
                     raise
                 said = str(error)
 
+    def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
+        found = self._topic(topic)
+        segment = next(iter(found.nodes.segments_from(found.fresh(), partition, offset)), None)
+        try:
+            return None if segment is None else (found.segments.folder / segment.file.name).stat().st_mtime
+        except OSError:  # it was merged, or removed, at this moment
+            return None
+
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
         found = self._topic(topic)
         state = found.state if found.state.ends[partition] >= end else found.fresh()

@@ -139,6 +139,10 @@ class KafkaLog(Log):
             self._until_visible(topic, count)
         return self._topics.offsets(topic, count, OffsetSpec.latest())
 
+    def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
+        """By the record's timestamp: Kafka says no more."""
+        return self.timestamp_at(topic, partition, offset) / 1000
+
     def offset_at(self, topic: str, partition: int, time: int) -> int | None:
         """The broker says where to look: it knows of batches, and marks of transactions have times of their own."""
         self._topics.describe([topic])

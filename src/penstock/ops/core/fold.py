@@ -16,6 +16,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, binary, is_too_large
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
 from penstock.errors import SerdeError
+from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import way_out_of_writing
 from penstock.ops.core.groups import Groups
@@ -186,7 +187,7 @@ class UserFold(Fold):
         failure of the row that gave it, and never comes into the store.
         """
         old: list[Any] = []
-        new: list[Any] = []
+        new = moving.through([])
         failed: list[tuple[int, BaseException]] = []
         add, initialize, read, write, exact = self._add, self._initialize, keeper.read, keeper.write, keeper.exact
         ready: list[Any] = [None] * len(current)
@@ -223,7 +224,7 @@ class UserFold(Fold):
         assert self._subtract is not None
         assert rows.subtract is not None
         old: list[Any] = []
-        new: list[Any] = []
+        new = moving.through([])
         failed: list[tuple[int, BaseException]] = []
         add, subtract, initialize = self._add, self._subtract, self._initialize
         read, checked, exact = keeper.read, keeper.checked, keeper.exact

@@ -17,6 +17,7 @@ from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
 from penstock.handlers import PROCESSING
 from penstock.messages import describe, show
+from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import record_contexts
 from penstock.plan.functions import UserFunction
@@ -199,7 +200,7 @@ def call_each(
     The loop runs inside ``list.extend``. When a call raises, the results so far are kept and the iterator goes on
     behind the failing row.
     """
-    results: list[Any] = []
+    results = moving.through([])
     failed: list[tuple[int, BaseException]] = []
     calls = map(function, *arguments)
     while len(results) < count:

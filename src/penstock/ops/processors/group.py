@@ -19,6 +19,7 @@ from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.metrics import PUNCTUATED
+from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.processors.arrivals import NO_ARRIVALS, Arrivals
 from penstock.ops.processors.context import TaskProcessorContext
@@ -295,6 +296,7 @@ class Group:
         """Process records until one schedules a punctuation; the number of the next."""
         self._has_scheduled()
         for number in range(first, stop):
+            moving.steps += 1
             self.turn, self.position = number, int(entries.positions[number])
             self.is_of_punctuation = len(entries.order) > 1 and int(entries.order[1][number]) == BEHIND
             entries.members[number].receive(entries.records[number])

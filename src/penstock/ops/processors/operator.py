@@ -15,6 +15,7 @@ import numpy as np
 from penstock.batch import NO_RECORD, Batch, merge, order_columns, pairs_of
 from penstock.calls import refuse_result
 from penstock.errors import ProcessingError
+from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.operator import Operator
@@ -174,6 +175,7 @@ class Process(Operator):
         own = self.own
         process: Callable[[Record], object] = self._processor.process
         forwarded, ends = own.forwarded, own.ends
+        moving.through(ends)
         try:
             for record in records:
                 result = process(record)

@@ -1,9 +1,9 @@
 // What is chosen, close up: a step, a topic, a store.
-import { count, element, exact, moment, named, plural, put, rate, size, span, value } from "./text.js";
+import { count, element, exact, moment, named, parse, plural, put, rate, size, span, value } from "./text.js";
 
 async function asked(address) {
   const answer = await fetch(address);
-  const found = await answer.json();
+  const found = parse(await answer.text());
   if (!answer.ok) throw new Error(found.error);
   return found;
 }
@@ -20,8 +20,11 @@ function table(columns, rows) {
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell))))));
 }
 
+// Null stands apart from the text "null".
+const shown = (one) => (one === null ? element("i", { class: "quiet" }, "null") : value(one));
+
 const key = (one) => (one && typeof one === "object" && "start" in one && "end" in one
-  ? `${value(one.key)}  ${moment(one.start)} – ${moment(one.end).slice(11)}` : value(one));
+  ? `${value(one.key)}  ${moment(one.start)} – ${moment(one.end).slice(11)}` : shown(one));
 
 export class Panel {
   constructor(place, title, body, onChoose) {
@@ -113,7 +116,7 @@ export class Panel {
     return [
       element("h3", {}, `${found.more ? "More than " : ""}${plural(found.count, what)} held back`),
       element("p", { class: "quiet" }, "What goes first is first. It goes when a record of its task has come that is that late."),
-      table(["key", "value", "task", "goes at", "waits for"], found.rows.map((row) => [key(row.key), value(row.value), row.task, moment(row.goes_at), waits(row)])),
+      table(["key", "value", "task", "goes at", "waits for"], found.rows.map((row) => [key(row.key), shown(row.value), row.task, moment(row.goes_at), waits(row)])),
     ];
   }
 
@@ -135,7 +138,7 @@ export class Panel {
     else {
       this.again = () => this.into(more, `/api/topics/${encodeURIComponent(name)}?limit=50`, (found) => [
         element("h3", {}, `The newest of ${plural(found.records, "record")}`),
-        found.rows.length ? table(["key", "value", "time", "partition", "offset"], found.rows.map((row) => [value(row.key), value(row.value), moment(row.timestamp), row.partition, row.offset]))
+        found.rows.length ? table(["key", "value", "time", "partition", "offset"], found.rows.map((row) => [shown(row.key), shown(row.value), moment(row.timestamp), row.partition, row.offset]))
           : element("p", { class: "quiet" }, "It has no records yet."),
       ]);
     }
@@ -174,7 +177,7 @@ export class Panel {
     if (!found.length) return [element("p", { class: "quiet" }, "It is empty.")];
     const times = Object.keys(found[0]).filter((name) => name !== "key" && name !== "value");
     return [table(["key", "value", ...times.map((name) => name.replace("_", " "))],
-      found.map((row) => [key(row.key), value(row.value), ...times.map((name) => (row[name] === undefined || row[name] === null ? "" : moment(row[name])))]))];
+      found.map((row) => [key(row.key), shown(row.value), ...times.map((name) => (row[name] === undefined || row[name] === null ? "" : moment(row[name])))]))];
   }
 
   page(found, address) {

@@ -54,7 +54,35 @@ export function moment(ms) {
   return `${text.slice(0, 10)} ${text.slice(11, ms % 1000 ? 23 : 19)}`;
 }
 
-export const value = (one) => (typeof one === "string" ? one : JSON.stringify(one));
+// A number that JavaScript would show as another one, with the text it came as: 9007199254740993, 1.0, -0.0.
+class Exact {
+  constructor(text) { this.text = text; }
+  valueOf() { return Number(this.text); }
+  toString() { return this.text; }
+}
+
+const MARK = "\u0000number:";
+
+// JSON in which no number is rounded.
+export function parse(text) {
+  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (found) => {
+    if (found[0] === '"') return found.startsWith('"\\u0000') ? `"\\u0000${found.slice(1)}` : found;
+    return String(Number(found)) === found ? found : `"\\u0000number:${found}"`;
+  });
+  return JSON.parse(marked, (name, one) => {
+    if (typeof one !== "string" || one[0] !== MARK[0]) return one;
+    return one.startsWith(MARK) ? new Exact(one.slice(MARK.length)) : one.slice(1);
+  });
+}
+
+function json(one) {
+  if (one instanceof Exact) return one.text;
+  if (Array.isArray(one)) return `[${one.map(json).join(",")}]`;
+  if (one && typeof one === "object") return `{${Object.entries(one).map(([name, part]) => `${JSON.stringify(name)}:${json(part)}`).join(",")}}`;
+  return JSON.stringify(one);
+}
+
+export const value = (one) => (typeof one === "string" ? one : json(one));
 
 // "KSTREAM-KEY-SELECT-0000000003" says nothing to a reader: its step does, with its number.
 const generated = /^K[A-Z-]*-(\d{10})(.*)$/;

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.arrays import Binary, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
+from penstock.moving import moving
 from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
 from penstock.ops.core.notes import TaskFacts
@@ -171,7 +172,7 @@ class UserSessions(SessionFold):
         return None if result is None else self._keeper.write(result)
 
     def fold_all(self, met: Met, stored: Binary, batch: Batch) -> Folded | None:
-        aggregates = list(self.load(stored))
+        aggregates = moving.through(list(self.load(stored)))
         size, keys, values, fold = len(aggregates), self.keys(batch), self.values(batch), self.fold
         columns = (met.record.tolist(), met.first.tolist(), met.stop.tolist())
         of_met = met.number.tolist()

@@ -12,6 +12,7 @@ from penstock.arrays import Binary, BoolArray, IntArray
 from penstock.batch import Batch
 from penstock.columns import Column, NumberColumn
 from penstock.compiled import column, table
+from penstock.moving import moving
 from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
 from penstock.ops.windows.sliding.rules import (
     BEGIN,
@@ -271,7 +272,7 @@ class _Users:
         Raises:
             BaseException: the function failed; nothing has changed.
         """
-        before = len(self.new)
+        before = len(moving.through(self.new))
         try:
             for record, window, kind, source in _listed(puts, "record", "window", "kind", "source"):
                 was, result = self._called(record, window if kind == UPDATE else source, kind)

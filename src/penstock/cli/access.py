@@ -1,0 +1,85 @@
+"""Where ``run``, ``serve`` and ``ui`` listen, and who is answered there (docs/decisions/0081)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from penstock.errors import ConfigError
+from penstock.query.guard import check_access
+from penstock.query.server import HOST
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOKEN = "PENSTOCK_TOKEN"
+
+VARIABLES = {
+    "application_id": "run --application-id",
+    "slots": "run --slots",
+    "ui": "run --ui",
+    "ui_port": "run --ui-port, ui --port",
+    "serve": "run --serve",
+    "serve_port": "run --serve-port, serve --port",
+    "host": "run, ui, serve --host",
+    "token_file": "run, ui, serve --token-file",
+    "token": "the token itself",
+    "no_token": "run, ui, serve --no-token",
+}
+"""What variables give beside the settings, behind ``PENSTOCK_``: options of commands."""
+
+
+class Access(NamedTuple):
+    """Where a server listens, and what requests have to bring."""
+
+    host: str
+    token: str | None
+    is_open: bool
+
+    @property
+    def told(self) -> str:
+        """What a line says of it that names the address."""
+        if self.token is not None:
+            return ", for those who have the token"
+        return ", and all who reach it read all stores and topics" if self.is_open else ""
+
+
+def access_options(function: F) -> F:
+    """The options that say where to listen and who is answered."""
+    for option in (
+        click.option("--no-token", is_flag=True, envvar="PENSTOCK_NO_TOKEN", help="All who reach --host may read all."),
+        click.option(
+            "--token-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            envvar="PENSTOCK_TOKEN_FILE",
+            help=f"A file with the token that requests need. [default: the variable {TOKEN}, if it is set]",
+        ),
+        click.option(
+            "--host", default=HOST, show_default=True, envvar="PENSTOCK_HOST", help="The address to listen at."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def access(host: str, token_file: Path | None, no_token: bool) -> Access:
+    """Where to listen, and who is answered; the token goes out of the environment, which other processes inherit.
+
+    Raises:
+        click.UsageError: all who reach the address could read everything, and nobody has said that they may.
+    """
+    given = os.environ.pop(TOKEN, "").strip()
+    try:
+        if token_file is not None and given:
+            raise ConfigError(f"there is a token in {token_file}, and one in {TOKEN} as well; give one of them")
+        token = given if token_file is None else token_file.read_text(errors="replace").strip()
+        if token_file is not None and not token:
+            raise ConfigError(f"{token_file} is empty; it has the token that requests need")
+        found = Access(host, token or None, no_token)
+        check_access(*found)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return found

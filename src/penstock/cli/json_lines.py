@@ -1,0 +1,273 @@
+"""Lines of JSON that ``topics cat --json`` prints and ``topics produce --json`` reads: a copy is exact
+(docs/decisions/0080).
+
+A key or a value stands in a line as JSON where that says which bytes it is. Where it does not (bytes that are not of
+the topic's type, a NaN with a payload, JSON over several lines), its bytes do, and ``encoded`` names the field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from penstock.arrays import Binary, binary
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.base import TopicInfo
+from penstock.log.produce import BY_KEY
+from penstock.query.plain import decoded, literal, plain
+from penstock.record import ConsumerRecord
+from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde, WindowedSerde, from_name
+from penstock.serdes.json import why_unread
+
+Encode = Callable[[bytes], bytes | None]
+
+_FLOATS = {b"NaN": float("nan"), b"Infinity": float("inf"), b"-Infinity": float("-inf")}
+"""Floats that are no JSON: Python's json writes them like this, and ``topics cat`` in quotes."""
+
+
+class TypesOfLine(msgspec.Struct):
+    """The topic that a line is of: how many partitions it has, and the types of its keys and values."""
+
+    partitions: int = 1
+    key: str = "str"
+    value: str = "json"
+
+
+class JsonLine(msgspec.Struct):
+    """A line of ``--json``."""
+
+    value: msgspec.Raw
+    key: msgspec.Raw = msgspec.Raw(b"null")
+    timestamp: int | float | str | None = None
+    headers: dict[str, Any] | list[tuple[str, Any]] = []
+    partition: Any = None
+    topic: Any = None
+    encoded: Any = ()
+
+    @property
+    def types(self) -> TypesOfLine | None:
+        """The topic that the line is of, where it says so; other programs may mean something else by the name."""
+        if self.topic is None and isinstance(self.partition, int):
+            return TypesOfLine()
+        try:
+            found = msgspec.convert(self.topic, TypesOfLine, strict=True)
+            from_name(found.key), from_name(found.value)
+        except ValueError:
+            return None
+        return found if found.partitions > 0 else None
+
+    def read(self, name: str, encode: Encode) -> bytes | None:
+        """The bytes of the key or of the value."""
+        text = bytes(getattr(self, name))
+        is_encoded = isinstance(self.encoded, list) and name in self.encoded
+        return bytes_of_json(msgspec.json.decode(text)) if is_encoded else encode(text)
+
+    def partition_of(self, partitions: int) -> int:
+        """The partition for it in a topic with so many: where it was, if that topic had as many; else its key's."""
+        types, number = self.types, self.partition
+        stays = types is not None and types.partitions == partitions and type(number) is int
+        return number if stays and 0 <= number < partitions else BY_KEY
+
+
+class Shown(NamedTuple):
+    """A key or a value as it stands in a line."""
+
+    json: msgspec.Raw
+    is_encoded: bool = False
+
+
+# --- lines written --------------------------------------------------------------------------------------------------
+
+
+def shown(serde: Serde, data: Binary) -> list[Shown]:
+    """A column of keys or values as they stand in lines; takes the place of decoding it."""
+    if isinstance(serde, JsonSerde):
+        return [_json_as_it_is(item) for item in data.to_pylist()]
+    try:
+        encode = json_encoder(serde)
+    except ConfigError:  # no copy is made of these lines; what does not decode stands there as bytes
+        encode = None
+    items, values = data.to_pylist(), decoded(serde, data)
+    return [_as_json_or_bytes(encode, value, item) for value, item in zip(values, items, strict=True)]
+
+
+def _json_as_it_is(data: bytes | None) -> Shown:
+    if data is None:
+        return Shown(msgspec.Raw(b"null"))
+    is_one_line = data == data.strip() and b"\n" not in data and data != b"null"
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        is_one_line = False
+    return Shown(msgspec.Raw(data)) if is_one_line else Shown(_raw(data), True)
+
+
+def _as_json_or_bytes(encode: Encode | None, value: Any, data: bytes | None) -> Shown:
+    """A value as JSON where that is read as the bytes that it came from, else these bytes."""
+    json = _raw(value)
+    if data is None or (encode is None and value is not data):
+        return Shown(json)
+    try:
+        is_exact = encode is not None and encode(bytes(json)) == data
+    except SerdeError:
+        is_exact = False
+    return Shown(json) if is_exact else Shown(_raw(data), True)
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(plain(value), enc_hook=str))
+
+
+def line_of(record: ConsumerRecord, types: TypesOfLine) -> bytes:
+    """The line of a record whose key and value are ``Shown``."""
+    found: dict[str, Any] = {
+        "key": record.key.json,
+        "value": record.value.json,
+        "timestamp": record.timestamp,
+        "partition": record.partition,
+        "offset": record.offset,
+        "headers": [(name, plain(value)) for name, value in record.headers],
+    }
+    if types != TypesOfLine():
+        found["topic"] = types
+    if encoded := [name for name in ("key", "value") if getattr(record, name).is_encoded]:
+        found["encoded"] = encoded
+    return msgspec.json.encode(found)
+
+
+def types_of(info: TopicInfo, key: str | None, value: str | None) -> TypesOfLine:
+    """What the lines of a topic say of it, whose records are shown as of other types if need be."""
+    return TypesOfLine(info.partitions, key or info.key, value or info.value)
+
+
+# --- lines read -----------------------------------------------------------------------------------------------------
+
+
+def parse_line(line: bytes) -> JsonLine:
+    """A line's fields.
+
+    Raises:
+        SerdeError: it is no such line.
+    """
+    try:
+        return msgspec.json.decode(line, type=JsonLine)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = _with_literals(line)
+        if found is None:
+            raise SerdeError(
+                f'{why_unread(error, line)} in {shorten(line)}; with --json a line is {{"key": ..., "value": ...}}'
+            ) from None
+        return found
+
+
+def _with_literals(line: bytes) -> JsonLine | None:
+    """A line whose key or value is a float that is no JSON, as Python's json writes it."""
+    if not any(name in line for name in _FLOATS):
+        return None
+    try:
+        fields = json.loads(line)
+        for name in ("key", "value"):
+            if isinstance(fields.get(name), float) and not isfinite(fields[name]):
+                fields[name] = literal(fields[name])
+        return msgspec.json.decode(json.dumps(fields, allow_nan=False), type=JsonLine)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+
+
+def json_encoder(serde: Serde) -> Encode:
+    """What makes the bytes of a key or value from JSON; null makes none.
+
+    Raises:
+        ConfigError: values of this type cannot be written as JSON.
+    """
+    if isinstance(serde, JsonSerde):
+        return json_of_text
+    if isinstance(serde, WindowedSerde):
+        return _windowed_encoder(serde)
+    if serde == BYTES:
+        return lambda text: None if text == b"null" else bytes_of_json(msgspec.json.decode(text))
+    if serde in (STR, INT, FLOAT):
+
+        def encode(text: bytes) -> bytes | None:
+            if serde == FLOAT and text.strip(b'"') in _FLOATS:
+                return serde.encode(_FLOATS[text.strip(b'"')])
+            value = msgspec.json.decode(text)
+            return None if value is None else serde.encode(value)
+
+        return encode
+    raise unwritable(serde)
+
+
+class _Window(msgspec.Struct, forbid_unknown_fields=True):
+    key: msgspec.Raw
+    start: int
+    end: int
+
+
+def _windowed_encoder(serde: WindowedSerde) -> Encode:
+    """What makes the bytes of keys with a window of ``{"key": ..., "start": ..., "end": ...}``."""
+    encode_key = json_encoder(serde.inner)
+
+    def encode(text: bytes) -> bytes | None:
+        if text == b"null":
+            return None
+        try:
+            window = msgspec.json.decode(text, type=_Window)
+            key = encode_key(bytes(window.key))
+            start, end = np.array([window.start], np.int64), np.array([window.end], np.int64)
+        except (msgspec.DecodeError, OverflowError):
+            key = None
+        if key is None:
+            raise SerdeError(
+                f'{shorten(text)} is no key of type {serde.name}: write {{"key": ..., "start": ..., "end": ...}}, '
+                "the times in milliseconds"
+            )
+        data: bytes = serde.encode_windows(binary([key]), start, end)[0].as_py()
+        if (ends := int(serde.windows(binary([data]))[1][0])) != window.end:
+            raise SerdeError(
+                f"the window of {shorten(text)} ends at {window.end}; in a topic with keys of type {serde.name} it "
+                f"ends at {ends}"
+            )
+        return data
+
+    return encode
+
+
+def unwritable(serde: Serde) -> ConfigError:
+    return ConfigError(
+        f"keys or values of type {serde.name} cannot be written from text; write them from Python with "
+        "penstock.produce, or as they are with --key bytes or --value bytes"
+    )
+
+
+def json_of_text(text: bytes) -> bytes | None:
+    """JSON as it is; None for null."""
+    try:
+        return None if msgspec.json.decode(text) is None else text
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = why_unread(error, text)
+        raise SerdeError(f"{shorten(text)} is not JSON: {reason}; for plain text give --value str") from None
+
+
+def bytes_of_json(value: Any) -> bytes:
+    """Bytes as JSON has them: text, or an object with their base64."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            pass
+    raise SerdeError(f'bytes are written as text or as {{"base64": "..."}}; got {value!r}')
+
+
+def shorten(text: bytes) -> str:
+    """The beginning of a line, for messages."""
+    return repr(text[:60].decode(errors="replace") + ("..." if len(text) > 60 else ""))
