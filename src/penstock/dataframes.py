@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from penstock import errors
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.open import open_log
-from penstock.log.produce import Chosen, check_partitions, topic_types
+from penstock.log.produce import check_partitions, topic_types
+from penstock.log.tables import Chosen
 from penstock.messages import show
 from penstock.spark_python import lookup_python
 

@@ -30,7 +30,8 @@ from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.consumed import decoded
 from penstock.log.file.log import FileLog
-from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
+from penstock.log.produce import existing_or_new, topic_types, write_batch
+from penstock.log.tables import Chosen
 from penstock.messages import nearest
 from penstock.serdes import BYTES, JSON, from_name
 from penstock.serdes.arrow_columns import column_type
