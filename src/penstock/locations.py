@@ -113,7 +113,9 @@ def spark_path(where: object, argument: str = "checkpoint") -> str:
     scheme = scheme_of(text)
     if scheme is None:
         return str(Path(text).resolve())
-    if isinstance(where, os.PathLike) and scheme != "file":
+    if scheme == "file":
+        _folder_of_url(text, argument)
+    elif isinstance(where, os.PathLike):
         raise ConfigError(
             f"{argument}: {_shown(where)} lost a slash, because a Path cannot hold a URL. Give it as text"
         )

@@ -35,7 +35,7 @@ class LogPlace(click.ParamType):  # type: ignore[type-arg]
         return _judged(self, value, log_place, parameter, context)
 
 
-class LocalPath(click.Path):  # type: ignore[type-arg]
+class LocalPath(click.Path):
     """A file or a folder of this machine."""
 
     def __init__(self, **options: Any):
@@ -50,7 +50,8 @@ def _judged(type_: Any, value: Any, judge: Callable[[object, str], T], *where: A
     try:
         return judge(value, "")
     except ConfigError as error:
-        type_.fail(str(error).removeprefix(": "), *where)
+        told = str(error).removeprefix(": ")
+    raise type_.fail(told, *where)
 
 
 log_option = click.option(

@@ -64,7 +64,7 @@ def check(kind: Any, name: str, method: str) -> None:
             check(field.type, f"{name}.{field.name}", method)
     elif is_.is_map(kind):
         if not is_text(kind.key_type):
-            raise _refused(kind, name, method, "the names in a JSON object are text", "Cast its keys to text")
+            raise _refused(kind, name, method, "the names in a JSON object are text", "Cast its keys: map<string, ...>")
         check(kind.item_type, f"{name}.value", method)
     elif _is_list(kind):
         if _in_microseconds(kind) == kind and _in_microseconds(kind.value_type) != kind.value_type:

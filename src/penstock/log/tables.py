@@ -1,4 +1,4 @@
-"""Tables of any library as Arrow record batches, and which of their columns are the keys, values and times of records."""
+"""Tables of any library as Arrow record batches, and which of their columns are keys, values and times of records."""
 
 from __future__ import annotations
 

@@ -213,6 +213,10 @@ class FileLog(Log):
             make_ahead()
         return appended
 
+    def forget_producer(self, topic: str, producer: str) -> None:
+        """Have a producer's numbers begin anew."""
+        upkeep.add(self._topic(topic), lambda _: Entry(producer=producer))
+
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)
 
