@@ -13,8 +13,8 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch columns compiled connections durations errors faults handlers locations masking messages metric_names metrics "
-    "notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
+    "arrays batch columns compiled connections durations errors faults handlers locations masking messages metric_names "
+    "metrics notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 

@@ -57,7 +57,7 @@ def folder(where: object, argument: str, hint: str = "") -> Path:
     if scheme is None:
         return Path(str(where))
     if scheme == "file":
-        return _folder_of_url(str(where), argument)
+        return _folder_of_url(where, argument)
     raise ConfigError(f"{argument}: {_shown(where)} is not a path on this machine.{f' {hint}' if hint else ''}")
 
 
@@ -89,7 +89,7 @@ def checkpoint_place(where: object, argument: str = "checkpoint") -> str:
     text = _text(where, argument)
     scheme = scheme_of(text)
     if scheme == "file":
-        found = _folder_of_url(text, argument)
+        found = _folder_of_url(where, argument)
         return text if "://" in text else str(found)
     if scheme is None or (scheme in _STORES and "://" in text) or _STORE_HOSTS.match(text):
         return text
@@ -114,7 +114,7 @@ def spark_path(where: object, argument: str = "checkpoint") -> str:
     if scheme is None:
         return str(Path(text).resolve())
     if scheme == "file":
-        _folder_of_url(text, argument)
+        _folder_of_url(where, argument)
     elif isinstance(where, os.PathLike):
         raise ConfigError(
             f"{argument}: {_shown(where)} lost a slash, because a Path cannot hold a URL. Give it as text"
@@ -133,8 +133,10 @@ def _text(where: object, argument: str) -> str:
     return os.fsdecode(where)
 
 
-def _folder_of_url(url: str, argument: str) -> Path:
-    path = url[len("file:") :]
+def _folder_of_url(url: object, argument: str) -> Path:
+    if isinstance(url, os.PathLike):
+        raise ConfigError(f"{argument}: {_shown(url)} lost a slash: a Path cannot hold a URL. Give it as text")
+    path = str(url)[len("file:") :]
     if path.startswith("//"):
         host, slash, rest = path[2:].partition("/")
         path = slash + rest if host in ("", "localhost") else ""

@@ -40,6 +40,7 @@ def reader_of(columns: Any, method: str) -> Any:
             f"{method} takes a dict of arrays, an Arrow table or an object that Arrow can read; "
             f"got {type(columns).__name__}"
         )
+    _check_no_objects(columns, method)
     try:
         return pa.RecordBatchReader.from_stream(columns)
     except Exception as error:  # whatever the library raises that made it
@@ -68,6 +69,15 @@ def _table(columns: dict[Any, Any], method: str) -> Any:
         told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
         raise ConfigError(f"{method}: the columns of a table have equally many values; {told}")
     return pa.table(arrays)
+
+
+def _check_no_objects(columns: Any, method: str) -> None:
+    """Refuse columns of Python objects of polars, which gives their addresses to Arrow."""
+    if type(columns).__module__.partition(".")[0] != "polars" or not hasattr(columns, "collect_schema"):
+        return
+    for name, kind in columns.collect_schema().items():
+        if "Object" in str(kind):
+            raise _mixed(method, name, TypeError(f"it is of type {kind}"))
 
 
 def _unreadable(columns: Any, method: str, error: Exception) -> ConfigError:
