@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import errors
 from penstock.errors import ConfigError, PenstockError
+from penstock.locations import spark_path
+from penstock.log.base import Log
+from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
-from penstock.log.produce import Chosen, check_partitions, topic_types
+from penstock.log.produce import check_partitions, topic_types
+from penstock.log.tables import Chosen
 from penstock.messages import show
 from penstock.spark_python import lookup_python
 
@@ -25,11 +30,11 @@ def write(
     key: str | None = None,
     value: str | None = None,
     timestamp: str | None = None,
-    log: Path | str | None = None,
+    log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     checkpoint: Path | str | None = None,
 ) -> StreamingQuery | None:
-    """Write a Spark DataFrame, batch or streaming, into a topic of a file log.
+    """Write a Spark DataFrame, batch or streaming, into a topic.
 
     All rows of a DataFrame, or of one micro-batch, become visible together and once; a write that fails leaves
     nothing behind. Records are placed by Kafka's partitioner. Whole numbers, floats, text and bytes become ``int``,
@@ -60,7 +65,10 @@ def write(
     """
     from pyspark.sql import functions as f
 
-    from penstock.engine.spark.dataframes import FORMAT, IS_JSON, arrow_schema, make_known
+    from penstock.engine.spark.checkpoints import carry_over, check_no_folder_of_url
+    from penstock.engine.spark.dataframes import FORMAT, make_known
+    from penstock.engine.spark.frame_types import written_schema
+    from penstock.engine.spark.log_option import option_of
 
     if not hasattr(df, "isStreaming"):
         raise ConfigError(
@@ -68,28 +76,30 @@ def write(
             "rows, penstock.produce_columns DataFrames of pandas, polars or Arrow"
         )
     if df.isStreaming and checkpoint is None:
-        raise ConfigError("write: a streaming DataFrame needs checkpoint=, the folder where Spark keeps its progress")
-    types = Chosen("write", key, value, timestamp).types(arrow_schema(df.schema))
-    open_log_ = open_log(log)
-    topic_types(open_log_, topic, *types)
-    check_partitions(open_log_, topic, partitions)
-    make_known(df.sparkSession)
+        raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
     named = {"key": key, "value": value, "timestamp": timestamp}
+    used = df.columns if value is None else [name for name in named.values() if name is not None]
+    types = Chosen("write", key, value, timestamp).types(written_schema(df.schema, used))
+    place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
+    with nullcontext(log) if isinstance(log, Log) else closing(open_log(log)) as opened:
+        topic_types(opened, topic, *types)
+        check_partitions(opened, topic, partitions)
+        options = {"topic": topic, "log": option_of(opened), "partitions": str(partitions or 1)}
+        make_known(df.sparkSession)
+        if df.isStreaming and place is not None:
+            check_no_folder_of_url(place)
+            carry_over(df.sparkSession, opened, topic, place)
     columns = [f.col(f"`{column}`").alias(part) for part, column in named.items() if column is not None]
     if value is None:
-        everything = f.to_json(f.struct(*(f.col(f"`{name}`") for name in df.columns)))
-        columns.append(everything.alias("value", metadata={IS_JSON: True}))
+        columns.append(f.struct(*(f.col(f"`{name}`") for name in df.columns)).alias("value"))
     rows = df.select(*columns)
-    options = {"topic": topic, "log": str(Path(open_log_.url).resolve()), "partitions": str(partitions or 1)}
-    if not df.isStreaming:
-        try:
-            rows.write.format(FORMAT).mode("append").options(**options).save()
-        except Exception as error:
-            raise _plainly(error, named) from error
-        return None
-    folder = Path(str(checkpoint)).resolve()
-    options["producer"] = f"spark:{folder}:{topic}"
-    return rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", str(folder)).start()
+    if place is not None and df.isStreaming:
+        return rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", place).start()
+    try:
+        rows.write.format(FORMAT).mode("append").options(**options).save()
+    except Exception as error:
+        raise _plainly(error, named) from error
+    return None
 
 
 _OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -108,6 +118,9 @@ def _plainly(error: Exception, named: dict[str, str | None]) -> Exception:
         return error
     message: str = found[2].removeprefix("write: ")
     for part, column in named.items():
-        message = message.replace(f"column {part!r}", f"column {column!r}")
+        if column is not None:
+            message = message.replace(f"column {part!r}", f"column {column!r}")
+        inside = "" if column is None else f"{column}."  # a whole row is a struct called value
+        message = message.replace(f"column '{part}.", f"column '{inside}")
     kind: type[PenstockError] = getattr(errors, found[1])
     return kind(f"write: {message}")

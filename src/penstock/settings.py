@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.handlers import KINDS, Handler, Handlers, handler_of
+from penstock.locations import checkpoint_place, folder, log_place
 from penstock.messages import nearest
 from penstock.metric_names import RECORDING_LEVELS
 from penstock.offset_reset import AutoOffsetReset
@@ -53,6 +54,12 @@ _KINDS = {
 _CONNECTIONS = ("kafka_", "schema_registry_")
 """How variables go on that are options of connections."""
 
+_PLACES: Mapping[str, Callable[[Any, str], Path | str]] = {
+    "log_dir": lambda where, name: folder(where, name, "Give a Kafka cluster as the setting log: kafka://host:9092"),
+    "log": lambda where, name: str(log_place(where, name)),
+    "state_dir": lambda where, name: folder(where, name, "Commits can lie in an object store: the setting checkpoint"),
+    "checkpoint": checkpoint_place,
+}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -414,10 +421,8 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
                 raise ValueError
             return int(value)
-        if type_.startswith("Path"):
-            return Path(value)
         if not isinstance(value, str | Path):
             raise TypeError
-        return str(value)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ConfigError(f"{name} ({origin}) must be {_KINDS[type_]}, got {value!r}") from None
+    return _PLACES[name](value, f"{name} ({origin})") if name in _PLACES else str(value)

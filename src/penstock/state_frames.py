@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine.spark.dataframes import arrow_schema
+from penstock.engine.spark.frame_types import arrow_schema
 from penstock.errors import ConfigError
 from penstock.messages import nearest
 from penstock.query.application import checkpoint_of

@@ -22,6 +22,7 @@ import xxhash
 
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import check_disk
+from penstock.locations import folder
 from penstock.masking import masked
 from penstock.syncing import is_durable_later, sync_path
 from penstock.unnamed import Unnamed
@@ -216,7 +217,7 @@ _NUMBER = re.compile(r"(\d{16})[.-]", re.ASCII)
 def open_storage(url: str) -> Storage:
     """The storage at a URL of an object store, or in a folder."""
     if "://" not in url:
-        return LocalStorage(Path(url))
+        return LocalStorage(folder(url, "checkpoint"))
     from penstock.object_storage import ObjectStorage
 
     return ObjectStorage(url)

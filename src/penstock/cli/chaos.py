@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from penstock.cli import trial
 from penstock.cli.command import Command
-from penstock.cli.options import load_settings, program_settings_options
+from penstock.cli.options import LocalPath, load_settings, program_settings_options
 from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say, stderr
 from penstock.errors import ConfigError
@@ -44,9 +44,7 @@ _ALL_POINTS = len(POINTS + START_POINTS + LOG_POINTS)
     "--records", type=click.IntRange(min=0), default=_RECORDS, show_default=True,
     help="How many records of its input to copy; 0 for all.",
 )  # fmt: skip
-@click.option(
-    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Where to work. [default: a temporary folder]"
-)
+@click.option("--folder", type=LocalPath(file_okay=False), help="Where to work. [default: a temporary folder]")
 @program_settings_options
 @click.pass_context
 def chaos(

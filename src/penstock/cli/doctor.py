@@ -17,7 +17,7 @@ from typing import NamedTuple
 import click
 
 from penstock.cli.command import Command
-from penstock.cli.options import json_option, log_option, log_settings
+from penstock.cli.options import LocalPath, json_option, log_option, log_settings
 from penstock.cli.terminal import count, print_json, stdout
 from penstock.engine.spark import class_archive
 from penstock.errors import PenstockError
@@ -50,7 +50,7 @@ class Check(NamedTuple):
 
 @click.command(cls=Command)
 @log_option
-@click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of an application's state.")
+@click.option("--state-dir", type=LocalPath(), help="The folder of an application's state.")
 @json_option
 @click.pass_context
 def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.errors import ConfigError
+from penstock.locations import folder, log_place
 from penstock.log.base import NO_LIMIT, Log
 from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
@@ -18,6 +19,7 @@ from penstock.query.application import ApplicationStores
 from penstock.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 TYPES = click.Choice(["str", "int", "float", "bytes", "json"])
 
@@ -30,7 +32,26 @@ class LogPlace(click.ParamType):  # type: ignore[type-arg]
     name = "place"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Path | str:
-        return value if str(value).startswith(SCHEME) else Path(value)
+        return _judged(self, value, log_place, parameter, context)
+
+
+class LocalPath(click.Path):
+    """A file or a folder of this machine."""
+
+    def __init__(self, **options: Any):
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return super().convert(_judged(self, value, folder, parameter, context), parameter, context)
+
+
+def _judged(type_: Any, value: Any, judge: Callable[[object, str], T], *where: Any) -> T:
+    """What is meant by a path or URL, or a refusal that names the parameter."""
+    try:
+        return judge(value, "")
+    except ConfigError as error:
+        told = str(error).removeprefix(": ")
+    raise type_.fail(told, *where)
 
 
 log_option = click.option(
@@ -50,7 +71,7 @@ def program_settings_options(function: F) -> F:
         click.option(
             "--config",
             "config_file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=LocalPath(exists=True, dir_okay=False),
             help="A file with settings. [default: penstock.toml, and pyproject.toml]",
         ),
         click.option("--on-error", metavar="fail|skip|dead_letter:TOPIC", help="What to do with a record that fails."),
@@ -64,7 +85,7 @@ def settings_options(function: F) -> F:
     """The options that say which program it is, and where its state is."""
     for option in (
         click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
-        click.option("--state-dir", type=click.Path(path_type=Path), help="The folder of the application's state."),
+        click.option("--state-dir", type=LocalPath(), help="The folder of the application's state."),
     ):
         function = option(function)
     return program_settings_options(function)

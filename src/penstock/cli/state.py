@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from penstock.cli.command import Command, Group
-from penstock.cli.options import json_option, log_of, log_option, read_by
+from penstock.cli.options import LocalPath, json_option, log_of, log_option, read_by
 from penstock.cli.terminal import count, moment, print_json, print_table, readable, say
 from penstock.durations import to_ms
 from penstock.errors import SerdeError
@@ -164,7 +164,7 @@ def scan(
 @state.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
 @_store_argument
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=LocalPath(dir_okay=False))
 def export(application: str, store: str, file: Path) -> None:
     """Write a whole store into a file: .parquet, .arrow, .csv or .ndjson.
 

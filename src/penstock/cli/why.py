@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.arrays import partitions
 from penstock.cli.command import Command
-from penstock.cli.options import load_settings, program_settings_options
+from penstock.cli.options import LocalPath, load_settings, program_settings_options
 from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say
 from penstock.engine.layout import layout_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # takes a while, which other commands need not wait for
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many records to read."
 )
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw it into this file as well.")
+@click.option("--svg", type=LocalPath(dir_okay=False), help="Draw it into this file as well.")
 @program_settings_options
 def why(program: str, node: str, key: str, limit: int, svg: Path | None, **options: Any) -> None:
     """Say which records of a key went into which windows of a step, which were late, and why.

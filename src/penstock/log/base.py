@@ -325,6 +325,14 @@ class Log(ABC):
             TopicNotFoundError: the topic does not exist, or is not the one any more that the segments were written for.
         """
 
+    def hand_over(self, segments: Sequence[Segment]) -> Any:
+        """Segments that this process wrote, with all that another one needs to append them; it can be pickled."""
+        return list(segments)
+
+    def take_over(self, handed: Any) -> list[Segment]:
+        """The segments that another process handed over."""
+        return list(handed)
+
     @abstractmethod
     def trim(self, topic: str, starts: dict[int, int]) -> None:
         """Remove the records of partitions before these offsets; whole segments only give their space back.

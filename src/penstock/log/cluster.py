@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from penstock.connections import is_elsewhere, option_text, options_found
 from penstock.durations import Duration, to_ms
@@ -12,6 +12,8 @@ from penstock.masking import MASK, SECRET_NAME
 
 SCHEME = "kafka://"
 _VARIABLE = "PENSTOCK_KAFKA_"
+_PUBLIC = (".location", ".url", ".uri", ".type", ".mechanism", ".mechanisms")
+"""How the names of options end that are not secret, whatever else they say."""
 _OWN = ("group.id", "transactional.id", "enable.idempotence", "isolation.level", "enable.auto.commit")
 """Options on which exactly once rests."""
 
@@ -27,7 +29,7 @@ class Kafka:
         servers: ``host:port`` of some of the brokers, with commas between them, or ``kafka://host:port``, behind which
             options may stand as ``?name=value&...``.
         options: librdkafka's own, such as ``{"security.protocol": "SASL_SSL", "sasl.password": "env:PASSWORD"}``.
-        timeout: how long the cluster may be out of reach before a program stops.
+        timeout: how long the cluster may be out of reach before a program stops; ``?timeout=...`` in a URL.
 
     Raises:
         ConfigError: there are no servers, or an option is given on which exactly once rests.
@@ -42,7 +44,7 @@ class Kafka:
         hosts, _, rest = servers.removeprefix(SCHEME).partition("?")
         given = {name: option_text(value) for name, value in (dict(parse_qsl(rest)) | dict(options or {})).items()}
         self.servers = hosts.rstrip("/")
-        self.timeout = to_ms(timeout, "Kafka(timeout)") / 1000
+        self.timeout = to_ms(given.pop("timeout", timeout), "Kafka(timeout)") / 1000
         self._options = given
         if not self.servers or "@" in self.servers or "/" in self.servers:
             raise ConfigError(
@@ -57,6 +59,25 @@ class Kafka:
     def url(self) -> str:
         """It without its options, for people to read."""
         return f"{SCHEME}{self.servers}"
+
+    def open_url(self) -> str:
+        """Its URL with all options, for places that people look into.
+
+        Raises:
+            ConfigError: a secret is written out among them.
+
+        >>> Kafka("localhost:9092", {"sasl.password": "env:WORD"}, timeout="5 s").open_url()
+        'kafka://localhost:9092?sasl.password=env%3AWORD&timeout=5000+ms'
+        """
+        for name, value in self._options.items():
+            if _is_secret(name, value) and not name.endswith(_PUBLIC):
+                variable = _VARIABLE + name.upper().replace(".", "_")
+                raise ConfigError(
+                    f"the Kafka option {name} is a secret that is written out, and Spark shows the options of "
+                    f"DataFrames. Say where it stands, '{name}': 'env:NAME' or 'file:PATH', or set the variable "
+                    f"{variable}: executors look it up themselves"
+                )
+        return f"{self.url}?{urlencode({**self._options, 'timeout': f'{round(self.timeout * 1000)} ms'})}"
 
     def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         """All options with their values, the secret ones too: for librdkafka and nobody else.

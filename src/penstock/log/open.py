@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.errors import ConfigError
+from penstock.locations import log_place
 from penstock.log.base import Log
-from penstock.log.cluster import SCHEME, Kafka
+from penstock.log.cluster import Kafka
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 
@@ -15,7 +16,8 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
     """The log itself, the topics of a Kafka cluster, the file log in a folder, or by default the one of the settings.
 
     Raises:
-        ConfigError: it is a Kafka cluster, and the extra ``penstock[kafka]`` is not installed.
+        ConfigError: it is neither a folder nor a Kafka cluster, or a cluster, and the extra ``penstock[kafka]`` is not
+            installed.
 
     >>> open_log("somewhere").url
     'somewhere'
@@ -24,9 +26,12 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
         return log
     if log is None:
         log = Settings.load().topics_in
-    if isinstance(log, str) and log.startswith(SCHEME):
-        log = Kafka(log)
-    return _kafka_log(log) if isinstance(log, Kafka) else FileLog(log)
+    if not isinstance(log, Kafka):
+        place = log_place(log)
+        if isinstance(place, Path):
+            return FileLog(place)
+        log = Kafka(place)
+    return _kafka_log(log)
 
 
 def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
@@ -36,8 +41,8 @@ def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
         ConfigError: only this process has it.
     """
     where = settings.topics_in if log is None else log
-    if isinstance(where, Path) or (isinstance(where, str) and not where.startswith(SCHEME)):
-        where = Path(where).resolve()
+    if not isinstance(where, Log | Kafka) and isinstance(place := log_place(where), Path):
+        where = place.resolve()
     found = open_log(where)
     if not found.is_shared:
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(found).__name__}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.durations import Duration, to_ms
 from penstock.engine.live import LiveTasks
 from penstock.errors import ConfigError, PenstockError
+from penstock.locations import checkpoint_place, scheme_of
 from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
@@ -96,8 +97,8 @@ def checkpoint_of(application: Path | str) -> str:
     Raises:
         ConfigError: there is neither.
     """
-    if isinstance(application, str) and "://" in application:
-        return application
+    if scheme_of(application) is not None:
+        return checkpoint_place(application, "application")
     settings = Settings.load()
     state = (settings.state_dir or Path(".penstock") / application) / "checkpoint"
     tried = [Path(application), Path(application) / "checkpoint", state]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from penstock.log.file.log import FileLog
+from penstock.engine.spark.log_option import Place
+from penstock.log.base import Log
+from penstock.log.open import open_log
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -24,11 +27,21 @@ START = ""
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, log: str, topics: list[str]):
-        self.log_url = log
-        self._log = FileLog(log)
+    def __init__(self, place: Place, topics: list[str]):
+        self.place = place
         self._topics = topics
         self._ends: Offsets | None = None
+
+    @cached_property
+    def _log(self) -> Log:
+        return open_log(self.place)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without connections: each process has its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_log"}
+
+    def stop(self) -> None:
+        self._log.close()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
         return self._ends if self._ends is not None else self._current()

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.errors import CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
+from penstock.locations import folder
 from penstock.log.base import (
     Log,
     Records,
@@ -58,7 +59,7 @@ class FileLog(Log):
     """
 
     def __init__(self, root: Path | str):
-        self.root = Path(root)
+        self.root = folder(root, "log")
         self._of_thread = threading.local()
         self._beside: Upkeep | None = None
 
@@ -219,6 +220,10 @@ class FileLog(Log):
             self._upkeep.appended(topic, found)
             make_ahead()
         return appended
+
+    def forget_producer(self, topic: str, producer: str) -> None:
+        """Have a producer's numbers begin anew."""
+        upkeep.add(self._topic(topic), lambda _: Entry(producer=producer))
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)

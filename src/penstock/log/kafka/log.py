@@ -16,6 +16,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from shlex import quote
 
+import pyarrow as pa
 from confluent_kafka.admin import OffsetSpec
 
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
@@ -52,7 +53,12 @@ _VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
 _PUBLISHED = f"{FOLDER}/published"
 """In the outbox once something was published: from then on Kafka must know of it."""
 
+_PACKED = "zstd"
+"""How files of the outbox are packed that go to another process."""
+
 Offsets = Mapping[str, Sequence[int]]
+Handed = tuple[list[Segment], dict[str, tuple[int, bytes]]]
+"""Segments, and their files: the size of each, and its bytes, packed."""
 
 
 class KafkaLog(Log):
@@ -70,6 +76,8 @@ class KafkaLog(Log):
     ):
         self.cluster = cluster
         self._own_outbox = outbox
+        self._removal: Finalize | None = None
+        """Removes an outbox that goes with this process."""
         self._group = group
         self._in_transactions = in_transactions
         self._clients = Clients(cluster)
@@ -199,7 +207,7 @@ class KafkaLog(Log):
     def _outbox(self) -> Storage:
         if self._own_outbox is None:
             folder = tempfile.mkdtemp(prefix="penstock-outbox-")
-            Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
+            self._removal = Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
             self._own_outbox = LocalStorage(Path(folder))
         return self._own_outbox
 
@@ -356,6 +364,20 @@ class KafkaLog(Log):
         """How many bytes a batch of several records may have in all of these topics."""
         return max(min((self._limits_of(topic).bytes for topic in topics), default=_USUAL_LIMIT) - _BATCH_FRAME, 1)
 
+    def hand_over(self, segments: Sequence[Segment]) -> Handed:
+        files = {}
+        for name in {segment.file.name for segment in segments}:
+            data = self._outbox.read(name)
+            files[name] = len(data), pa.compress(data, _PACKED, asbytes=True)
+            self._outbox.delete(name)
+        return list(segments), files
+
+    def take_over(self, handed: Handed) -> list[Segment]:
+        segments, files = handed
+        for name, (size, data) in files.items():
+            self._outbox.put(name, pa.decompress(data, size, _PACKED))
+        return segments
+
     def last_sequence(self, topic: str, producer: str) -> int:
         self._topics.describe([topic])
         notes = Notes(self._clients, self._group_of(producer)).read()
@@ -383,6 +405,9 @@ class KafkaLog(Log):
         for one in self._publishers.values():
             one.close()
         self._publishers.clear()
+        if self._removal is not None:
+            self._removal()
+            self._own_outbox = self._removal = None
 
 
 class _Commit:

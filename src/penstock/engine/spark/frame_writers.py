@@ -1,0 +1,107 @@
+"""DataFrames written into topics, a batch or a micro-batch at once.
+
+Tasks write what nobody sees yet; the driver makes all of it visible with one append. In a folder the tasks' files are
+there already. For Kafka they travel with the tasks' results, and the driver sends them in one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from penstock.engine.spark.checkpoints import producer_of, query_of_this_task
+from penstock.engine.spark.log_option import Place
+from penstock.log.base import TopicInfo
+from penstock.log.file.log import FileLog
+from penstock.log.open import open_log
+from penstock.log.produce import existing_or_new, write_batch
+from penstock.log.tables import Chosen
+
+
+@dataclass(frozen=True)
+class Target:
+    """The topic that is written."""
+
+    log: Place
+    new: TopicInfo
+    """What the topic is made as, when it does not exist."""
+    chosen: Chosen
+    schema: Any
+    """The columns as Arrow has them, with times in UTC."""
+    was_there: bool
+    """Whether the topic existed before."""
+
+    def write(self, batches: Iterator[Any], query: str = "") -> Written:
+        """Write record batches into segments that nobody sees yet."""
+        with closing(open_log(self.log)) as log:
+            encoded = (self.chosen.encode(batch.cast(self.schema)) for batch in batches)
+            first = list(islice(encoded, 1))  # what is wrong with records mostly shows here, before the topic is made
+            if not first:
+                return Written(None, query)
+            info = existing_or_new(log, self.new)
+            turn = 0
+            with log.writer(info.name, f"spark-{os.urandom(8).hex()}") as writer:
+                for records in chain(first, encoded):
+                    turn += write_batch(writer, info, records, turn)
+            return Written(log.hand_over(writer.segments()), query)
+
+    def append(self, messages: list[Any], batch: int = -1) -> None:
+        """Make what all tasks wrote visible, at once; a query's batch once, however often Spark repeats it."""
+        written = [message for message in messages if message is not None and message.handed is not None]
+        with closing(open_log(self.log)) as log:
+            segments = [segment for one in written for segment in log.take_over(one.handed)]
+            if segments:
+                producer = producer_of(written[0].query) if written[0].query else ""
+                log.append(self.new.name, segments, producer, batch)
+
+    def forget(self) -> None:
+        """Leave no topic behind that was made for a write that failed; one of Kafka's may be somebody else's by now."""
+        log = open_log(self.log)
+        if not isinstance(log, FileLog) or self.was_there or not log.exists(self.new.name):
+            return
+        if not any(log.end_offsets(self.new.name)):
+            log.delete_topic(self.new.name)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has written."""
+
+    handed: Any
+    """For ``Log.take_over``; None for nothing."""
+    query: str
+    """The id of the streaming query; empty for a batch."""
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, target: Target):
+        self._target = target
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._target.write(iterator)
+
+    def commit(self, messages: list[Any]) -> None:
+        self._target.append(messages)
+
+    def abort(self, messages: list[Any]) -> None:
+        self._target.forget()
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, target: Target):
+        self._target = target
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._target.write(iterator, query_of_this_task())
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        self._target.append(messages, batchId)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        self._target.forget()

@@ -1,0 +1,237 @@
+"""Tables of any library as Arrow record batches, and which of their columns are keys, values and times of records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import Binary, IntArray, nulls
+from penstock.columns import from_arrow
+from penstock.errors import ConfigError
+from penstock.log import json_columns
+from penstock.log.base import Records
+from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, now
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde
+from penstock.times import parsed
+
+_ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""How pandas calls an index without a name when it becomes a column."""
+
+
+def reader_of(columns: Any, method: str) -> Any:
+    """A table, whatever it is, as a reader of record batches.
+
+    Raises:
+        ConfigError: it is no table, or a column of it is none that Arrow knows.
+    """
+    if isinstance(columns, Mapping):
+        columns = _table(dict(columns), method)
+    elif isinstance(columns, pa.RecordBatch):
+        columns = pa.Table.from_batches([columns])
+    if not hasattr(columns, "__arrow_c_stream__"):
+        raise ConfigError(
+            f"{method} takes a dict of arrays, an Arrow table or an object that Arrow can read; "
+            f"got {type(columns).__name__}"
+        )
+    _check_no_objects(columns, method)
+    try:
+        return pa.RecordBatchReader.from_stream(columns)
+    except Exception as error:  # whatever the library raises that made it
+        raise _unreadable(columns, method, error) from None
+
+
+def small(batch: Any) -> Iterator[Any]:
+    """A record batch in pieces of at most ``BATCH_ROWS`` rows and about ``BATCH_BYTES``."""
+    if batch.num_rows > BATCH_ROWS or (batch.num_rows > 1 and batch.nbytes > BATCH_BYTES):
+        half = min(batch.num_rows // 2, BATCH_ROWS)
+        yield from small(batch.slice(0, half))
+        yield from small(batch.slice(half))
+    else:
+        yield batch
+
+
+def _table(columns: dict[Any, Any], method: str) -> Any:
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[str(name)] = pa.table({"": values}).column(0)
+        except Exception as error:
+            raise _mixed(method, name, error) from None
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ConfigError(f"{method}: the columns of a table have equally many values; {told}")
+    return pa.table(arrays)
+
+
+def _check_no_objects(columns: Any, method: str) -> None:
+    """Refuse columns of Python objects of polars, which gives their addresses to Arrow."""
+    if type(columns).__module__.partition(".")[0] != "polars" or not hasattr(columns, "collect_schema"):
+        return
+    for name, kind in columns.collect_schema().items():
+        if "Object" in str(kind):
+            raise _mixed(method, name, TypeError(f"it is of type {kind}"))
+
+
+def _unreadable(columns: Any, method: str, error: Exception) -> ConfigError:
+    """What is wrong with a DataFrame that does not become Arrow: the first column that does not, if it is one."""
+    for name in getattr(columns, "columns", ()):
+        try:
+            pa.RecordBatchReader.from_stream(columns[[name]])
+        except Exception as found:
+            return _mixed(method, name, found)
+    return ConfigError(f"{method}: Arrow cannot read this {type(columns).__name__}: {_first_line(error)}")
+
+
+def _mixed(method: str, name: object, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"{method}: column {str(name)!r} does not hold values of one type that Arrow knows: {_first_line(error)}. "
+        "Convert the column to one type (astype, cast), or leave it out"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error.args[0] if error.args else error)
+    return text.partition("\n")[0].rstrip(".")
+
+
+def serde_of(kind: Any) -> Serde:
+    """How values of an Arrow type are written."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return INT
+    if pa.types.is_floating(kind):
+        return FLOAT
+    if json_columns.is_text(kind):
+        return STR
+    return BYTES if json_columns.is_bytes(kind) else JSON
+
+
+class Chosen(NamedTuple):
+    """Which columns of a table are the keys, the values and the times of records, and who asks."""
+
+    method: str
+    key: str | None
+    value: str | None
+    timestamp: str | None
+
+    def types(self, schema: Any) -> tuple[Serde, Serde]:
+        """The types of the keys and of the values.
+
+        Raises:
+            ConfigError: a column does not exist, the one with the times holds none, or JSON cannot keep what is in one.
+        """
+        for name in (self.key, self.value, self.timestamp):
+            if name is not None and name not in schema.names:
+                known = ", ".join(schema.names)
+                raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}")
+        twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"{self.method}: there are two columns {twice!r}; rename one of them")
+        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type):
+            raise ConfigError(f"{self._times_must_be()} {kind}")
+        keys = BYTES if self.key is None else serde_of(schema.field(self.key).type)
+        values = JSON if self.value is None else serde_of(schema.field(self.value).type)
+        as_json = [self.key] * (keys is JSON) + [self.value] * (values is JSON and self.value is not None)
+        for name in as_json if self.value is not None else {*as_json, *self._in_rows(schema)}:
+            json_columns.check(schema.field(name).type, str(name), self.method)
+        return keys, values
+
+    def encode(self, batch: Any) -> Records:
+        """A record batch of the table as records."""
+        keys = nulls(batch.num_rows) if self.key is None else self._column(batch, self.key)
+        if self.value is None:
+            rows = batch.select(self._in_rows(batch.schema))
+            values = json_columns.encode_rows(rows, self.method)
+        else:
+            values = self._column(batch, self.value)
+        return Records(-1, keys, values, self._times(batch))
+
+    def _in_rows(self, schema: Any) -> list[str]:
+        """The columns of which a JSON object is made: all but an index of pandas that has no name.
+
+        Raises:
+            ConfigError: such an index holds more than the numbers of rows.
+        """
+        said = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+        unnamed = [name for name in said if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)]
+        for name in unnamed:
+            if name in schema.names and not pa.types.is_integer(schema.field(name).type):
+                raise ConfigError(
+                    f"{self.method}: the index of this DataFrame has no name and holds {schema.field(name).type}. Give "
+                    'it a name to have it as a column (df.rename_axis("name")), or drop it '
+                    "(df.reset_index(drop=True))"
+                )
+        return [name for name in schema.names if name not in unnamed]
+
+    def _column(self, batch: Any, name: str) -> Binary:
+        values = batch.column(name)
+        serde = serde_of(values.type)
+        if serde is JSON:
+            return json_columns.encode(values, name, self.method)
+        try:
+            return from_arrow(_cast(values, _ARROW_TYPES[serde.name]), serde).encoded()
+        except pa.ArrowInvalid as error:
+            raise ConfigError(f"{self.method}: column {name!r} does not fit the type {serde.name}: {error}") from None
+
+    def _times(self, batch: Any) -> IntArray:
+        """Timestamps in milliseconds."""
+        if self.timestamp is None:
+            return np.full(batch.num_rows, now())
+        times = batch.column(self.timestamp)
+        if times.null_count:
+            row = pc.index(times.is_null(), True).as_py()
+            raise ConfigError(
+                f"{self.method}: column {self.timestamp!r} holds no time in row {row} of {len(times)} (null or NaT). "
+                "Fill it (fillna, fill_null, coalesce), or leave such rows out"
+            )
+        times = self._parsed(times.to_pylist()) if json_columns.is_text(times.type) else _as_milliseconds(times)
+        result: IntArray = times.to_numpy(zero_copy_only=False).astype(np.int64)
+        if result.size and result.min() < 0:
+            raise ConfigError(
+                f"{self.method}: column {self.timestamp!r} holds {result.min()}; a timestamp is not before 1970"
+            )
+        return result
+
+    def _parsed(self, texts: list[str]) -> Any:
+        times = [parsed(text) for text in texts]
+        for text, time_ in zip(texts, times, strict=True):
+            if time_ is None:
+                raise ConfigError(f"{self._times_must_be()} {text!r}, which is no time in ISO 8601")
+        return pa.array(times, pa.int64())
+
+    def _times_must_be(self) -> str:
+        return (
+            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or whole milliseconds; "
+            "it holds"
+        )
+
+
+def _cast(values: Any, kind: Any) -> Any:
+    """An array as another type; categories as what they stand for."""
+    if not pa.types.is_dictionary(values.type):
+        return values.cast(kind)
+    # Arrow does not decode categories of all kinds of text, so these become plain text first
+    return pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(kind)).dictionary_decode()
+
+
+def _holds_times(kind: Any) -> bool:
+    times = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return times or pa.types.is_integer(kind) or json_columns.is_text(kind)
+
+
+def _as_milliseconds(times: Any) -> Any:
+    """Times that are no text as an Arrow array of whole milliseconds; what says no zone is UTC."""
+    if pa.types.is_date(times.type):
+        times = times.cast(pa.timestamp("ms"))
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False)
+    return times.cast(pa.int64(), safe=False)

@@ -1,0 +1,230 @@
+"""Tables of any library into topics: what every type becomes, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from penstock import consume, produce_columns
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.file.log import FileLog
+
+LATE = datetime(2026, 1, 2, 3, 4, 5, 678901)
+DECIMAL = Decimal("12345678901234567890.123456789012345678")
+TEXT_OF_DECIMAL = "12345678901234567890.123456789012345678"
+
+
+def values(columns: Any, folder: Path, **chosen: Any) -> list[Any]:
+    """The values of the records that a table becomes."""
+    topic = f"t{len(list(folder.glob('*')))}"
+    produce_columns(columns, topic, log=folder, **chosen)
+    return [record.value for record in consume(topic, log=folder)]
+
+
+@pytest.mark.parametrize(
+    ("array", "kept"),
+    [
+        (pa.array([LATE, None], pa.timestamp("us")), ["2026-01-02T03:04:05.678901", None]),
+        (pa.array([LATE.replace(tzinfo=UTC)], pa.timestamp("us", "UTC")), ["2026-01-02T03:04:05.678901Z"]),
+        (pa.array([0], pa.timestamp("ms", "+01:00")), ["1970-01-01T01:00:00+01:00"]),
+        (pa.array([1], pa.timestamp("ms")), ["1970-01-01T00:00:00.001000"]),
+        (pa.array([1_000], pa.timestamp("ns")), ["1970-01-01T00:00:00.000001"]),
+        (pa.array([date(2026, 1, 2), None]), ["2026-01-02", None]),
+        (pa.array([time(12, 0, 0, 1)]), ["12:00:00.000001"]),
+        (pa.array([timedelta(days=1, microseconds=5)]), ["P1DT0.000005S"]),
+        (pa.array([DECIMAL, None], pa.decimal128(38, 18)), [TEXT_OF_DECIMAL, None]),
+        (pa.array([2**64 - 1], pa.uint64()), [2**64 - 1]),
+        (pa.array([0.1], pa.float32()), [float(np.float32(0.1))]),
+        (pa.array([True, None]), [True, None]),
+        (pa.nulls(1), [None]),
+        (pa.array(["a", None, "b"]).dictionary_encode(), ["a", None, "b"]),
+        (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([UUID(int=5).bytes], pa.binary(16))), [str(UUID(int=5))]),
+        (pa.array([{"x": 1, "n": None}, None]), [{"x": 1, "n": None}, None]),
+        (
+            pa.array([[{"m": [("a", LATE), ("b", None)]}], None],
+                     pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.timestamp("us")))]))),
+            [[{"m": {"a": "2026-01-02T03:04:05.678901", "b": None}}], None],
+        ),
+        (pa.array([[1.5, 2.0]], pa.list_view(pa.float64())), [[1.5, 2.0]]),
+        (pa.array([[1.5, 2.0], None], pa.list_(pa.float64(), 2)), [[1.5, 2.0], None]),
+        (pa.array([["a"]], pa.large_list(pa.string_view())), [["a"]]),
+    ],
+)  # fmt: skip
+def test_rows_columns_and_what_is_inside_of_them_have_one_encoding(tmp_path: Path, array: Any, kept: list[Any]):
+    assert values({"c": array}, tmp_path) == [{"c": one} for one in kept]
+    field = pa.StructArray.from_arrays([array], ["c"])
+    assert values({"s": field}, tmp_path, value="s") == [{"c": one} for one in kept]
+    if FileLog(tmp_path).topic("t0").value == "json":
+        lists = pa.ListArray.from_arrays(pa.array(range(len(array) + 1), pa.int32()), array)
+        if array.type != pa.list_view(pa.float64()):
+            assert values({"l": lists}, tmp_path, value="l") == [[one] for one in kept]
+
+
+@pytest.mark.parametrize(
+    ("array", "name", "kind", "way_out"),
+    [
+        (pa.array([b"x"]), "c", "binary", "Write the column by itself, as value=, or convert it to text"),
+        (pa.array([b"xx"], pa.binary(2)), "c", r"fixed_size_binary\[2\]", "Write the column by itself"),
+        (pa.array([[{"x": b"x"}]]), "c.element.x", "binary", "Write the column by itself"),
+        (pa.array([[(1, "a")]], pa.map_(pa.int32(), pa.string())), "c", "map<int32, string>", "Cast its keys"),
+        (
+            pa.array([[{"m": [(1, 1)]}]], pa.list_(pa.struct([("m", pa.map_(pa.int64(), pa.int64()))]))),
+            "c.element.m", "map<int64, int64>", "Cast its keys",
+        ),
+        (pa.array([pa.MonthDayNano([1, 2, 3])]), "c", "month_day_nano_interval", r"Convert it \(cast\), or leave it o"),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), "c", "struct", "Rename one of them"),
+    ],
+)  # fmt: skip
+def test_what_json_would_change_is_refused_with_its_column_type_and_a_way_out(
+    tmp_path: Path, array: Any, name: str, kind: str, way_out: str
+):
+    with pytest.raises(ConfigError, match=rf"^produce_columns: column '{name}' is of type {kind}.*, which.*{way_out}"):
+        produce_columns({"c": array}, "t", log=tmp_path)
+    assert FileLog(tmp_path).topics() == []
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (pa.array([1.0, float("nan")]), "column 'c' holds nan, and JSON has no such number"),
+        (pa.array([[{"x": float("-inf")}]]), "column 'c.element.x' holds -inf, and"),
+        (pa.array([[("a", float("inf"))]], pa.map_(pa.string(), pa.float64())), "column 'c.value' holds inf, and"),
+        (pa.array([1], pa.timestamp("ns")), "column 'c' holds a value that JSON would change: Casting .* would lose"),
+        (pa.array([[1]], pa.list_(pa.time64("ns"))), "column 'c' holds a value that JSON would change: Casting"),
+        (pa.array([253_402_300_800], pa.timestamp("s")), "outside of the years 1 to 9999"),
+        (pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int32())), "duplicate key was 'a'"),
+    ],
+)
+def test_values_that_json_would_change_are_refused(tmp_path: Path, array: Any, message: str):
+    with pytest.raises(SerdeError, match=f"^produce_columns: .*{message}"):
+        produce_columns({"c": array}, "t", log=tmp_path)
+    assert FileLog(tmp_path).topics() == []
+
+
+def test_numbers_that_json_does_not_have_are_kept_in_a_topic_of_float(tmp_path: Path):
+    found = values({"c": pa.array([float("nan"), float("inf"), None])}, tmp_path, value="c")
+    assert repr(found) == "[nan, inf, None]"
+
+
+def test_what_is_not_of_a_null_or_a_slice_is_not_looked_at(tmp_path: Path):
+    maps = pa.array([[("a", float("nan"))], [("a", 1.0)], None], pa.map_(pa.string(), pa.float64()))
+    assert values({"c": maps.slice(1)}, tmp_path) == [{"c": {"a": 1.0}}, {"c": None}]
+
+
+@dataclass
+class Row:
+    at: datetime
+    day: date
+    clock: time
+    took: timedelta
+    price: Decimal
+    id: UUID
+
+
+def test_a_dataclass_reads_every_value_as_it_was(tmp_path: Path):
+    row = Row(LATE.replace(tzinfo=UTC), date(2026, 1, 2), time(1, 2, 3, 4), timedelta(1, 2, 3), DECIMAL, UUID(int=7))
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([row.id.bytes], pa.binary(16)))
+    columns = {
+        "at": pa.array([row.at]), "day": pa.array([row.day]), "clock": pa.array([row.clock]),
+        "took": pa.array([row.took]), "price": pa.array([row.price]), "id": ids,
+    }  # fmt: skip
+    produce_columns(columns, "t", log=tmp_path)
+    assert [record.value for record in consume("t", value=Row, log=tmp_path)] == [row]
+
+
+def test_times_of_any_zone_are_the_same_one_by_one_and_nested(tmp_path: Path):
+    oslo = timezone(timedelta(hours=1))
+    at = pa.array([LATE.replace(tzinfo=oslo)], pa.timestamp("us", "+01:00"))
+    assert values({"at": at}, tmp_path) == [{"at": "2026-01-02T03:04:05.678901+01:00"}]
+    assert values({"at": pa.ListArray.from_arrays([0, 1], at)}, tmp_path) == [
+        {"at": ["2026-01-02T03:04:05.678901+01:00"]}
+    ]
+
+
+# --- pandas and polars ---------------------------------------------------------------------------------------------
+
+
+def test_the_row_numbers_of_pandas_are_in_no_record(tmp_path: Path):
+    frame = pd.DataFrame({"user": ["a", "b"], "n": [1, 2]})
+    both = pd.concat([frame, frame])
+    expected = [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
+    assert values(both, tmp_path) == expected * 2
+    assert values(both[both.n > 1], tmp_path, key="user") == expected[1:] * 2
+    assert values(frame.sort_values("n", ascending=False), tmp_path) == expected[::-1]
+    assert values(pa.Table.from_pandas(both), tmp_path) == expected * 2
+
+
+def test_an_index_of_pandas_with_a_name_is_a_column(tmp_path: Path):
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.Index(["a", "b"], name="user"))
+    produce_columns(frame, "t", key="user", log=tmp_path)
+    found = [(record.key, record.value) for record in consume("t", log=tmp_path)]
+    assert found == [("a", {"n": 1, "user": "a"}), ("b", {"n": 2, "user": "b"})]
+
+
+def test_an_index_of_pandas_that_holds_data_without_a_name_is_refused(tmp_path: Path):
+    frame = pd.DataFrame({"n": [1, 2]}, index=["a", "b"])
+    with pytest.raises(ConfigError, match=r"the index of this DataFrame has no name and holds .*rename_axis"):
+        produce_columns(frame, "t", log=tmp_path)
+    assert values(frame, tmp_path, value="n") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"at": [pd.Timestamp(5, unit="ms"), pd.NaT], "n": [1, 2]}),
+        pl.DataFrame({"at": [datetime(1970, 1, 1), None], "n": [1, 2]}),
+        {"at": ["1970-01-01", None], "n": [1, 2]},
+        {"at": [5, None], "n": [1, 2]},
+    ],
+)
+def test_a_record_without_a_time_is_refused_and_not_of_now(tmp_path: Path, table: Any):
+    with pytest.raises(ConfigError, match=r"column 'at' holds no time in row 1 of 2 \(null or NaT\)"):
+        produce_columns(table, "t", timestamp="at", log=tmp_path)
+    assert FileLog(tmp_path).topics() == []
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["x", "y"])])
+def test_categories_of_polars_are_their_texts(tmp_path: Path, kind: Any):
+    column = pl.Series(["x", None, "y"], dtype=kind)
+    table = pl.DataFrame({"k": column, "v": column})
+    produce_columns(table, "t", key="k", value="v", log=tmp_path)
+    assert [(record.key, record.value) for record in consume("t", log=tmp_path)] == [
+        ("x", "x"),
+        (None, None),
+        ("y", "y"),
+    ]
+    assert values(table, tmp_path) == [{"k": "x", "v": "x"}, {"k": None, "v": None}, {"k": "y", "v": "y"}]
+    assert values(pd.DataFrame({"v": pd.Categorical(["x", "y"])}), tmp_path, value="v") == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"n": [1, 2], "bad": [1, "x"]}),
+        {"n": [1, 2], "bad": [1, "x"]},
+        {"n": [1, 2], "bad": np.array([1, "x"], object)},
+        {"n": [1, 2], "bad": [object(), None]},
+        pl.DataFrame({"n": [1, 2], "bad": pl.Series([object(), object()], dtype=pl.Object)}),
+    ],
+)
+def test_a_column_of_mixed_objects_is_named(tmp_path: Path, table: Any):
+    with pytest.raises(ConfigError, match="^produce_columns: column 'bad' does not hold values of one type"):
+        produce_columns(table, "t", value="n", log=tmp_path)
+
+
+def test_columns_of_different_lengths_and_of_one_name_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="columns of a table have equally many values; 'a' has 1, 'b' has 2"):
+        produce_columns({"a": [1], "b": [1, 2]}, "t", log=tmp_path)
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
+    with pytest.raises(ConfigError, match="there are two columns 'a'"):
+        produce_columns(twice, "t", log=tmp_path)
