@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import null_mask
+from penstock.arrays import Binary, IntArray, null_mask
 from penstock.arrays import partitions as partitions_of
 from penstock.errors import ConfigError, TopicExistsError
 from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
