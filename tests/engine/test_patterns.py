@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Record, StreamsBuilder, Topology
+from penstock import BufferConfig, Materialized, Record, StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.engine.local import LocalApplication
 from penstock.engine.loop import CommitLoop
 from penstock.errors import TopologyError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce
 from penstock.testing import TopologyTestDriver
+from support.own_stores import Supplier, TransactionalDictStore
 from support.world import World
 
 pytestmark = pytest.mark.kip("KS-06")
@@ -124,6 +125,63 @@ def test_the_loop_notices_topics_that_appear(world: World):
     assert world.output() == [("a", 1), ("b", 1)]
     loop.stop()
     application.close()
+
+
+def test_a_loop_that_takes_up_a_topic_goes_on_telling_of_its_commits(world: World):
+    application = run(world)
+    told: list[int] = []
+    loop = CommitLoop(
+        application.coordinator,
+        0.0,
+        False,
+        lambda done, ends: told.append(done.records),
+        takes_up=application.take_up_topics,
+    )
+    put(world, "in-1", "a")
+    loop.start()
+    loop.process_all_available()
+    put(world, "in-1", "b", "c")
+    loop.process_all_available()
+    loop.stop()
+    assert sum(told) == 3
+    assert application.coordinator.publishing.on_done == loop._tell
+    application.close()
+
+
+def test_a_table_in_a_store_of_ones_own_goes_on_when_a_topic_appears(tmp_path: Path):
+    supplier = Supplier(TransactionalDictStore)
+    builder = StreamsBuilder()
+    grouped = builder.stream(re.compile("in-.*"), value=str).group_by_key()
+    grouped.count(materialized=Materialized.as_(supplier)).to_stream().to("out")
+    world = World(tmp_path, builder.build())
+    put(world, "in-1", "a", "b")
+    application = run(world)
+    put(world, "in-2", "a")
+    application.run_until()
+    put(world, "in-1", "c")
+    application.run_until()
+    assert world.output() == [("a", 1), ("b", 1), ("a", 2), ("c", 1)]
+    assert sorted(key for key, _ in supplier.made[-1].range()) == [b"a", b"b", b"c"]
+
+
+def test_a_suppression_that_waits_goes_on_waiting_when_a_topic_appears(tmp_path: Path):
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace("10 seconds")
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_idle_advance("10 seconds")
+    counted = builder.stream(re.compile("in-.*"), value=str).group_by_key().windowed_by(windows).count()
+    counted.suppress(final).to_stream().to("out")
+    world = World(tmp_path, builder.build())
+    put(world, "in-1", "a")
+    application = run(world)
+    coordinator, now = application.coordinator, [0.0]
+    coordinator.idle._now = lambda: now[0]
+    assert coordinator.advance_time() is None  # it waits from now on
+    now[0] = 6.0
+    world.log.create_topic(TopicInfo("in-2", 1, "str", "str"))
+    application.run_until()
+    now[0] = 10.0
+    assert coordinator.advance_time() is not None
+    assert [(key.start, value) for key, value in world.output()] == [(0, 1)]
 
 
 def test_the_test_driver_pipes_into_any_topic_that_matches():

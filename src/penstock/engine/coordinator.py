@@ -45,7 +45,7 @@ from penstock.engine.identity import (
 )
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.idling import TaskIdling
-from penstock.engine.layout import Layout, global_place, layout_of
+from penstock.engine.layout import global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.moved import Moved
 from penstock.engine.needed import NeededManifests
@@ -101,10 +101,10 @@ class Coordinator:
         program: ProgramFile | None = None,
         wishes: Wishes = NO_WISHES,
     ):
-        self.topology = topology
         self.application_id = application_id
         self.settings = settings
-        self.log = log
+        self.log = log.with_outbox(storage, application_id, settings.at_least_once)
+        self._plain_log = log
         self.storage = storage
         self.manifests = Manifests(storage)
         self.runner = runner
@@ -114,20 +114,7 @@ class Coordinator:
         if known is not None:
             check_owner(known, application_id, storage.shown)
         self._program = self._checked(program, newest)
-        create_sink_topics(topology, log, settings)
-        self.layout: Layout = layout_of(topology, log, application_id)
-        for topic in self._extra_topics():
-            self.layout.partitions.setdefault(topic, log.topic(topic).partitions)
-        self.topics = Topics(topology, application_id, settings, log, self.layout, self._extra_topics())
-        self.description = description_of(topology, self.layout)
-        self._evolution = Evolution(topology, application_id, self.layout, self.description, storage, wishes)
-        check_sources(newest, topology, application_id, wishes.drop)
-        begun = self.topics.take_up(self._evolution.fitted(newest))
-        self.application = self._identified(newest, known)
-        self._plain_log = log
-        self.log = log.with_outbox(storage, application_id, settings.at_least_once)
-        self._check_outputs(newest)
-        self.manifest = begun
+        self._plan(topology, wishes, newest, known)
         self.publishing = Publishing(self)
         self._settling = Settling(self)
         self._needed = NeededManifests(self.manifests)
@@ -140,6 +127,28 @@ class Coordinator:
         """Figures of the newest commit that only the next can tell."""
         self.is_given_up = False
         """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
+
+    def _plan(self, topology: Topology, wishes: Wishes, newest: Manifest, known: Identity | None) -> None:
+        """Take a topology as the one to run, behind the newest commit.
+
+        Raises:
+            ConfigError: it would mix or lose what is kept.
+        """
+        log, extra = self._plain_log, [*topology.sink_topics, *self.settings.dead_letters]
+        create_sink_topics(topology, log, self.settings)
+        layout = layout_of(topology, log, self.application_id)
+        for topic in extra:
+            layout.partitions.setdefault(topic, log.topic(topic).partitions)
+        description = description_of(topology, layout)
+        topics = Topics(topology, self.application_id, self.settings, log, layout, extra)
+        evolution = Evolution(topology, self.application_id, layout, description, self.storage, wishes)
+        check_sources(newest, topology, self.application_id, wishes.drop)
+        begun = topics.take_up(evolution.fitted(newest))
+        self.topology, self.layout, self.description = topology, layout, description
+        self.topics, self._evolution = topics, evolution
+        self.application = self._identified(newest, known)
+        self._check_outputs(newest)
+        self.manifest = begun
 
     def with_new_topics(self) -> Topology | None:
         """The topology with topics that match its patterns and were not there when it began; None if there are none.
@@ -159,11 +168,10 @@ class Coordinator:
         Raises:
             ConfigError: the topology would mix or lose what is kept.
         """
-        if self.log is not self._plain_log:
-            self.log.close()
-        planned = Coordinator(topology, self.application_id, self.settings, self._plain_log, self.storage)
-        vars(self).update(vars(planned))  # whoever reads its commits goes on with it
-        self.publishing = Publishing(self)
+        newest = self.manifests.newest() or Manifest(-1, {})
+        self._plan(topology, NO_WISHES, newest, read_identity(self.storage, newest))
+        self._settling.replan()
+        self.idle.watch(topology)
         _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
 
     def _extra_topics(self) -> list[str]:
@@ -174,7 +182,7 @@ class Coordinator:
     def _identified(self, newest: Manifest, old: Identity | None) -> str:
         """The identity of the checkpoint, which fits this application; made for a new one."""
         new = new_identity(self.application_id, self.topology, self.layout)
-        claims = Claims(self.log, self.application_id)
+        claims = Claims(self._plain_log, self.application_id)
         claim = claims.read()
         old = old or read_identity(self.storage, newest)
         if old is not None and not newest.start:

@@ -6,12 +6,12 @@ something else would count on in the wrong windows, read bytes as what they are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
 
-from penstock.engine.evolution.traces import Trace, Traces
+from penstock.engine.evolution.traces import Trace, Traces, topics_read
 from penstock.engine.layout import Layout
 from penstock.engine.stores import stores_of
 from penstock.plan import nodes
@@ -76,14 +76,20 @@ class Description(msgspec.Struct, frozen=True):
     before."""
 
 
-def description_of(topology: Topology, layout: Layout) -> Description:
-    """What a topology keeps, as it is laid out."""
+def description_of(topology: Topology, layout: Layout, known: Collection[str] | None = None) -> Description:
+    """What a topology keeps, as it is laid out.
+
+    Args:
+        known: the topics of another start, against which it is to be held: in what tells steps apart, sources that read
+            by a pattern have none that were not there yet.
+    """
     subs = [sub for sub in topology.sub_topologies if not sub.is_global]
     readers = {topic: sub.id for sub in subs for topic in sub.source_topics}
     topics = {topic: layout.partitions[topic] for topic in readers}
-    traces = Traces(topology)
+    traces = Traces(topology, known)
     stores = {spec.name: kept for sub in subs for spec, kept in _stores(topology, sub, layout, traces)}
-    return Description(topics, readers, stores, dict(_clocks(topology)), traces.topics, _everywhere(topology, subs))
+    clocks = dict(_clocks(topology, known))
+    return Description(topics, readers, stores, clocks, traces.topics, _everywhere(topology, subs))
 
 
 def _everywhere(topology: Topology, subs: list[SubTopology]) -> dict[int, dict[str, str]]:
@@ -99,13 +105,15 @@ def _everywhere(topology: Topology, subs: list[SubTopology]) -> dict[int, dict[s
     return {sub: tables for sub, tables in found.items() if tables}
 
 
-def _clocks(topology: Topology) -> Iterator[tuple[str, str]]:
+def _clocks(topology: Topology, known: Collection[str] | None) -> Iterator[tuple[str, str]]:
     for node, spec in topology.facts.stores.items():
         yield f"store {spec.name}", node.name
     for sub in topology.sub_topologies:
         for part in sub.parts:
             if part.kind == "source":
-                yield f"topics {', '.join(part.topics)}", part.name
+                node = part.node
+                topics = topics_read(node, known) if isinstance(node, nodes.StreamSource) else part.topics
+                yield f"topics {', '.join(topics)}", part.name
     for node in topology.nodes:
         if connected := nodes.connected_stores(node):
             yield f"processor of {', '.join(sorted(connected))}", node.name

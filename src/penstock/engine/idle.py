@@ -53,11 +53,15 @@ class IdleTasks:
     ):
         self._now = now
         self._wall_clock = wall_clock
-        self._processors: dict[int, str] = {}
-        """Of each sub-topology with processors the name of one."""
         self._next_call: int | None = None
         """When the next punctuation is due by the wall clock."""
         self._since: dict[Waiting, float] = {}
+        self.watch(topology)
+
+    def watch(self, topology: Topology) -> None:
+        """Watch the tasks of a topology from now on; what has waited goes on waiting."""
+        self._processors: dict[int, str] = {}
+        """Of each sub-topology with processors the name of one."""
         self._nodes: dict[int, list[Suppress]] = {}
         for sub in topology.sub_topologies:
             every = [part.node for part in sub.parts]

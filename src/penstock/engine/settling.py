@@ -25,8 +25,12 @@ class Settling:
 
     def __init__(self, coordinator: Coordinator):
         self._coordinator = coordinator
-        facts = coordinator.topology.facts
-        self._subs = {sub.id for sub in coordinator.topology.sub_topologies if has_own_stores(sub, facts)}
+        self.replan()
+
+    def replan(self) -> None:
+        """Begin with the coordinator's topology, whose tasks are opened anew."""
+        topology = self._coordinator.topology
+        self._subs = {sub.id for sub in topology.sub_topologies if has_own_stores(sub, topology.facts)}
         self._settled = -1
 
     def settle(self) -> None:

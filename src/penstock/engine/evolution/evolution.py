@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from penstock.engine.description import Description
+from penstock.engine.description import Description, description_of
 from penstock.engine.evolution.carrying import Carrying
 from penstock.engine.evolution.matching import Matches, Wishes, matches_of
 from penstock.engine.evolution.moves import Moves
@@ -48,9 +48,12 @@ class Evolution:
         before = Starts(self._storage).read(newest.start, newest.application).topology if newest.start else None
         if before is None or not newest.tasks:
             return newest
-        matches = matches_of(before, self._description, self.wishes)
-        check(before, self._description, matches, newest, self._application_id, self._storage.shown)
-        moves = Moves(before, self._description, matches, self._layout.tasks)
+        own = self._description
+        if self._topology.has_patterns:  # a topic that appears makes no store or step another one
+            own = description_of(self._topology, self._layout, before.topics)
+        matches = matches_of(before, own, self.wishes)
+        check(before, own, matches, newest, self._application_id, self._storage.shown)
+        moves = Moves(before, own, matches, self._layout.tasks)
         self._known = newest.start, moves, matches
         return moves.manifest(newest)
 

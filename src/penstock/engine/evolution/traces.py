@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -37,10 +37,16 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Traces:
-    """The traces of the stores and repartition topics of a topology."""
+    """The traces of the stores and repartition topics of a topology.
 
-    def __init__(self, topology: Topology):
+    Args:
+        known: the topics of a start; sources that read by a pattern count as if they read those among them alone. None
+            for all topics.
+    """
+
+    def __init__(self, topology: Topology, known: Collection[str] | None = None):
         self._facts = topology.facts
+        self._known = known
         self._coarse: dict[Node, str] = {}
         self._fine: dict[Node, str] = {}
         for node in topology.nodes:  # parents come first, so that nothing goes deep
@@ -61,16 +67,22 @@ class Traces:
             if self._is_passed_over(node) and len(above) == 1:
                 self._coarse[node] = above[0]
             else:
-                self._coarse[node] = _digest(type(node).__name__, _topics(node), *above)
+                self._coarse[node] = _digest(type(node).__name__, self._topics(node), *above)
         return self._coarse[node]
 
     def _fine_of(self, node: Node) -> str:
         """Where it stands among all steps, with their functions."""
         if node not in self._fine:
-            functions = (_code(value) for value in _values(node))
+            topics = topics_read(node, self._known) if isinstance(node, nodes.StreamSource) else ()
+            functions = (_code(value) for value in _values(node, topics))
             above = [self._fine_of(parent) for parent in _above(node)]
-            self._fine[node] = _digest(type(node).__name__, _topics(node), *functions, "above", *above)
+            self._fine[node] = _digest(type(node).__name__, self._topics(node), *functions, "above", *above)
         return self._fine[node]
+
+    def _topics(self, node: Node) -> str:
+        if isinstance(node, nodes.StreamSource):
+            return ",".join(sorted(topics_read(node, self._known)))
+        return node.topic if isinstance(node, nodes.TableSource) else ""
 
     def _is_passed_over(self, node: Node) -> bool:
         is_source = isinstance(node, nodes.StreamSource | nodes.TableSource)
@@ -86,15 +98,16 @@ def _above(node: Node) -> Iterator[Node]:
             yield value
 
 
-def _topics(node: Node) -> str:
-    if isinstance(node, nodes.StreamSource):
-        return ",".join(sorted(node.topics))
-    return node.topic if isinstance(node, nodes.TableSource) else ""
+def topics_read(source: nodes.StreamSource, known: Collection[str] | None) -> tuple[str, ...]:
+    """The topics of a source; where it reads by a pattern and some are known, those among them."""
+    if source.pattern is None or known is None:
+        return source.topics
+    return tuple(topic for topic in source.topics if topic in known)
 
 
-def _values(node: Any) -> Iterator[Any]:
+def _values(node: Any, topics: tuple[str, ...] = ()) -> Iterator[Any]:
     for item in fields(node):
-        value = getattr(node, item.name)
+        value = topics if item.name == "topics" else getattr(node, item.name)
         if item.name in ("name", "where", "parents") or isinstance(value, Node | StoreSpec):
             continue
         if isinstance(value, nodes.Aggregation):
