@@ -68,6 +68,8 @@ class DepthFirst:
         self._views = [*views.values()]
         self._touched = [_touched(step, views, facts) for step in steps]
         self._keeps_notes = any(step.part.node in facts.silent for step in steps)
+        stores = [_stores(step, facts) for step in steps]
+        self._is_seen_behind = [_is_seen_behind(stores, number, below) for number in range(len(steps))]
         self._came = came
         self._outputs: Outputs = {}
         self._processors = [s.operator for s in steps if isinstance(s.operator, DepthFirstProcess)]
@@ -173,7 +175,7 @@ class DepthFirst:
                 self._outputs.setdefault(step.part.name, []).append(given)
         else:
             self._begin_step(number)
-            for result in self._results(operator, batch, is_right):
+            for result in self._results(number, batch, is_right):
                 for view in self._touched[number]:
                     view.sync()
                 self._down(number, result)
@@ -188,13 +190,14 @@ class DepthFirst:
         for view in self._touched[number]:
             view.sync()
 
-    def _results(self, operator: Operator, record: Batch, is_right: bool) -> Iterator[Result]:
+    def _results(self, number: int, record: Batch, is_right: bool) -> Iterator[Result]:
+        operator = self._steps[number].operator
         if isinstance(operator, TwoSided):
             yield operator.step_both(None, record) if is_right else operator.step_both(record, None)
-        elif self._keeps_notes:  # where writes are looked for in the notes, they are there all at once
-            yield operator.step(record)
-        else:
+        elif self._is_seen_behind[number] and not self._keeps_notes:  # notes have all that a step writes
             yield from operator.step_singly(record)
+        else:
+            yield operator.step(record)
 
     # --- punctuations --------------------------------------------------------------------------------------------
 
@@ -214,14 +217,27 @@ def _children(steps: Sequence[Step], number: int, below: Sequence[int]) -> Itera
         yield _Child(child, branch if len(below) > 1 else None, is_right)
 
 
+def _is_seen_behind(stores: Sequence[set[str]], number: int, below: Sequence[Sequence[int]]) -> bool:
+    """Whether a step behind another one uses its store, and so can tell when each of its results is written."""
+    found, open_ = set[int](), [number]
+    while open_:
+        new = [child for child in below[open_.pop()] if child not in found]
+        found.update(new)
+        open_ += new
+    return any(stores[number] & stores[one] for one in found)
+
+
+def _stores(step: Step, facts: TableFacts) -> set[str]:
+    """The names of the stores that a step uses."""
+    own = facts.stores.get(step.part.node)
+    return {*step.part.stores, *(() if own is None else (own.name,))}
+
+
 def _touched(step: Step, views: Mapping[str, RecordView], facts: TableFacts) -> list[RecordView]:
     """The views of the stores that a step of the DSL reads or writes."""
     if isinstance(step.operator, DepthFirstProcess):
         return []
-    names = dict.fromkeys(step.part.stores)
-    if (spec := facts.stores.get(step.part.node)) is not None:
-        names[spec.name] = None
-    return [views[name] for name in names if name in views]
+    return [views[name] for name in sorted(_stores(step, facts)) if name in views]
 
 
 def _ends_chunks(operator: Operator) -> bool:
