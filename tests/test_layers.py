@@ -13,8 +13,8 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch columns compiled connections durations errors faults handlers locations masking messages metric_names "
-    "metrics notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
+    "arrays batch columns compiled connections durations errors faults handlers locations masking messages "
+    "metric_names metrics notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 
@@ -50,7 +50,7 @@ LAYERS = {
     "losses": "",
     "progress": "losses",
     "spark_python": "engine/spark state_frames",
-    "dataframes": "engine/spark log spark_python",
+    "dataframes": "engine/spark log serdes spark_python",
     "reading": "query serdes",
     "state_frames": "engine/spark query storage",
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",
