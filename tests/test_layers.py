@@ -51,7 +51,7 @@ LAYERS = {
     "losses": "",
     "progress": "losses",
     "spark_python": "engine/spark state_frames",
-    "dataframes": "engine/spark log spark_python",
+    "dataframes": "engine/spark log serdes spark_python",
     "reading": "query serdes",
     "state_frames": "engine/spark query storage",
     "testing": "dsl engine engine/lowering engine/spark log ops plan query serdes state storage",

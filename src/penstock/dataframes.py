@@ -17,10 +17,11 @@ from penstock.log.open import open_log
 from penstock.log.produce import check_partitions, topic_types
 from penstock.log.tables import Chosen
 from penstock.messages import show
+from penstock.serdes import Serde
 from penstock.spark_python import lookup_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -63,11 +64,7 @@ def write(
             missing.
         SerdeError: a key or a value does not fit its type; nothing was written.
     """
-    from pyspark.sql import functions as f
-
-    from penstock.engine.spark.checkpoints import carry_over, check_no_folder_of_url
     from penstock.engine.spark.dataframes import FORMAT, make_known
-    from penstock.engine.spark.frame_types import written_schema
     from penstock.engine.spark.log_option import option_of
 
     if not hasattr(df, "isStreaming"):
@@ -77,29 +74,53 @@ def write(
         )
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
-    named = {"key": key, "value": value, "timestamp": timestamp}
-    used = df.columns if value is None else [name for name in named.values() if name is not None]
-    types = Chosen("write", key, value, timestamp).types(written_schema(df.schema, used))
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
+    named = {"key": key, "value": value, "timestamp": timestamp}
+    types = _types(df, named)
     with nullcontext(log) if isinstance(log, Log) else closing(open_log(log)) as opened:
         topic_types(opened, topic, *types)
         check_partitions(opened, topic, partitions)
         options = {"topic": topic, "log": option_of(opened), "partitions": str(partitions or 1)}
         make_known(df.sparkSession)
         if df.isStreaming and place is not None:
-            check_no_folder_of_url(place)
-            carry_over(df.sparkSession, opened, topic, place)
-    columns = [f.col(f"`{column}`").alias(part) for part, column in named.items() if column is not None]
-    if value is None:
-        columns.append(f.struct(*(f.col(f"`{name}`") for name in df.columns)).alias("value"))
-    rows = df.select(*columns)
-    if place is not None and df.isStreaming:
+            _look_back(df.sparkSession, opened, topic, place)
+    rows = _rows(df, named)
+    if df.isStreaming:
         return rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", place).start()
     try:
         rows.write.format(FORMAT).mode("append").options(**options).save()
     except Exception as error:
         raise _plainly(error, named) from error
     return None
+
+
+def _types(df: DataFrame, named: dict[str, str | None]) -> tuple[Serde, Serde]:
+    """The types of keys and values; raises ``ConfigError`` for columns that a topic cannot keep."""
+    from penstock.engine.spark.frame_types import written_schema
+
+    used = df.columns if named["value"] is None else [name for name in named.values() if name is not None]
+    return Chosen("write", **named).types(written_schema(df.schema, used))
+
+
+def _look_back(spark: SparkSession, log: Log, topic: str, checkpoint: str) -> None:
+    """Take over what earlier versions of Penstock left of a streaming query."""
+    from penstock.engine.spark.checkpoints import carry_over, check_no_folder_of_url
+
+    check_no_folder_of_url(checkpoint)
+    carry_over(spark, log, topic, checkpoint)
+
+
+def _rows(df: DataFrame, named: dict[str, str | None]) -> DataFrame:
+    """The columns of records; a whole row is a struct called value."""
+    from pyspark.sql import functions as f
+
+    def column(name: str) -> Column:
+        return f.col("`{}`".format(name.replace("`", "``")))
+
+    columns = [column(name).alias(part) for part, name in named.items() if name is not None]
+    if named["value"] is None:
+        columns.append(f.struct(*map(column, df.columns)).alias("value"))
+    return df.select(*columns)
 
 
 _OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)

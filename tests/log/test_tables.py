@@ -218,7 +218,7 @@ def test_categories_of_polars_are_their_texts(tmp_path: Path, kind: Any):
     ],
 )
 def test_a_column_of_mixed_objects_is_named(tmp_path: Path, table: Any):
-    with pytest.raises(ConfigError, match="^produce_columns: column 'bad' does not hold values of one type"):
+    with pytest.raises(ConfigError, match=r"^produce_columns: column 'bad' does not hold values of one type"):
         produce_columns(table, "t", value="n", log=tmp_path)
 
 

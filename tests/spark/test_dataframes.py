@@ -28,7 +28,7 @@ def read(spark: Any, folder: Path, topic: str) -> Any:
 def test_a_data_frame_becomes_a_topic_of_json(spark: Any, tmp_path: Path):
     penstock.write(spark.createDataFrame(ROWS, "k string, n int"), "t", key="k", log=tmp_path, partitions=3)
     records = {record.key: record.value for record in consume("t", key=str, value=dict, log=tmp_path)}
-    assert records == {"a": {"k": "a", "n": 1}, "b": {"k": "b", "n": 2}, "c": {"k": "c"}}
+    assert records == {"a": {"k": "a", "n": 1}, "b": {"k": "b", "n": 2}, "c": {"k": "c", "n": None}}
 
 
 def test_a_topic_is_read_with_the_columns_of_sparks_kafka_source(spark: Any, tmp_path: Path):

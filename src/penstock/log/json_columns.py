@@ -205,7 +205,7 @@ def _in_microseconds(kind: Any) -> Any:
     if kind == pa.float16():
         return pa.float32()
     if is_.is_struct(kind):
-        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, _in_microseconds(field.type)) for field in kind])
     if is_.is_map(kind):
         return pa.map_(kind.key_type, _in_microseconds(kind.item_type))
     if is_.is_fixed_size_list(kind):

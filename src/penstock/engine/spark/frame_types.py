@@ -43,7 +43,19 @@ def _arrow_field(field: Any) -> Any:
                 f"write: column {name!r} is of type {kind.simpleString()}, which a topic cannot keep. {way_out}, or "
                 "leave the column out (select)"
             )
-    return arrow_schema(spark.StructType([field])).field(0)
+    return _nullable(arrow_schema(spark.StructType([field])).field(0))
+
+
+def _nullable(field: Any) -> Any:
+    """A field that may be null, and so may all in it: Arrow casts no null list of structs that are never null."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_nullable(one) for one in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_type, _nullable(kind.item_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    return pa.field(field.name, kind)
 
 
 def _way_out(kind: Any) -> str | None:
