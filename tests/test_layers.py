@@ -13,8 +13,8 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch calls columns compiled connections durations errors faults handlers masking messages metric_names "
-    "metrics notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
+    "arrays batch calls columns compiled connections durations errors faults handlers java_names masking messages "
+    "metric_names metrics notebooks offset_reset record processor settings sizes times timestamps topic_names untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 
