@@ -1,5 +1,6 @@
 """Penstock: the Kafka Streams DSL in Python, executed on Spark."""
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -69,6 +70,8 @@ from penstock.errors import (
     TopologyException,
 )
 from penstock.handlers import ErrorHandlerContext, HandlerResponse
+from penstock.java_names import is_imported as _is_imported
+from penstock.java_names import of_module as _of_module
 from penstock.log.cluster import Kafka
 from penstock.log.consume import consume
 from penstock.log.produce import produce, produce_columns
@@ -295,4 +298,7 @@ def __getattr__(name: str) -> _Any:
     """What is imported when somebody asks for it."""
     if name in _LATER:
         return getattr(_import_module(_LATER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    way = _of_module(name)
+    if way and _is_imported(_sys._getframe(1)):
+        raise ImportError(f"cannot import name {name!r} from {__name__!r}: {way}", name=__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{way and '; '}{way}")

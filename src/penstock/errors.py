@@ -48,6 +48,8 @@ class SerdeError(PenstockError):
 
     got: type | None = None
     """The type of the value, where that is what is wrong with it."""
+    shown: str = ""
+    """That value, as messages show it."""
 
 
 class RegistryError(PenstockError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
+
+from penstock.java_names import missing
 
 K = TypeVar("K")
 
@@ -22,6 +24,14 @@ class Windowed(NamedTuple, Generic[K]):
     key: K
     start: int
     end: int
+
+
+if not TYPE_CHECKING:  # a named tuple cannot inherit it
+
+    def _not_there(self: Windowed, name: str) -> Any:
+        raise missing(type(self), name)
+
+    Windowed.__getattr__ = _not_there
 
 
 class SessionKey(NamedTuple):

@@ -18,6 +18,7 @@ import click
 from penstock.dsl.builder import StreamsBuilder
 from penstock.engine.program import ProgramFile
 from penstock.errors import ConfigError, PenstockError
+from penstock.java_names import of_module
 from penstock.plan.topology import Topology
 
 _DEFAULT_NAME = "topology"
@@ -153,7 +154,9 @@ def _own_lines(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None and not isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
-    return "\n" + "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    way = of_module(error.name or "") if isinstance(error, NameError) else ""
+    told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    return f"\n{told}{way and '; '}{way}"
 
 
 def _own_frame(error: BaseException) -> traceback.FrameSummary | None:

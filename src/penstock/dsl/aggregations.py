@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, Graph, result_type
+from penstock.dsl.graph import Graph
 from penstock.dsl.materialized import Materialized
+from penstock.dsl.results import aggregated_type
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, user_function
 from penstock.plan.returns import check_returns
@@ -13,6 +14,7 @@ from penstock.serdes import Serde
 
 REDUCER = ("aggregate", "value")
 AGGREGATOR = ("key", "value", "aggregate")
+NO_KEY = "a reducer gets no key; aggregate(...) does, and a third argument called context is that of the record"
 MERGER = ("key", "one", "other")
 
 
@@ -23,7 +25,7 @@ def reduction_of(reducer: Any) -> nodes.Aggregation:
 
 def reducer_of(function: Any, what: str = "reducer") -> UserFunction:
     """A function of (aggregate, value) that returns the new aggregate."""
-    return check_returns(user_function(function, "reduce", REDUCER, context=True), "reduce", what)
+    return check_returns(user_function(function, "reduce", REDUCER, hint=NO_KEY, context=True), "reduce", what)
 
 
 def aggregator_of(function: Any, method: str, what: str = "aggregator", initializer: Any = None) -> UserFunction:
@@ -44,13 +46,10 @@ def aggregation_of(
     add = aggregator_of(adder, "aggregate", initializer=initializer)
     subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR, context=True)
     merge = None if merger is None else merger_of(merger)
-    annotation = add.returns()
-    if annotation is None and initializer in (int, float, str):
-        annotation = initializer
     aggregation = nodes.Aggregation(
         kind="aggregate", add=add, initialize=initialize.call, subtract=subtract, merge=merge
     )
-    return aggregation, result_type(value, annotation, DEFAULT_VALUE)
+    return aggregation, aggregated_type(value, [add], initialize, is_cogroup=False)
 
 
 def burn_count_name(graph: Graph, given: Materialized | None) -> None:

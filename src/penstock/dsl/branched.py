@@ -10,6 +10,7 @@ from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import ConfigError, TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
 from penstock.plan.names import check_name, check_name_if_given
@@ -86,7 +87,7 @@ class Branched(Options):
         return branch if self.function is None else self.function(branch)
 
 
-class BranchedKStream(Generic[K, V]):
+class BranchedKStream(KafkaNames, Generic[K, V]):
     """A stream being split; call ``branch`` for each branch and end with a default branch or without one."""
 
     def __init__(self, stream: KStream[K, V], node: nodes.Split, prefix: str):

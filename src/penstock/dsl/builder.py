@@ -9,13 +9,15 @@ from typing import Any, overload
 
 from penstock.dsl.consumed import Consumed, OffsetReset, consumed_of, consumed_whole
 from penstock.dsl.global_table import GlobalKTable
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
+from penstock.dsl.graph import Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.processors import add_store
 from penstock.errors import TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_topic
 from penstock.plan.options import in_place_of
 from penstock.plan.processors import checked_builder, processor_function
@@ -25,7 +27,7 @@ from penstock.plan.topology import Topology
 from penstock.serdes import Serde
 
 
-class StreamsBuilder:
+class StreamsBuilder(KafkaNames):
     """Collects the steps of a topology.
 
     >>> builder = StreamsBuilder()

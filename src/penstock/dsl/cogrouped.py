@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.aggregations import aggregator_of, merger_of
 from penstock.dsl.functions import Aggregator, Merger
-from penstock.dsl.graph import DEFAULT_VALUE, K, R, V, result_type
+from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as
+from penstock.dsl.results import aggregated_type
 from penstock.dsl.windowed import check_windows, node_type, windowed_key
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.record import Windowed
@@ -24,7 +26,7 @@ Groups = tuple[tuple["KGroupedStream[Any, Any]", UserFunction], ...]
 """The streams, each with its aggregator."""
 
 
-class CogroupedKStream(Generic[K, R]):
+class CogroupedKStream(KafkaNames, Generic[K, R]):
     """Streams grouped by the same keys, each with a function of (key, value, aggregate) for the one aggregate of a key.
 
     Records with a null key or a null value are dropped and counted.
@@ -84,7 +86,7 @@ class CogroupedKStream(Generic[K, R]):
         return TimeWindowedCogroupedKStream(self._groups, windows)
 
 
-class TimeWindowedCogroupedKStream(Generic[K, R]):
+class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
     """Grouped streams cut into tumbling, hopping, sliding or unlimited windows."""
 
     def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows):
@@ -104,7 +106,7 @@ class TimeWindowedCogroupedKStream(Generic[K, R]):
         return cogrouped_table(self._groups, initializer, None, self._windows, value=value, given=given, name=name)
 
 
-class SessionWindowedCogroupedKStream(Generic[K, R]):
+class SessionWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
     """Grouped streams cut into sessions."""
 
     def __init__(self, groups: Groups, windows: SessionWindows):
@@ -139,7 +141,7 @@ def cogrouped_table(
     graph, where = groups[0][0]._graph, caller()
     functions = [function for _, function in groups]
     initialize = user_function(initializer, "aggregate", ())
-    result = result_type(value, functions[0].returns(), DEFAULT_VALUE)
+    result = aggregated_type(value, functions, initialize, is_cogroup=True)
     store = graph.store(given, names.COGROUP_AGGREGATE, key=groups[0][0]._key, value=result)
     sides = tuple(
         graph.add(
@@ -173,4 +175,4 @@ def _by_side(functions: list[UserFunction]) -> UserFunction:
         return call(key, value, aggregate, *context) if wants_context else call(key, value, aggregate)
 
     wants_context = any(function.wants_context for function in functions)
-    return UserFunction(aggregate, 3, columnar=False, where=functions[0].where, wants_context=wants_context)
+    return UserFunction(aggregate, 3, False, functions[0].where, wants_context, "cogroup")

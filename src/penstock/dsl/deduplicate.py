@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl.deduplicated import Deduplicated
-from penstock.dsl.graph import Handle, result_type
+from penstock.dsl.graph import Handle
+from penstock.dsl.results import said_type
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
@@ -100,7 +101,7 @@ class _Step:
             return field(given, self.method, self.stream.value), self.given.key or JSON
         hint = 'a field of the value is given as text: "id"'
         function = user_function(given, self.method, KEY_VALUE, hint=hint, context=True)
-        return function, result_type(self.given.key, function.returns(), JSON)
+        return function, said_type(self.given.key, function.returns(), JSON)
 
     def co_partitioned(self, key: Serde, value: Serde) -> Node:
         """The stream, repartitioned by key if its keys were changed."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Generic
 
 from penstock.dsl.graph import K, V, shown
+from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.serdes import Serde
 
 
-class GlobalKTable(Generic[K, V]):
+class GlobalKTable(KafkaNames, Generic[K, V]):
     """A table that is whole in every task, so that a stream can be joined with it by any key.
 
     New records of its topic count from the next batch on.

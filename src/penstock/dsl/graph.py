@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from penstock.dsl.materialized import Materialized
-from penstock.plan.defaults import DEFAULT_KEY as DEFAULT_KEY
-from penstock.plan.defaults import DEFAULT_VALUE as DEFAULT_VALUE
 from penstock.plan.drawing import of_steps
-from penstock.plan.functions import UserFunction
 from penstock.plan.names import Names
 from penstock.plan.node import Node, StoreSpec
-from penstock.serdes import Serde, of
+from penstock.serdes import Serde
 
 N = TypeVar("N", bound=Node)
 K = TypeVar("K")
@@ -86,29 +83,6 @@ class StreamHandle(Handle):
 
     for_join: Callable[[str | None, Serde, Serde], Node]
     """Given a name and types, the step that a join reads: the stream's own, or a repartition that its joins share."""
-
-
-def result_type(given: Any, annotation: Any, default: Serde) -> Serde:
-    """The type a step's function results in: as told, else as annotated, else the default."""
-    if given is not None:
-        return of(given)
-    if annotation is None or annotation is Any or isinstance(annotation, str | TypeVar):
-        return default
-    return of(annotation)
-
-
-def pair_annotation(annotation: Any) -> tuple[Any, Any]:
-    """The annotated types of the key and the value of a pair; None where the annotation does not tell."""
-    if get_origin(annotation) is tuple and len(get_args(annotation)) == 2:
-        key, value = get_args(annotation)
-        return key, value
-    return None, None
-
-
-def item_annotation(function: UserFunction) -> Any:
-    """The annotated type of what a function returns several of; None where it does not tell."""
-    arguments = get_args(function.returns())
-    return arguments[0] if len(arguments) == 1 else None
 
 
 def html_of(stream: Any) -> str:

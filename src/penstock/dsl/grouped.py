@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, overload
 
-from penstock.dsl.aggregations import REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
+from penstock.dsl.aggregations import NO_KEY, REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import Graph, K, R, V, shown
@@ -15,6 +15,7 @@ from penstock.dsl.stream import repartition_node
 from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, check_windows
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import ConfigError
+from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import Node
@@ -23,7 +24,7 @@ from penstock.record import Windowed
 from penstock.serdes import INT, Serde
 
 
-class KGroupedStream(Generic[K, V]):
+class KGroupedStream(KafkaNames, Generic[K, V]):
     """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
 
     def __init__(
@@ -246,7 +247,7 @@ class KGroupedStream(Generic[K, V]):
         return self._graph.add(self._repartition)
 
 
-class KGroupedTable(Generic[K, V]):
+class KGroupedTable(KafkaNames, Generic[K, V]):
     """A table grouped anew. A row's old value leaves its old group before its new value joins its new one."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None):
@@ -285,7 +286,7 @@ class KGroupedTable(Generic[K, V]):
         aggregation = nodes.Aggregation(
             kind="reduce",
             add=reducer_of(adder, "adder"),
-            subtract=user_function(subtractor, "reduce", REDUCER, context=True),
+            subtract=user_function(subtractor, "reduce", REDUCER, hint=NO_KEY, context=True),
         )
         given = materialized_of(materialized, store)
         return self._aggregate(names.TABLE_REDUCE, aggregation, given, self._value, name)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, Graph, Handle, result_type
+from penstock.dsl.graph import Graph, Handle
 from penstock.dsl.materialized import Materialized, kept_with_context
+from penstock.dsl.results import joined_type, said_type
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
@@ -39,7 +40,7 @@ def join_tables(
     if hint and isfunction(value):
         raise TopologyError(f"{method} at {caller()}: value is the type of the results; got a function; {hint}")
     function = user_function(joiner, method, *JOINER, hint=hint, context=not is_complete, why_not=_OF_THE_PAST)
-    values = result_type(value, function.returns(), DEFAULT_VALUE)
+    values = joined_type(value, function, left.value, right.value)
     key, values, spec = _spec(left, kept_with_context(materialized, function), values)
     graph = left.graph
     own_name = graph.names.node(names.TABLE_MERGE, name)
@@ -99,13 +100,13 @@ def join_tables_by_foreign_key(
         raise TopologyError(f"outer_join at {caller()}: there is no outer join by a foreign key; use left_join")
     extractor = user_function(foreign_key, f"{method}: foreign_key", VALUE, KEY_VALUE, why_not=WHERE_IT_WAS)
     function = user_function(joiner, method, *JOINER, context=True)
-    check_sides(method, graph, right.graph, result_type(None, extractor.returns(), right.key), right.key)
+    check_sides(method, graph, right.graph, said_type(None, extractor.returns(), right.key), right.key)
     is_left = kind == nodes.LEFT
     receive = _subscriptions(
         name, left, right.key, extractor, is_left, partitioner_of(partitioners[1], method, "other_partitioner")
     )
     returned = _responses(name, left.key, right, receive, partitioner_of(partitioners[0], method))
-    result = result_type(value, function.returns(), DEFAULT_VALUE)
+    result = joined_type(value, function, left.value, right.value)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
     announced = _announced(resolver, left, returned.partitioner)

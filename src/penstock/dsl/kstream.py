@@ -14,6 +14,7 @@ from penstock.dsl.materialized import Materialized, materialized_of
 from penstock.dsl.processors import process, process_values
 from penstock.dsl.produced import Produced, produced_of
 from penstock.dsl.repartitioned import Grouped, Repartitioned, grouped_of, repartitioned_of
+from penstock.dsl.results import agreed
 from penstock.dsl.stateless import StatelessSteps
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.dsl.stream_joins import StreamJoins
@@ -35,8 +36,9 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
 
     Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,
     functions of ``(value)`` the value alone. ``key=`` and ``value=`` give the types of a step's results where they
-    change: a Python type or a serde. Left out, they follow from the function's annotations, else keys are ``str`` and
-    values anything that JSON can say. For editors and type checkers it is a ``KStream[K, V]`` of its keys and values.
+    change: a Python type or a serde. Left out, they follow from the function's annotations, else they stay what they
+    are; a record fails whose result is of another type. For editors and type checkers it is a ``KStream[K, V]`` of its
+    keys and values.
     """
 
     # --- processors ----------------------------------------------------------------------------------------------
@@ -102,14 +104,15 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
             raise TopologyError(
                 f"merge at {caller()}: the two streams come from different builders; begin both with the same one"
             )
-        if (self._key, self._value) != (other._key, other._value):
+        keys, values = agreed(self._key, other._key), agreed(self._value, other._value)
+        if keys is None or values is None:
             raise TopologyError(
                 f"merge at {caller()}: the streams have different types, {self._key.name} -> {self._value.name} and "
                 f"{other._key.name} -> {other._value.name}; bring them to the same ones with map or map_values"
             )
         merged = nodes.Merge(name=self._name(names.MERGE, name), parents=(self._node, other._node), where=caller())
         required = self._repartition_required or other._repartition_required
-        return KStream(self._graph, self._graph.add(merged), self._key, self._value, required)
+        return KStream(self._graph, self._graph.add(merged), keys, values, required)
 
     def split(self, name: str | None = None) -> BranchedKStream[K, V]:
         """Send each record down the first branch whose predicate holds.

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.functions import OfKeyValue
-from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, K2, V2, K, R, V, pair_annotation, result_type
+from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, kept_as, kept_with_context, materialized_of
 from penstock.dsl.processors import store_names
 from penstock.dsl.repartitioned import Grouped, grouped_of
+from penstock.dsl.results import Annotated, annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
@@ -24,7 +25,7 @@ from penstock.plan.options import in_place_of
 from penstock.plan.passes.closing import window_wait
 from penstock.plan.processors import transformer_function
 from penstock.processor import RecordContext
-from penstock.serdes import Serde, of
+from penstock.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable
@@ -112,7 +113,7 @@ class KTable(TableJoins[K, V]):
         """This table with new values, from a function of (value) or (key, value)."""
         value, given = kept_as("map_values", value, materialized, store)
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
-        result = result_type(value, function.returns(), DEFAULT_VALUE)
+        result = value_type(value, annotated(function), self._value)
         key, values, spec = self._spec(given, names.TABLE_MAP_VALUES, result, function)
         node = nodes.TableMapValues(
             name=self._name(names.TABLE_MAP_VALUES, name),
@@ -140,7 +141,7 @@ class KTable(TableJoins[K, V]):
                 arguments that returns a new one. It is asked for deleted rows too, with None.
             stores: the names of the stores it is connected to; a ``Materialized`` may stand in front of them, as in
                 Kafka Streams.
-            value: the type of the new values; by default anything that JSON can say.
+            value: the type of the new values; by default as ``transform`` is annotated, else that of this table's.
             store: the name of a store to keep them in.
             materialized: how to keep them.
             name: the step's name.
@@ -155,10 +156,9 @@ class KTable(TableJoins[K, V]):
         materialized, first = in_place_of(Materialized, first, materialized, "transform_values", "materialized")
         connected = [name for name in (first, *others) if name is not None]
         given = materialized_of(materialized, store)
-        key, values, spec = self._spec(
-            given, names.TABLE_TRANSFORM_VALUES, DEFAULT_VALUE if value is None else of(value)
-        )
         function = transformer_function(supplier, "transform_values")
+        result = value_type(value, Annotated(function.returns, None), self._value)
+        key, values, spec = self._spec(given, names.TABLE_TRANSFORM_VALUES, result)
         node = nodes.TableTransformValues(
             name=self._name(names.TABLE_TRANSFORM_VALUES, name),
             mapper=function.function,
@@ -244,9 +244,8 @@ class KTable(TableJoins[K, V]):
         grouped, key = in_place_of(Grouped, key, grouped, "group_by", "grouped")
         given = grouped_of("group_by", grouped, key, value, name)
         function = user_function(mapper, "group_by", KEY_VALUE, why_not=WHERE_IT_WAS)
-        key_annotation, value_annotation = pair_annotation(function.returns())
-        keys = result_type(given.key, key_annotation, DEFAULT_KEY)
-        values = result_type(given.value, value_annotation, DEFAULT_VALUE)
+        said = annotated(function)
+        keys, values = key_type(given.key, said.key, self._key), value_type(given.value, said.value, self._value)
         node = nodes.TableGroupBy(
             name=self._name(names.TABLE_SELECT, given.name), mapper=function, key=keys, value=values, **self._at()
         )

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.dsl.graph import Graph, Handle
+from penstock.dsl.results import forwarded_type
 from penstock.plan import names, nodes
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_type
 from penstock.plan.processors import checked_builder, own_stores, processor_function
-from penstock.serdes import of
 
 
 def process(stream: Handle, supplier: Any, stores: Sequence[str], key: Any, value: Any, name: str | None) -> Handle:
@@ -19,8 +20,8 @@ def process(stream: Handle, supplier: Any, stores: Sequence[str], key: Any, valu
         parents=(stream.node,),
         where=caller(),
         supplier=processor_function(supplier, "process"),
-        key=stream.key if key is None else of(key, "key"),
-        value=stream.value if value is None else of(value, "value"),
+        key=forwarded_type(key, stream.key, DEFAULT_KEY),
+        value=forwarded_type(value, stream.value, DEFAULT_VALUE),
         store_names=store_names(stream.graph, supplier, stores, "process"),
     )
     return Handle(stream.graph, stream.graph.add(node), node.key, node.value, repartition_required=True)
@@ -34,7 +35,7 @@ def process_values(stream: Handle, supplier: Any, stores: Sequence[str], value: 
         where=caller(),
         supplier=processor_function(supplier, "process_values"),
         key=stream.key,
-        value=stream.value if value is None else of(value, "value"),
+        value=forwarded_type(value, stream.value, DEFAULT_VALUE),
         store_names=store_names(stream.graph, supplier, stores, "process_values"),
     )
     return Handle(stream.graph, stream.graph.add(node), node.key, node.value, stream.repartition_required)

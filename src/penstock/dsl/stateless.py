@@ -7,24 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.functions import OfKeyValue
-from penstock.dsl.graph import (
-    DEFAULT_KEY,
-    DEFAULT_VALUE,
-    K2,
-    V2,
-    K,
-    R,
-    V,
-    item_annotation,
-    pair_annotation,
-    result_type,
-)
+from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.printed import Printed
+from penstock.dsl.results import annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, check_type, user_function
 from penstock.processor import RecordContext
-from penstock.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream
@@ -116,7 +105,8 @@ class StatelessSteps(Stream[K, V]):
         [('x', 'a')]
         """
         function = user_function(mapper, "map", KEY_VALUE, hint="did you mean map_values?", context=True)
-        keys, values = _pair_types(function.returns(), key, value)
+        said = annotated(function)
+        keys, values = key_type(key, said.key, self._key), value_type(value, said.value, self._value)
         node = nodes.Map(name=self._name(names.MAP, name), mapper=function, key=keys, value=values, **self._at())
         return self._next(node, key=keys, value=values)
 
@@ -142,7 +132,7 @@ class StatelessSteps(Stream[K, V]):
         [('a', 2)]
         """
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?", context=True)
-        values = result_type(value, function.returns(), DEFAULT_VALUE)
+        values = value_type(value, annotated(function), self._value)
         node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
         return self._next(node, value=values)
 
@@ -178,7 +168,8 @@ class StatelessSteps(Stream[K, V]):
         [('a', 1), ('x', 2)]
         """
         function = user_function(mapper, "flat_map", KEY_VALUE, hint="did you mean flat_map_values?", context=True)
-        keys, values = _pair_types(item_annotation(function), key, value)
+        said = annotated(function).item
+        keys, values = key_type(key, said.key, self._key), value_type(value, said.value, self._value)
         node = nodes.FlatMap(
             name=self._name(names.FLAT_MAP, name), mapper=function, key=keys, value=values, **self._at()
         )
@@ -213,7 +204,7 @@ class StatelessSteps(Stream[K, V]):
         """
         hint = "did you mean flat_map?"
         function = user_function(mapper, "flat_map_values", VALUE, KEY_VALUE, hint=hint, context=True)
-        values = result_type(value, item_annotation(function), DEFAULT_VALUE)
+        values = value_type(value, annotated(function).item, self._value)
         node = nodes.FlatMapValues(
             name=self._name(names.FLAT_MAP_VALUES, name), mapper=function, value=values, **self._at()
         )
@@ -246,7 +237,7 @@ class StatelessSteps(Stream[K, V]):
         return self._next(node, key=node.key)
 
     def _select_key(self, function: UserFunction, key: Any, name: str | None) -> nodes.SelectKey:
-        keys = result_type(key, function.returns(), DEFAULT_KEY)
+        keys = key_type(key, annotated(function), self._key)
         node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
         return self._graph.add(node)
 
@@ -317,9 +308,3 @@ class StatelessSteps(Stream[K, V]):
             mapper = user_function(given.mapper, "print: with_key_value_mapper", KEY_VALUE, context=True)
             function = replace(function, wants_context=mapper.wants_context)
         self._graph.add(nodes.Peek(name=self._name(names.PRINT, given.name), action=function, **self._at()))
-
-
-def _pair_types(annotation: Any, key: Any, value: Any) -> tuple[Serde, Serde]:
-    """The types of the pairs that a step results in: as told, else as annotated, else the defaults."""
-    keys, values = pair_annotation(annotation)
-    return result_type(key, keys, DEFAULT_KEY), result_type(value, values, DEFAULT_VALUE)

@@ -14,13 +14,14 @@ from penstock.dsl.store_builder import (
 )
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
+from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.plan.functions import check_flag
 from penstock.plan.names import check_name
 from penstock.serdes import of
 
 
-class Stores:
+class Stores(KafkaNames):
     """Stores by Kafka Streams' names.
 
     A supplier says what a store is; ``Materialized.as_`` takes it for a table. With types of keys and values it becomes

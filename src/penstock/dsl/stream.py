@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.dsl.graph import Graph, Handle, K, V, html_of, shown
+from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction, caller
 from penstock.plan.node import Node
@@ -17,7 +18,7 @@ KEY_VALUE = ("key", "value")
 VALUE = ("value",)
 
 
-class Stream(Generic[K, V]):
+class Stream(KafkaNames, Generic[K, V]):
     """A stream as its steps see it; users have a ``KStream``."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, repartition_required: bool = False):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, Handle, StreamHandle, result_type
+from penstock.dsl.graph import Handle, StreamHandle
 from penstock.dsl.joins import JOINER, METHODS, check_sides
+from penstock.dsl.results import joined_type
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
 from penstock.plan import names, nodes
@@ -44,7 +45,7 @@ def join_streams(
         given,
         windows=windows,
         joiner=function,
-        value=result_type(value, function.returns(), DEFAULT_VALUE),
+        value=joined_type(value, function, one.value, other.value),
     )
     return left.next(node, key, node.value)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dsl.graph import DEFAULT_VALUE, Handle, StreamHandle, result_type
+from penstock.dsl.graph import Handle, StreamHandle
 from penstock.dsl.joined import TableOptions
 from penstock.dsl.joins import JOINER, METHODS, check_sides
+from penstock.dsl.results import joined_type, said_type
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
@@ -17,6 +18,11 @@ from penstock.plan.node import StoreSpec
 def no_windows(kind: str, windows: object, stream_joined: object) -> None:
     """Raise ``TopologyError`` if something is given that is for streams; the other side is a table."""
     for name, given in (("windows", windows), ("stream_joined", stream_joined)):
+        if callable(given):  # Java has the key selector second
+            raise TopologyError(
+                f"{METHODS[kind]} at {caller()}: got two functions, as in Java's order; a join with a global table is "
+                f"{METHODS[kind]}(table, joiner, key_selector=...)"
+            )
         if given is not None:
             raise TopologyError(
                 f"{METHODS[kind]} at {caller()}: {name}= is for two streams, and the other side is a table; a table is "
@@ -56,7 +62,7 @@ def join_table(
         table=table.node,
         joiner=function,
         is_left=kind == nodes.LEFT,
-        value=result_type(value, function.returns(), DEFAULT_VALUE),
+        value=joined_type(value, function, values, table.value),
         grace=joined.grace_period_ms,
         store=buffer,
     )
@@ -89,7 +95,7 @@ def join_global_table(
     selector = user_function(
         options.key_selector, f"{method} with a global table: key_selector", KEY_VALUE, context=True
     )
-    selected = result_type(None, selector.returns(), table.key)
+    selected = said_type(None, selector.returns(), table.key)
     if selected != table.key:
         raise TopologyError(
             f"{method} at {caller()}: the key selector gives {selected.name} keys, and the global table's are "
@@ -105,6 +111,6 @@ def join_global_table(
         table_key=table.key,
         joiner=function,
         is_left=kind == nodes.LEFT,
-        value=result_type(value, function.returns(), DEFAULT_VALUE),
+        value=joined_type(value, function, stream.value, table.value),
     )
     return Handle(graph, graph.add(join), stream.key, join.value, stream.repartition_required)

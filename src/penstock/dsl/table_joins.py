@@ -10,6 +10,7 @@ from penstock.dsl.joined import TableJoined
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.materialized import Materialized, kept_as
 from penstock.errors import ConfigError, TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
@@ -25,7 +26,7 @@ COMPLETE = "complete"
 """What a join of versioned tables emits for records out of order: nothing, or all results that they change."""
 
 
-class TableJoins(Generic[K, V]):
+class TableJoins(KafkaNames, Generic[K, V]):
     """A table as the joins see it; users have a ``KTable``."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde):

@@ -13,6 +13,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as, materialized_of
 from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.errors import ConfigError, TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
 from penstock.processor import RecordContext
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream
 
 
-class TimeWindowedKStream(Generic[K, V]):
+class TimeWindowedKStream(KafkaNames, Generic[K, V]):
     """A grouped stream cut into tumbling, hopping, sliding or unlimited windows.
 
     Records with a null key are dropped and counted, with sliding windows those with a null value too.
@@ -162,7 +163,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return distinct_table(self._grouped, windows, self._emit, nodes.WindowDistinct, given, own_name)
 
 
-class SessionWindowedKStream(Generic[K, V]):
+class SessionWindowedKStream(KafkaNames, Generic[K, V]):
     """A grouped stream cut into sessions. Records with a null key are dropped and counted."""
 
     def __init__(self, grouped: KGroupedStream[K, V], windows: SessionWindows, emit: EmitStrategy | None = None):

@@ -74,6 +74,14 @@ class Description(msgspec.Struct, frozen=True):
     everywhere: dict[int, dict[str, str]] | None = None
     """By sub-topologies, the stores of the global tables that each of their tasks has, by topics; None in starts of
     before."""
+    types: dict[str, tuple[str, str]] | None = None
+    """The types of keys and values of repartition topics; None in starts of before."""
+    types_before: dict[str, tuple[str, str]] = {}
+    """Those that they had in release 0.1.0, whose starts do not tell."""
+    outputs: dict[str, tuple[str, str]] = {}
+    """The types that are written into topics, where they are others than in release 0.1.0."""
+    outputs_before: dict[str, tuple[str, str]] = {}
+    """And those of that release."""
 
 
 def description_of(topology: Topology, layout: Layout, known: Collection[str] | None = None) -> Description:
@@ -88,8 +96,24 @@ def description_of(topology: Topology, layout: Layout, known: Collection[str] | 
     topics = {topic: layout.partitions[topic] for topic in readers}
     traces = Traces(topology, known)
     stores = {spec.name: kept for sub in subs for spec, kept in _stores(topology, sub, layout, traces)}
-    clocks = dict(_clocks(topology, known))
-    return Description(topics, readers, stores, clocks, traces.topics, _everywhere(topology, subs))
+    outputs = {
+        node.topic or f"chosen at {node.where}": ((node.key.name, node.value.name), node.types_before)
+        for node in topology.nodes
+        if isinstance(node, nodes.Sink) and node.types_before not in (("", ""), (node.key.name, node.value.name))
+    }
+    through = [node for node in topology.nodes if isinstance(node, nodes.Repartition)]
+    return Description(
+        topics,
+        readers,
+        stores,
+        dict(_clocks(topology, known)),
+        traces.topics,
+        _everywhere(topology, subs),
+        {node.topic: (node.key.name, node.value.name) for node in through},
+        {node.topic: node.types_before for node in through if all(node.types_before)},
+        {topic: now for topic, (now, _) in outputs.items()},
+        {topic: before for topic, (_, before) in outputs.items()},
+    )
 
 
 def _everywhere(topology: Topology, subs: list[SubTopology]) -> dict[int, dict[str, str]]:

@@ -77,10 +77,13 @@ def _check_types(topology: Topology, log: Log) -> None:
 def _check_sink(node: nodes.Sink, info: TopicInfo) -> None:
     for what, held, serde in (("key", info.key, node.key), ("value", info.value, node.value)):
         if not fits(held, serde):
+            keep = f" ({what}=Any, with Any of typing, there or where they are made, goes on with JSON)" * (
+                held == "json"
+            )
             raise ConfigError(
                 f"topic {info.name!r} holds {what}s of type {held}, but to() at {node.where} writes {what}s of type "
-                f"{serde.name}; nothing was started. Convert the {what}s, write into another topic, or remove this one "
-                f"if nobody needs it (penstock topics rm {info.name}): it is made anew with the right type"
+                f"{serde.name}{keep}; nothing was started. Convert the {what}s, write into another topic, or remove "
+                f"this one if nobody needs it (penstock topics rm {info.name}): it is made anew with the right type"
             )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from penstock.errors import TopologyError
+from penstock.java_names import KafkaNames
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
-from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
 from penstock.plan.functions import caller, check_type
 from penstock.plan.names import check_name
 from penstock.plan.node import Node, StoreSpec
@@ -19,7 +20,7 @@ from penstock.plan.timestamps import timestamp_of
 from penstock.serdes import Serde, of
 
 
-class Declarations:
+class Declarations(KafkaNames):
     """The steps of a topology, to which more can be added until it is used."""
 
     def __init__(self, declared: Iterable[Node] = (), stores: Iterable[StoreSpec] = ()):
@@ -200,7 +201,7 @@ def _type_of(node: Node, side: str, given: Any, name: str) -> Serde:
     while above is not None:
         found = getattr(above, side, None) or getattr(getattr(above, "store", None), side, None)
         if isinstance(found, Serde) and getattr(above, "windows", None) is None:
-            return found
+            return left_open(DEFAULT_KEY if side == "key" else DEFAULT_VALUE, found, found)
         above = above.parents[0] if above.parents and getattr(above, "windows", None) is None else None
     raise TopologyError(
         f"{name!r} at {caller()}: the type of the {side}s does not follow from {node.name!r}; say {side}="

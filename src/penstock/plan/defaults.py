@@ -1,14 +1,15 @@
-"""Types and extractors that the settings say where a topology does not (``default.key.serde`` and its like)."""
+"""Types and extractors that the settings say where a topology does not (``default.key.serde`` and its like), and what
+types steps have that nobody says anything of: those of what they get."""
 
 from __future__ import annotations
 
 from copy import copy
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import StreamSource, TableSource
+from penstock.plan.nodes import Repartition, Sink, StreamSource, TableSource
 from penstock.plan.rewriting import Rewriting
 from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.serdes import JSON, STR, Serde, TimeWindowedSerde, WindowedSerde, from_name, of
@@ -23,18 +24,49 @@ DEFAULT_KEY: Serde = copy(STR)
 DEFAULT_VALUE: Serde = copy(JSON)
 """Where the user says no type of values: anything that JSON can say, unless the settings say another."""
 
+_LEFT_OPEN = "_penstock_left_open"
+
+
+class LeftOpen(NamedTuple):
+    """What is known of a type that nobody said."""
+
+    default: Serde | None
+    """Which setting says it: that in whose place ``DEFAULT_KEY`` or ``DEFAULT_VALUE`` stands; None for none."""
+    otherwise: Serde
+    """What it is where no setting does."""
+    before: Serde
+    """What release 0.1.0 took in its place."""
+
+
+def left_open(default: Serde | None, otherwise: Serde, before: Serde) -> Serde:
+    """A type that nobody said, as ``otherwise`` until the settings are known, see ``LeftOpen``."""
+    if otherwise is before is default:
+        return otherwise
+    known = getattr(otherwise, _LEFT_OPEN, None)
+    opened = copy(otherwise if known is None else known.otherwise)
+    if opened is otherwise:  # a serde of a user's that cannot be copied
+        return otherwise
+    setattr(opened, _LEFT_OPEN, LeftOpen(default, otherwise if known is None else known.otherwise, before))
+    return opened
+
+
 _PLAIN = {"str": str, "int": int, "float": float, "bytes": bytes}
 
 
 class Defaults(Rewriting):
     """Puts what the settings say into the steps of a topology, each of which becomes another one.
 
+    Args:
+        as_before: whether types that nobody said are what release 0.1.0 took in their place.
+
     Raises:
         ConfigError: a setting names no type, or no extractor.
     """
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, as_before: bool = False):
         super().__init__()
+        self._as_before = as_before
+        self._before = None if as_before else Defaults(settings, as_before=True)
         self._serdes = {
             id(DEFAULT_KEY): _serde("default_key_serde", settings.default_key_serde),
             id(DEFAULT_VALUE): _serde("default_value_serde", settings.default_value_serde),
@@ -42,15 +74,19 @@ class Defaults(Rewriting):
         self._extractor = _extractor(settings.default_timestamp_extractor)
         self._registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
 
-    def __bool__(self) -> bool:
-        return any(self._serdes.values()) or self._extractor is not None or self._registry is not None
-
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
+        if isinstance(step, Repartition | Sink) and self._before is not None:
+            return {"types_before": (self._before.serde(step.key).name, self._before.serde(step.value).name)}
         if self._extractor is None or not isinstance(step, StreamSource | TableSource) or step.timestamp is not None:
             return {}
         return {"timestamp": self._extractor}
 
     def serde(self, one: Serde) -> Serde:
+        left_open: LeftOpen | None = getattr(one, _LEFT_OPEN, None)
+        if left_open is not None:
+            if self._as_before:
+                return self.serde(left_open.before)
+            return self.serde(self._serdes.get(id(left_open.default)) or left_open.otherwise)
         if id(one) in self._serdes:
             return self._in_registry(self._serdes[id(one)] or one)
         if isinstance(one, RegistrySerde):

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,6 +21,8 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _ITERATED = ("flat_map", "flat_map_values")
 """Methods that iterate over what their functions return, so that generators are welcome."""
+_BY_NAME = ("reduce",)
+"""Methods where one more argument is no context unless it says so: one may think that the key comes first."""
 _MARK = "__penstock_columnar__"
 
 
@@ -63,12 +66,8 @@ class UserFunction:
         return f"{code.co_filename}:{code.co_firstlineno}" if code else self.where
 
     def returns(self) -> Any:
-        """The annotation of what it returns; None where there is none."""
-        try:
-            annotation = inspect.get_annotations(self.call, eval_str=True).get("return")
-        except (TypeError, NameError):
-            return None
-        return annotation
+        """The annotation of what it returns, or the class that it is; None where there is neither."""
+        return _returned(self.call)
 
 
 def user_function(
@@ -91,7 +90,7 @@ def user_function(
         )
     refuse_unusable(call, method, where)
     arities = [len(names) for names in parameters]
-    wants_context = context and _wants_context(call, max(arities))
+    wants_context = context and _wants_context(call, max(arities), method)
     fitting = [arity for arity in arities if accepts(call, arity + wants_context)]
     if not fitting:
         signature = inspect.signature(call)
@@ -133,13 +132,13 @@ def called(call: Any) -> str:
     return f"{function.name} at {place}" if place else function.name
 
 
-def _wants_context(call: Callable[..., Any], most: int) -> bool:
+def _wants_context(call: Callable[..., Any], most: int, method: str) -> bool:
     """Whether a function asks for the record's context: its last argument must be given, and is called ``context``, is
     annotated as ``RecordContext``, or is one more than the method could give otherwise."""
     needed = _needed(call)
     if len(needed) < 2 or len(needed) > most + 1:
         return False
-    return _is_context(needed) or len(needed) == most + 1
+    return _is_context(needed) or (len(needed) == most + 1 and method not in _BY_NAME)
 
 
 def _needed(call: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -159,6 +158,22 @@ def _is_context(needed: list[inspect.Parameter]) -> bool:
     last = needed[-1]
     is_annotated = getattr(last.annotation, "__name__", last.annotation) in ("RecordContext", "penstock.RecordContext")
     return last.name == "context" or is_annotated
+
+
+def _returned(call: Any) -> Any:
+    while isinstance(call, partial):
+        call = call.func
+    if isinstance(call, type):
+        return call
+    if not hasattr(call, "__annotations__") or not hasattr(call, "__name__"):
+        call = getattr(type(call), "__call__", None)  # noqa: B004 - of an object it is the method that is annotated
+    try:
+        annotation = inspect.get_annotations(call).get("return")
+        if isinstance(annotation, str):  # postponed: the others of the function may not be known here
+            annotation = eval(annotation, getattr(inspect.unwrap(call), "__globals__", {}))
+    except Exception:
+        return None
+    return annotation
 
 
 def accepts(call: Callable[..., Any], arity: int) -> bool:

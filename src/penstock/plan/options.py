@@ -9,6 +9,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from penstock.errors import ConfigError, TopologyError
+from penstock.java_names import KafkaNames
 from penstock.plan.functions import caller, check_type
 from penstock.serdes import Serde, of
 
@@ -18,7 +19,7 @@ T = TypeVar("T", bound="Options")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(KafkaNames):
     """An option object: a frozen dataclass whose defaults say nothing, and whose methods are all ``option``s.
 
     A method never makes its result from scratch; it changes what it names, by ``_but``, and the class's

@@ -24,6 +24,8 @@ class ProcessorFunction:
     """Gives a new processor or transformer, one for each task."""
     function: UserFunction
     """What works on each record, for messages."""
+    returns: Any = None
+    """The annotation of what its method returns; None where there is none."""
 
 
 class _Plain(Processor[Any, Any]):
@@ -82,7 +84,8 @@ class _Asked(NamedTuple):
         if isinstance(given, type) and hasattr(given, self.attribute):
             self._check_class(given, where)
             function = getattr(given, self.attribute)
-            return ProcessorFunction(given, UserFunction(function, 2, False, where, method=self.method))
+            of_class = UserFunction(function, 2, False, where, method=self.method)
+            return ProcessorFunction(given, of_class, of_class.returns())
         if hasattr(given, self.attribute) or not (callable(given) or hasattr(given, "get")):
             hint = ", not one that is made already: each task has one of its own" * hasattr(given, self.attribute)
             raise TopologyError(f"{self.method} at {where} takes {self.forms}{hint}; got {_shown(given)}")
@@ -90,8 +93,8 @@ class _Asked(NamedTuple):
         refuse_unusable(make, self.method, where)
         if not accepts(make, 0):
             raise TopologyError(f"{self.method} at {where} takes {self.forms}; got {_shown(given)}")
-        self._check(make, where)
-        return ProcessorFunction(make, UserFunction(make, 2, False, where, method=self.method))
+        returns = UserFunction(getattr(self._checked(make, where), self.attribute), 2, False, where).returns()
+        return ProcessorFunction(make, UserFunction(make, 2, False, where, method=self.method), returns)
 
     def _check_class(self, given: type, where: str) -> None:
         if inspect.isabstract(given):
@@ -109,8 +112,8 @@ class _Asked(NamedTuple):
         if why:
             raise TopologyError(f"{self.method} at {where}: of the {self.kind} {name} {why}")
 
-    def _check(self, make: Callable[[], Any], where: str) -> None:
-        """A supplier gives a new one each time, as Kafka Streams asks of it (``ApiUtils.checkSupplier``)."""
+    def _checked(self, make: Callable[[], Any], where: str) -> Any:
+        """What a supplier gives, which is a new one each time, as Kafka Streams asks (``ApiUtils.checkSupplier``)."""
         first, second = make(), make()
         if not callable(getattr(first, self.attribute, None)):
             raise TopologyError(
@@ -123,6 +126,7 @@ class _Asked(NamedTuple):
                 f"{self.method} at {where}: the supplier returns the same {self.kind} twice; it must make a new one "
                 "for each task"
             )
+        return first
 
 
 def _shown(given: Any) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
+from penstock.messages import show
 from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
 from penstock.plan.defaults import Defaults
@@ -73,6 +74,22 @@ class Topology(Declarations):
         self._built  # noqa: B018 - finds out
         return self
 
+    @classmethod
+    def checked_type(cls, given: Any, what: str) -> Topology:
+        """A topology.
+
+        Raises:
+            ConfigError: something else was given, such as its builder.
+        """
+        if not isinstance(given, Topology):
+            hint = (
+                "give builder.build()"
+                if callable(getattr(given, "build", None))
+                else "it is what builder.build() gives"
+            )
+            raise ConfigError(f"{what} takes a Topology; got {show(given)} of type {type(given).__name__}; {hint}")
+        return given
+
     def completed_by(self, settings: Settings) -> Topology:
         """This topology with the types and the extractor that the settings say where it says none.
 
@@ -85,7 +102,11 @@ class Topology(Declarations):
         if settings.require_names:
             check_named(self)
         defaults = Defaults(settings)
-        return Topology(defaults.of(self._declared), defaults.of(self._stores.values())) if defaults else self
+        declared, stores = defaults.of(self._declared), defaults.of(self._stores.values())
+        is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
+            new is not old for new, old in zip(stores, self._stores.values(), strict=True)
+        )
+        return Topology(declared, stores) if is_new else self
 
     @property
     def has_patterns(self) -> bool:

@@ -67,10 +67,8 @@ def _unique_names(subs: Sequence[SubTopology]) -> None:
         for part in sub.parts:
             other = seen.setdefault(part.name, part.node)
             if other is not part.node:
-                raise TopologyError(
-                    f"two steps have the name {part.name!r}: at {other.where} and at {part.node.where}; "
-                    "give each step a name of its own"
-                )
+                told = _twice(other, part.node)
+                raise TopologyError(f"two steps have the name {part.name!r}: {told} give each step a name of its own")
 
 
 def _unique_stores(facts: TableFacts) -> None:
@@ -79,9 +77,18 @@ def _unique_stores(facts: TableFacts) -> None:
         other = seen.setdefault(store.name, node)
         if other is not node:
             raise TopologyError(
-                f"two steps have a store {store.name!r}: at {other.where} and at {node.where}; "
-                "give each store a name of its own"
+                f"two steps have a store {store.name!r}: {_twice(other, node)} give each store a name of its own"
             )
+
+
+def _twice(one: Node, other: Node) -> str:
+    """Where two steps are, and that one line made both where that is so."""
+    if one.where != other.where:
+        return f"at {one.where} and at {other.where};"
+    return (
+        f"the line at {one.where} ran twice with the same StreamsBuilder. In a notebook, make the builder anew in the "
+        "same cell, or run the cell that makes it again; in a loop,"
+    )
 
 
 def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:

@@ -9,13 +9,14 @@ from typing import Self
 
 from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
 from penstock.errors import ConfigError
+from penstock.java_names import KafkaNames
 
 DEFAULT_MAINTAIN_MS = 24 * 60 * 60 * 1000
 """How long KIP-94's session windows are kept unless ``until`` says otherwise."""
 
 
 @dataclass(frozen=True)
-class TimeWindows:
+class TimeWindows(KafkaNames):
     """Windows of one size, each beginning ``advance`` after the one before: tumbling, or hopping when they overlap.
 
     A window takes records while stream time is before its end plus the grace period (KIP-328).
@@ -89,7 +90,7 @@ class TimeWindows:
 
 
 @dataclass(frozen=True)
-class UnlimitedWindows:
+class UnlimitedWindows(KafkaNames):
     """One window for each key, from a start on and without an end.
 
     >>> UnlimitedWindows.of().start_on(1000)
@@ -134,7 +135,7 @@ class UnlimitedWindows:
 
 
 @dataclass(frozen=True)
-class SlidingWindows:
+class SlidingWindows(KafkaNames):
     """Windows around each record: all records of a key that are at most ``time_difference`` apart, ends included.
 
     >>> SlidingWindows.of_time_difference_and_grace("10 s", "1 s")
@@ -184,7 +185,7 @@ class SlidingWindows:
 
 
 @dataclass(frozen=True)
-class SessionWindows:
+class SessionWindows(KafkaNames):
     """Sessions: records of a key with no more than a gap of inactivity between them.
 
     With a grace period (KIP-328) a session takes no record any more when stream time is past its end by more than gap
@@ -257,7 +258,7 @@ Windows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
 
 
 @dataclass(frozen=True)
-class JoinWindows:
+class JoinWindows(KafkaNames):
     """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
 
     A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
@@ -343,7 +344,7 @@ class JoinWindows:
 
 
 @dataclass(frozen=True)
-class EmitStrategy:
+class EmitStrategy(KafkaNames):
     """When a windowed aggregation sends its results on: every update, or one final result when the window closes.
 
     >>> EmitStrategy.on_window_close()

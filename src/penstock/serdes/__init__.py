@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, SerdeError
 from penstock.serdes.base import Serde
-from penstock.serdes.json import JsonSerde
+from penstock.serdes.json import JsonSerde, UnsaidSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 
@@ -22,6 +23,7 @@ __all__ = [
     "INT",
     "JSON",
     "STR",
+    "UNSAID",
     "JsonSerde",
     "Serde",
     "SessionWindowedSerde",
@@ -31,9 +33,12 @@ __all__ = [
     "from_name",
     "is_known",
     "of",
+    "plain_type",
 ]
 
 JSON = JsonSerde()
+UNSAID = UnsaidSerde()
+"""Where nothing tells the type of results: JSON of what has fields or items."""
 
 _BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
 
@@ -52,6 +57,7 @@ def of(type_: Any, what: str = "type") -> Serde:
     if isinstance(type_, Serde):
         _check_at_once(type(type_), what)
         return type_
+    type_ = plain_type(type_)
     try:
         known = _BY_TYPE.get(type_)
     except TypeError:  # unhashable
@@ -64,6 +70,34 @@ def of(type_: Any, what: str = "type") -> Serde:
         raise ConfigError(
             f"{what}: {error}; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
         ) from None
+
+
+def plain_type(type_: Any) -> Any:
+    """The type that a type comes down to as far as bytes are concerned: None is no value, and names change nothing.
+
+    >>> from typing import Annotated, NewType
+    >>> plain_type(str | None), plain_type(NewType("UserId", int)), plain_type(Annotated[str, "an id"])
+    (<class 'str'>, <class 'int'>, <class 'str'>)
+    """
+    found = type_
+    while True:
+        if isinstance(found, NewType):
+            found = found.__supertype__
+        elif get_origin(found) is Annotated:
+            found = get_args(found)[0]
+        elif hasattr(type(found), "__value__"):  # type Name = ..., of Python 3.12
+            found = found.__value__
+        elif get_origin(found) in (Union, UnionType):
+            others = [one for one in get_args(found) if one is not NoneType]
+            if len(others) != 1:
+                return type_
+            found = others[0]
+        else:
+            break
+    try:
+        return found if found in (str, int, float, bytes) else type_
+    except TypeError:  # what cannot be compared
+        return type_
 
 
 @cache

@@ -126,7 +126,7 @@ class Serde(ABC):
         """The error for a value of the wrong type."""
         error = SerdeError(f"the serde {self.name!r} cannot encode {show(value)} of type {type(value).__name__}")
         close(value)
-        error.got = type(value)
+        error.got, error.shown = type(value), show(value)
         return error
 
     def __repr__(self) -> str:

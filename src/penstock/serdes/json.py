@@ -64,7 +64,7 @@ class JsonSerde(Serde):
             data = self._finite(value)
         except Exception as error:
             close(value)
-            raise self._of(value, f"cannot write {show(value)} as JSON: {_text(error)}") from None
+            raise SerdeError(f"cannot write {show(value)} as JSON: {_text(error)}") from None
         try:
             if self._check is not None:
                 self._check(value, data)
@@ -74,7 +74,8 @@ class JsonSerde(Serde):
 
     def _of(self, value: Any, problem: str) -> SerdeError:
         error = SerdeError(problem)
-        error.got = type(value)
+        if type(value) is not self.type:
+            error.got, error.shown = type(value), show(value)
         return error
 
     def decode(self, data: bytes) -> Any:
@@ -192,7 +193,38 @@ def _any_of(characters: bytes) -> BoolArray:
 _NULL, _BLANK = b"null", b" \t\n\r"
 _BEGINS_NULL, _ENDS_NULL = _any_of(_BLANK + b"n"), _any_of(_BLANK + b"l")
 
+
+class UnsaidSerde(JsonSerde):
+    """JSON of results of which nothing tells the type, such as those of joins: of what has fields or items alone.
+
+    Text, numbers and bytes have formats of their own, so which one is meant has to be said.
+    """
+
+    def _finite(self, value: Any) -> bytes:
+        if type(value) in _WITH_FORMATS:
+            error = SerdeError(f"nothing tells the type of {show(value)}, of type {type(value).__name__}")
+            error.got, error.shown = type(value), show(value)
+            raise error
+        return super()._finite(value)
+
+    def encode(self, value: Any) -> bytes:
+        return self._finite(value) if type(value) in _WITH_FORMATS else super().encode(value)
+
+    def _lines(self, values: list[Any]) -> list[bytes] | None:
+        return super()._lines(values) if _WITH_FORMATS.isdisjoint(map(type, values)) else None
+
+    def __reduce__(self) -> Any:
+        return UnsaidSerde, ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnsaidSerde)
+
+    def __hash__(self) -> int:
+        return hash((UnsaidSerde, self.name))
+
+
 _SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
+_WITH_FORMATS = frozenset((str, int, float, bytes))
 _EXACT = frozenset((str, int, bool, type(None)))
 """Scalars of which JSON makes no others; a float without a fraction may have been an int."""
 

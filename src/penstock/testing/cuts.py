@@ -96,7 +96,9 @@ class CutDriver:
         application_id: str = "cuts",
         **settings: Any,
     ):
-        self.topology = topology = topology.completed_by(Settings.load(environment={}, **settings))
+        self.topology = topology = Topology.checked_type(topology, "CutDriver").completed_by(
+            Settings.load(environment={}, **settings)
+        )
         self._random = seed if seed is None or isinstance(seed, random.Random) else random.Random(seed)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-", dir=_MEMORY if _MEMORY.is_dir() else None)
         self._given = settings

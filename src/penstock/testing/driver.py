@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
-from penstock.columns import BytesColumn, Column, as_written, null_column
+from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, to_ms
 from penstock.engine.flow import Flow
 from penstock.engine.idle import IdleTasks
@@ -42,7 +42,7 @@ from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
-from penstock.testing.records import Given, as_input, batch_of, checked_row, places
+from penstock.testing.records import Given, as_input, as_read, batch_of, checked_row, places
 from penstock.testing.stores import StoreAccess
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
@@ -95,7 +95,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     def __init__(self, topology: Topology, application_id: str = "test", **settings: Unpack[SettingsArguments]):
         self.settings = Settings.load(environment={}, **settings)
-        self.topology = topology = topology.completed_by(self.settings)
+        topology = Topology.checked_type(topology, type(self).__name__).completed_by(self.settings)
+        self.topology = topology
         self.wall_clock_ms = 0
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
@@ -392,8 +393,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for name, batch in outputs:
             topic = self._sinks[name].topics[0]
             headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
-            key, value = as_written(batch.key).decoded(), as_written(batch.value).decoded()
-            columns = key, value, batch.timestamp.tolist(), headers
+            columns = as_read(batch.key), as_read(batch.value), batch.timestamp.tolist(), headers
             rows += zip(places(batch), repeat(topic), map(Record, *columns))
         if len(outputs) > 1:
             rows.sort(key=itemgetter(0))
@@ -437,8 +437,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._count_fed_back(topic)
             self._enqueue(topic, key, value, old, timestamp, one.headers)
         if topic in self._outputs or not part.topics:
-            key, value = as_written(one.key).decoded()[0], as_written(one.value).decoded()[0]
-            record = Record(key, value, timestamp, _pairs(one.headers))
+            record = Record(as_read(one.key)[0], as_read(one.value)[0], timestamp, _pairs(one.headers))
             self._outputs.setdefault(topic, []).append(record)
             self._order.append((topic, record))
 

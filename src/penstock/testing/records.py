@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
@@ -85,6 +85,22 @@ def as_input(sent: Batch, source: Repartition) -> Batch:
         old = BytesColumn(sent.old.encoded(), source.value)
         return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
     return Batch(key, value, sent.timestamp, order, sent.headers)
+
+
+def as_read(column: Column) -> list[Any]:
+    """What was written as it is read from a topic, out of its bytes; what cannot be read is the bytes themselves."""
+    data, decode = column.encoded(), column.serde.decode
+    try:
+        return column.serde.decode_all(data)
+    except Exception:  # a user's serde that only writes
+        return [_or_bytes(decode, item) for item in data.to_pylist()]
+
+
+def _or_bytes(decode: Callable[[bytes], Any], data: bytes | None) -> Any:
+    try:
+        return None if data is None else decode(data)
+    except Exception:
+        return data
 
 
 def places(batch: Batch) -> Iterable[tuple[int, ...]]:

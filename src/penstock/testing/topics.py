@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
+from penstock.java_names import KafkaNames
 from penstock.plan.nodes import StreamSource, TableSource
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -24,7 +25,7 @@ Headers = Iterable[tuple[str, bytes]]
 _MISSING: Any = object()
 
 
-class TestInputTopic:
+class TestInputTopic(KafkaNames):
     """A topic to pipe records into, with a clock of its own for those that bring no time.
 
     ``driver.create_input_topic`` makes it.
@@ -141,7 +142,7 @@ class TestInputTopic:
         return piped(given, serde, what, self._topic)[0].as_py()  # type: ignore[no-any-return]
 
 
-class TestOutputTopic:
+class TestOutputTopic(KafkaNames):
     """A topic to read what came out from, record by record or all that is there.
 
     ``driver.create_output_topic`` makes it. What one call has read, no other call reads again, that of the driver's
@@ -264,7 +265,7 @@ def _is_hashable(key: Any) -> bool:
     return True
 
 
-class TopicAccess:
+class TopicAccess(KafkaNames):
     """The topics of a driver."""
 
     topology: Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.engine.description import Description
-from penstock.engine.evolution.matching import Matches, differences, fits
+from penstock.engine.evolution.matching import Matches, differences, fits, is_alike
 from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifest
 from penstock.errors import ConfigError
@@ -22,6 +22,8 @@ def check(
         *_changed(old, new, matches),
         *_gone(old, new, matches),
         *_left_waiting(new, matches, newest),
+        *_waiting_in_other_types(old, new, matches, newest),
+        *_written_in_other_types(old, new),
     ]
     if wrong:
         lines = "\n".join(f"- {line}" for line in wrong)
@@ -46,7 +48,7 @@ def _other_partitions(old: Description, new: Description, matches: Matches) -> I
 def _changed(old: Description, new: Description, matches: Matches) -> Iterator[str]:
     for name, now_name in sorted(matches.stores.items()):
         before, now = old.stores[name], new.stores[now_name]
-        told = [f"{fact} was {before.facts[fact]} and is {now.facts[fact]} now" for fact in differences(before, now)]
+        told = [_told(fact, before.facts[fact], now.facts[fact]) for fact in differences(before, now)]
         if told:
             called = f"store {name!r}" if name == now_name else f"store {name!r}, now {now_name!r}"
             yield f"{called}: {', '.join(told)}"
@@ -55,6 +57,11 @@ def _changed(old: Description, new: Description, matches: Matches) -> Iterator[s
                 f"store {name!r} is one that you bring, in sub-topology {before.tasks}; it would be {now_name!r} in "
                 f"sub-topology {now.tasks}, where its files are not. Keep its name, and declare new steps behind it"
             )
+
+
+def _told(fact: str, before: str, now: str) -> str:
+    of_step = f"; {fact}=Any at its step, with Any of typing, keeps the JSON" if before == "json" else ""
+    return f"{fact} was {before} and is {now} now{of_step if fact in ('key', 'value') else ''}"
 
 
 def _gone(old: Description, new: Description, matches: Matches) -> Iterator[str]:
@@ -89,3 +96,28 @@ def _left_waiting(new: Description, matches: Matches, newest: Manifest) -> Itera
                     f"that was there process them first (its task {TaskId.parse(task)} has them), or let go of them "
                     f"with drop=[{topic!r}]"
                 )
+
+
+def _waiting_in_other_types(old: Description, new: Description, matches: Matches, newest: Manifest) -> Iterator[str]:
+    for topic in sorted({topic for topics in newest.waiting.values() for topic in topics}):
+        now = matches.topics.get(topic, "")
+        types = (new.types or {}).get(now)
+        before = new.types_before.get(now) if old.types is None else old.types.get(topic)
+        if types is None or before is None:
+            continue
+        if told := _differences(before, types):
+            yield f"records wait in the repartition topic {topic!r}: {told}"
+
+
+def _written_in_other_types(old: Description, new: Description) -> Iterator[str]:
+    """Output topics whose types nobody said, and which release 0.1.0 wrote in others; those of a broker do not tell."""
+    if old.types is not None:
+        return
+    for topic, before in new.outputs_before.items():
+        if told := _differences(before, new.outputs[topic]):
+            yield f"topic {topic!r}: {told}; to change it, say the new type in the same way"
+
+
+def _differences(before: tuple[str, str], now: tuple[str, str]) -> str:
+    pairs = zip(("key", "value"), before, now, strict=True)
+    return ", ".join(_told(fact, was, is_) for fact, was, is_ in pairs if not is_alike(fact, was, is_))

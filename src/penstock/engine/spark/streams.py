@@ -33,6 +33,7 @@ from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import context_for, default_slots, session_on, stop_context
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import CommitError, ConfigError, PenstockError
+from penstock.java_names import KafkaNames
 from penstock.log.base import Log
 from penstock.losses import LossCounter
 from penstock.metrics import Metric, Rates, figures_of, readable
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from penstock.query.typed import StateQueryRequest
 
 
-class Streams:
+class Streams(KafkaNames):
     """A running application; what ``topology.start`` returns.
 
     It can be used in a ``with`` block, which stops it at the end.

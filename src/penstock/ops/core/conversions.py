@@ -13,7 +13,7 @@ from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column
 from penstock.errors import RegistryError
 from penstock.handlers import DESERIALIZATION, PROCESSING
-from penstock.ops.core.failures import way_out_of_reading, way_out_of_writing
+from penstock.ops.core.failures import misfit, way_out_of_reading
 
 if TYPE_CHECKING:
     from penstock.ops.core.context import Context
@@ -61,8 +61,10 @@ def encoded(context: Context, node: str, batch: Batch, *names: str, kind: str = 
         if column is None or (errors := _failures(column, column.encoded, _unencodable)) is None:
             continue
         for row, error in errors:
-            maker, way_out = context.facts.known.maker(node, name), way_out_of_writing(name, column.serde, error)
-            context.failed(node, int(batch.position[row]), error, maker, way_out, kind)
+            maker = context.facts.known.maker(node, name)
+            problem, way_out = misfit(name, column.serde, error, maker)
+            function = None if maker is None else maker.function
+            context.failed(node, int(batch.position[row]), problem, function, way_out, kind)
         batch = _without(batch, errors)
     return batch
 

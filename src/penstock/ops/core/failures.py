@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.plan.functions import UserFunction, is_own_file
-from penstock.plan.passes.makers import Made, SourceTypes
-from penstock.serdes import Serde
+from penstock.plan.passes.makers import Made, Maker, SourceTypes
+from penstock.record import Windowed
+from penstock.serdes import UNSAID, Serde
 
 _SAFE = (
     "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
@@ -44,7 +46,7 @@ class Known:
     types: Mapping[str, SourceTypes] = field(default_factory=dict)
     """By topics, how they are read."""
 
-    def maker(self, node: str, column: str) -> UserFunction | None:
+    def maker(self, node: str, column: str) -> Maker | None:
         """Whose function made the keys or the values that a step gets."""
         made = self.makers.get(node, Made())
         return made.key if column == "key" else made.value
@@ -106,16 +108,51 @@ class Failure(NamedTuple):
         return reason
 
 
-def way_out_of_writing(column: str, serde: Serde, error: BaseException) -> str:
-    """What to do about a key or a value that is not of the type of a step."""
+def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None) -> tuple[BaseException, str]:
+    """What is said of a key or a value that is not of the type of a step, and the way out.
+
+    Args:
+        maker: whose function made it; None for what came out of a topic as it is.
+    """
     column = "key" if column == "key" else "value"
     got = error.got if isinstance(error, SerdeError) else None
-    if got is None:
-        return f"the {column}s of this step are of type {serde.name}; have the function return such"
-    other = (
-        f"say {column}={got.__name__} at that step" if got.__name__.isidentifier() else f"give {column}= at that step"
+    if not isinstance(error, SerdeError) or got is None:
+        return error, f"the {column}s of this step are of type {serde.name}; have the function return such"
+    say = f"say {column}={got.__name__}" if got.__name__.isidentifier() else f"say {column}="
+    if maker is None or not maker.function.method:
+        way_out = f"the {column}s of this step are of type {serde.name}; {say} at that step, or give it {serde.name}"
+        return error, way_out
+    by, method = f"{maker.function.method} at {maker.function.where}", maker.function.method
+    did = "forwarded" if method in _FORWARDING else "returned"
+    expected = (
+        ", and nothing tells the type of its results" if serde == UNSAID else f" where {_plain(serde)} is expected"
     )
-    return f"the {column}s of this step are of type {serde.name}; {other}, or have the function return {serde.name}"
+    told = f"{by} {did} {'the key ' * (column == 'key')}{error.shown} of type {got.__name__}{expected}"
+    if why := why_result_unusable(got):
+        return _as(error, told), why
+    if got is Windowed:
+        return _as(error, told), "map_values and process_values keep the windowed keys as they are"
+    if method == "reduce":
+        return _as(error, told), f"a reducer gives what it gets; for other results use aggregate(..., {say[4:]})"
+    if maker.type != serde:
+        return _as(error, told), f"have it return {_plain(serde)}, or {say} where {_plain(serde)} is said behind it"
+    annotate = "" if method in _FORWARDING else "annotate its result or "
+    return _as(error, told), f"{annotate}{say} at {method}; without that the {column}s keep the type they had"
+
+
+_FORWARDING = ("process", "process_values", "add_processor")
+
+
+def _as(error: SerdeError, text: str) -> SerdeError:
+    """An error with another text."""
+    other = SerdeError(text)
+    other.got, other.shown = error.got, error.shown
+    return other
+
+
+def _plain(serde: Serde) -> str:
+    """A type as users write it."""
+    return serde.name.removeprefix("json[").removesuffix("]") if serde.name.startswith("json[") else serde.name
 
 
 def way_out_of_reading(column: str, serde: Serde, source: SourceTypes | None) -> str:

@@ -12,6 +12,7 @@ from penstock.batch import NO_RECORD, Batch, order_columns
 from penstock.calls import refuse_result, why_unusable
 from penstock.durations import Duration, to_ms
 from penstock.errors import ProcessingError
+from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
@@ -27,7 +28,7 @@ Failed = Callable[[Callable[[int], object], BaseException], None]
 """What is told the function of a punctuation that raised, and what."""
 
 
-class TaskProcessorContext:
+class TaskProcessorContext(KafkaNames):
     """The context of one processor in one task.
 
     Args:

@@ -59,6 +59,8 @@ class Sink(Node):
 
     partitioner: UserFunction | None = None
     """Chooses each record's partition; None for Kafka's partitioner."""
+    types_before: tuple[str, str] = ("", "")
+    """The names of the types that keys and values had in release 0.1.0 (0073); empty until the settings are known."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,3 +91,5 @@ class Repartition(Node):
     carries_changes: bool = False
     """Whether what goes through it are changes of a table, with the values before."""
     partitioner: UserFunction | None = None
+    types_before: tuple[str, str] = ("", "")
+    """As those of a ``Sink``."""

@@ -11,11 +11,18 @@ from penstock.plan.physical import Part, SubTopology
 from penstock.serdes import Serde
 
 
+class Maker(NamedTuple):
+    """A function, and the type that its results have by the step that it was given to."""
+
+    function: UserFunction
+    type: Serde
+
+
 class Made(NamedTuple):
     """The functions that keys and values come out of; None where they come out of a topic, or no function made them."""
 
-    key: UserFunction | None = None
-    value: UserFunction | None = None
+    key: Maker | None = None
+    value: Maker | None = None
 
 
 class SourceTypes(NamedTuple):
@@ -44,19 +51,18 @@ def makers(sub: SubTopology) -> dict[str, Made]:
 def _made_by(node: Node, above: Made) -> Made:
     if isinstance(node, nodes.Process):
         function = node.supplier.function
-        return Made(function if node.changes_key else above.key, function)
+        return Made(Maker(function, node.key) if node.changes_key else above.key, Maker(function, node.value))
     if isinstance(node, _PAIRS):
-        value = above.value if isinstance(node, nodes.FlatMapValues) else node.mapper
-        return Made(node.mapper, value)
+        return Made(Maker(node.mapper, node.key), Maker(node.mapper, node.value))
     if isinstance(node, _VALUES):
-        return above._replace(value=node.mapper)
+        return above._replace(value=Maker(node.mapper, node.value))
     if isinstance(node, nodes.SelectKey):
-        return above._replace(key=node.mapper)
+        return above._replace(key=Maker(node.mapper, node.key))
     joiner = getattr(node, "joiner", None)
     if isinstance(joiner, UserFunction):
-        return above._replace(value=joiner)
-    aggregation = getattr(node, "aggregation", None)
-    return above if aggregation is None else above._replace(value=aggregation.add)
+        return above._replace(value=Maker(joiner, node.value))  # type: ignore[attr-defined]
+    add = getattr(getattr(node, "aggregation", None), "add", None)
+    return above if add is None else above._replace(value=Maker(add, node.store.types[1]))  # type: ignore[attr-defined]
 
 
 def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:

@@ -1,0 +1,165 @@
+"""The types of what steps result in (0073): as said, else as annotated, else as the settings say, else those of what
+the step gets. What does not fit is refused at the record."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Callable, Generator, Iterable
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+
+from penstock.errors import ConfigError
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
+from penstock.plan.functions import UserFunction
+from penstock.serdes import UNSAID, JsonSerde, Serde, WindowedSerde, of, plain_type
+
+
+class Annotated(NamedTuple):
+    """What annotations say of a function's results, or of a part of them; None where they do not say it."""
+
+    now: Any
+    before: Any
+    """What release 0.1.0 made of them, which saw fewer."""
+
+    @property
+    def key(self) -> Annotated:
+        """The first of a pair."""
+        return Annotated(_pair(self.now)[0], _pair(self.before)[0])
+
+    @property
+    def value(self) -> Annotated:
+        """The second of a pair."""
+        return Annotated(_pair(self.now)[1], _pair(self.before)[1])
+
+    @property
+    def item(self) -> Annotated:
+        """One of several."""
+        arguments = get_args(self.before)
+        return Annotated(_item(self.now), _said(arguments[0]) if len(arguments) == 1 else None)
+
+
+NOT_ANNOTATED = Annotated(None, None)
+
+
+def annotated(function: UserFunction) -> Annotated:
+    """What annotations say of a function's results."""
+    return Annotated(_said(function.returns()), _said(_returned_before(function.call)))
+
+
+def value_type(given: Any, said: Annotated, of_input: Serde) -> Serde:
+    """The type of the values that a step results in.
+
+    Args:
+        given: what the user said with ``value=``; None for nothing.
+        of_input: the type of the values that it gets.
+    """
+    return _type(given, said, of_input, DEFAULT_VALUE)
+
+
+def key_type(given: Any, said: Annotated, of_input: Serde) -> Serde:
+    """The type of the keys that a step results in; of windowed keys it is that of the keys inside, for whoever makes
+    keys of them takes the windows off."""
+    return _type(given, said, of_input.inner if isinstance(of_input, WindowedSerde) else of_input, DEFAULT_KEY)
+
+
+def forwarded_type(given: Any, of_input: Serde, default: Serde) -> Serde:
+    """The type of the keys or the values that a processor forwards.
+
+    Args:
+        default: ``DEFAULT_KEY`` or ``DEFAULT_VALUE``.
+    """
+    if given is None:
+        return left_open(default, of_input, of_input)
+    return of(given, "key" if default is DEFAULT_KEY else "value")
+
+
+def joined_type(given: Any, joiner: UserFunction, left: Serde, right: Serde) -> Serde:
+    """The type of what a joiner makes of the values of two sides: theirs, if they have the same."""
+    return value_type(given, annotated(joiner), left if left == right else UNSAID)
+
+
+def aggregated_type(given: Any, adders: list[UserFunction], initializer: UserFunction, is_cogroup: bool) -> Serde:
+    """The type of aggregates: as said, else as the aggregators or the initializer are annotated, else that of what the
+    initializer gives."""
+    every = [annotated(adder) for adder in adders]
+    now = next((one.now for one in every if one.now is not None), None)
+    before = every[0].before
+    if now is None:
+        now = _said(initializer.returns())
+    if before is None and not is_cogroup and initializer.call in (int, float, str):
+        before = initializer.call
+    try:
+        return value_type(given, Annotated(now, before), _first_value(initializer.call))
+    except ConfigError:  # a class as initializer whose objects JSON cannot make
+        if given is not None or now is not initializer.call:
+            raise
+        return value_type(None, NOT_ANNOTATED, UNSAID)
+
+
+def agreed(one: Serde, other: Serde) -> Serde | None:
+    """The type of the values of two streams together; None when they differ."""
+    if one == other:
+        return one
+    unsaid = [serde for serde in (one, other) if serde == UNSAID]
+    return (other if one == UNSAID else one) if unsaid and one.name == other.name else None
+
+
+def said_type(given: Any, annotation: Any, otherwise: Serde) -> Serde:
+    """The type as told, else as annotated, else another."""
+    if given is not None:
+        return of(given)
+    said = _said(annotation)
+    return otherwise if said is None else of(said)
+
+
+def _type(given: Any, said: Annotated, otherwise: Serde, default: Serde) -> Serde:
+    if given is not None:
+        return of(given, "key" if default is DEFAULT_KEY else "value")
+    before = default if said.before is None else _of_before(said.before)
+    if said.now is None:
+        return left_open(default, otherwise, before)
+    found = of(said.now)
+    return found if found == before else left_open(None, found, before)
+
+
+def _of_before(annotation: Any) -> Serde:
+    """The type that release 0.1.0 made of an annotation."""
+    return of(annotation) if plain_type(annotation) is annotation else JsonSerde(annotation)
+
+
+def _first_value(initializer: Callable[[], Any]) -> Serde:
+    """The type of what an aggregation begins with; whether the initializer fails is told when it is needed."""
+    try:
+        first = initializer()
+        return UNSAID if first is None else of(type(first))
+    except Exception:
+        return UNSAID
+
+
+def _said(annotation: Any) -> Any:
+    """An annotation that says a type; None for one that does not."""
+    return None if annotation is Any or isinstance(annotation, str | TypeVar) else annotation
+
+
+def _returned_before(call: Callable[..., Any]) -> Any:
+    try:
+        return inspect.get_annotations(call, eval_str=True).get("return")
+    except Exception:
+        return None
+
+
+def _pair(annotation: Any) -> tuple[Any, Any]:
+    if get_origin(annotation) is tuple and len(get_args(annotation)) == 2:
+        key, value = get_args(annotation)
+        return (None, None) if value is Ellipsis else (_said(key), _said(value))
+    return None, None
+
+
+def _item(annotation: Any) -> Any:
+    """The type of the items of what can be iterated over."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if not isinstance(origin, type) or not issubclass(origin, Iterable) or issubclass(origin, AsyncIterable):
+        return None
+    if len(arguments) == 1 or issubclass(origin, Generator):
+        return _said(arguments[0])
+    is_alike = origin is tuple and len(set(arguments) - {Ellipsis}) == 1
+    return _said(arguments[0]) if is_alike else None

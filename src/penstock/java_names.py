@@ -1,0 +1,221 @@
+"""Names that are not here: what to write instead of those that Kafka Streams has in Java, and what was meant otherwise.
+
+Classes that users know inherit ``KafkaNames``: an attribute that is not there is answered with its Python spelling,
+with what stands for it here, or with the name that is most like it.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+from collections.abc import Iterable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from penstock.messages import nearest
+
+_AFTER_GROUPING = "group the records first: group_by_key() or group_by(...), and then {0}(...)"
+_OF_STREAMS = "say to_stream() first: to_stream().{0}(...)"
+_PROCESS = "process(...) and process_values(...) take processors, with stores, punctuations and contexts"
+_A_FUNCTION = "a plain function does, such as a lambda"
+_SETTING = 'settings are keywords of start: builder.build().start("application-id", commit_interval="1 s")'
+_A_TYPE = "types stand for serdes: str, int, float, bytes, dict, a dataclass, or a Serde of penstock.serdes"
+_WINDOWS = "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)"
+
+_OF_MODULE = {
+    "Serdes": _A_TYPE,
+    "WindowedSerdes": "windowed keys have their types by themselves",
+    "KafkaStreams": 'builder.build().start("application-id") runs a topology and gives its handle',
+    "StreamsConfig": _SETTING,
+    "ConsumerConfig": _SETTING,
+    "ProducerConfig": _SETTING,
+    "Properties": _SETTING,
+    "KeyValue": "a pair is a tuple: (key, value)",
+    "Named": 'a name is a keyword of each step: name="..."',
+    "Duration": 'durations are text such as "5 minutes", a timedelta, or milliseconds',
+    "Instant": "times are a datetime, text in ISO 8601, or milliseconds",
+    "Transformer": _PROCESS,
+    "TransformerSupplier": _PROCESS,
+    "ValueTransformer": _PROCESS + "; KTable.transform_values takes a ValueTransformerWithKey",
+    "ValueTransformerSupplier": _PROCESS,
+    "ValueTransformerWithKeySupplier": "transform_values takes a function without arguments that returns a new one",
+    "FixedKeyProcessorSupplier": "process_values takes a FixedKeyProcessor class, or a ProcessorSupplier",
+    "FixedKeyRecord": "a FixedKeyProcessor gets a Record, and forwards it under the key that it has",
+    "FixedKeyProcessorContext": "annotate it as ProcessorContext",
+    "StreamPartitioner": "a partitioner is a function of (topic, key, value, partitions)",
+    "TopicNameExtractor": "to(...) takes a function of (key, value) in place of the topic",
+    "QueryableStoreTypes": "streams.store(name) knows what kind of store it is",
+    "StoreQueryParameters": "streams.store(name) takes the rest as keywords",
+    "Punctuator": "schedule(...) takes a function of (time)",
+    **dict.fromkeys(
+        (
+            "Aggregator",
+            "ForeachAction",
+            "Initializer",
+            "KeyValueMapper",
+            "Merger",
+            "Predicate",
+            "Reducer",
+            "ValueJoiner",
+            "ValueJoinerWithKey",
+            "ValueMapper",
+            "ValueMapperWithKey",
+        ),
+        _A_FUNCTION,
+    ),
+}
+
+_AGGREGATIONS = dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _AFTER_GROUPING)
+_TO_TABLE = "aggregate first, with count(), reduce(...) or aggregate(...), which gives a table; then "
+_UNGROUPED = _TO_TABLE + "{0}(...)"
+_TABLES_FIRST = _TO_TABLE + "to_stream().{0}(...)"
+
+_WAYS: dict[str, dict[str, str]] = {
+    "KStream": {
+        "branch": "split() begins it: split().branch(predicate, name=...).default_branch(name=...) gives them by name",
+        "through": "repartition() sends records through an internal topic; for one of yours use to(topic) and read it "
+        "with builder.stream(topic)",
+        **dict.fromkeys(
+            ("transform", "transform_values", "flat_transform", "flat_transform_values"), "use process: " + _PROCESS
+        ),
+        "suppress": "suppress is for tables: group_by_key().windowed_by(...).count().suppress(...)",
+        "to_stream": "this is a stream already",
+        "write_as_text": "print(Printed.to_file(path)) writes records as text",
+        **_AGGREGATIONS,
+    },
+    "KTable": {
+        **dict.fromkeys(
+            (
+                "to",
+                "foreach",
+                "for_each",
+                "peek",
+                "print",
+                "branch",
+                "split",
+                "process",
+                "process_values",
+                "merge",
+                "map",
+                "flat_map",
+                "flat_map_values",
+                "select_key",
+                "group_by_key",
+                "repartition",
+                "deduplicate",
+            ),
+            _OF_STREAMS,
+        ),
+        **dict.fromkeys(("count", "reduce", "aggregate"), "group the rows first: group_by(...).{0}(...)"),
+        "windowed_by": "tables have no windows; those of a stream are to_stream().group_by_key().windowed_by(...)",
+        "through": "write it with to_stream().to(topic), and read that with builder.table(topic)",
+        "to_table": "this is a table already",
+        "queryable_store_name": "the store has the name that you give it: store=...",
+    },
+    "KGroupedStream": {
+        **dict.fromkeys(("to", "to_stream", "foreach", "print", "peek", "suppress", "join"), _TABLES_FIRST),
+        "to_stream": _UNGROUPED,
+        "suppress": _UNGROUPED,
+    },
+    "TimeWindows": {
+        **dict.fromkeys(("of", "of_size", "grace"), _WINDOWS),
+        "until": "retention is said where the windows are kept: Materialized.as_(name).with_retention(...)",
+    },
+    "JoinWindows": {
+        **dict.fromkeys(
+            ("of", "grace"),
+            "{0} says the grace period, too: of_time_difference_and_grace(difference, grace) or "
+            "of_time_difference_with_no_grace(difference)",
+        ),
+    },
+    "SessionWindows": {
+        **dict.fromkeys(
+            ("of", "with_", "with", "grace"),
+            "{0} says the grace period, too: of_inactivity_gap_and_grace(gap, grace) or "
+            "of_inactivity_gap_with_no_grace(gap)",
+        ),
+    },
+    "SlidingWindows": {
+        **dict.fromkeys(
+            ("of", "with_time_difference_and_grace", "with_time_difference_with_no_grace"),
+            "it is of_time_difference_and_grace(difference, grace) or of_time_difference_with_no_grace(difference)",
+        ),
+    },
+    "StreamsBuilder": {
+        **dict.fromkeys(("start", "describe", "pipe_input"), "build the topology first: builder.build().{0}(...)"),
+    },
+    "Windowed": {"window": "start and end are those of the windowed key itself: windowed.start, windowed.end"},
+    "Topology": {"build": "this is what build() gives already", "run": 'start("application-id") runs it'},
+}
+
+
+def of_module(name: str) -> str:
+    """What to write instead of a name that users expect in ``penstock``; empty for names that nobody would.
+
+    >>> of_module("KeyValue")
+    'a pair is a tuple: (key, value)'
+    """
+    return _OF_MODULE.get(name, "")
+
+
+def is_imported(frame: FrameType) -> bool:
+    """Whether a frame is at a ``from ... import``, which does not show what an AttributeError says."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
+
+
+def snake_case(name: str) -> str:
+    """A name of Java's in Python's spelling.
+
+    >>> snake_case("groupByKey"), snake_case("ofSizeAndGrace"), snake_case("toString")
+    ('group_by_key', 'of_size_and_grace', 'to_string')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def advice(classes: Iterable[str], name: str, known: Iterable[str]) -> str:
+    """What to write instead of an attribute that is not there, with what stands in front of it; empty for no idea.
+
+    Args:
+        classes: the names of the object's classes, its own first.
+        known: the attributes that there are.
+
+    >>> advice(["KTable"], "toStream", ["to_stream"]), advice(["KTable"], "to", [])
+    ("; did you mean 'to_stream'?", '; say to_stream() first: to_stream().to(...)')
+    """
+    names, spelled = set(known), snake_case(name)
+    for candidate in (spelled, spelled + "_"):  # ``as`` and ``with`` are words of Python
+        if candidate != name and candidate in names:
+            return f"; did you mean {candidate!r}?"
+    for one in classes:
+        way = _WAYS.get(one, {}).get(spelled)
+        if way:
+            return f"; {way.format(spelled)}"
+    guess = nearest(spelled, [one for one in names if not one.startswith("_")])
+    return f"; {guess.strip(' ()')}" if guess else ""
+
+
+def missing(of: type, name: str, is_class: bool = False) -> AttributeError:
+    """The error for an attribute that a class or its objects do not have."""
+    what = f"type object {of.__name__!r}" if is_class else f"{of.__name__!r} object"
+    text = f"{what} has no attribute {name!r}"
+    if name.startswith("_"):  # Python asks, or a notebook
+        return AttributeError(text)
+    return AttributeError(text + advice([one.__name__ for one in of.__mro__], name, dir(of)))
+
+
+class _KafkaNames(type):
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            raise missing(cls, name, is_class=True)
+
+
+class KafkaNames(metaclass=_KafkaNames):
+    """What says what to write where somebody writes a name that its objects do not have."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(type(self), name)
