@@ -46,9 +46,12 @@ def read_plain(path: Path) -> bytes:
         return file.read()
 
 
-def open_plain(path: Path, flags: int) -> int:
+def open_plain(path: Path, flags: int, is_alone: bool = True) -> int:
     """The descriptor of a file, which the caller closes. A file that is to be written must have this name only, and be
     no link: what it leads to may be somebody else's.
+
+    Args:
+        is_alone: whether it must have this name only; a back-up may share files that are never written any more.
 
     Raises:
         OSError: as ``os.open``.
@@ -66,7 +69,7 @@ def open_plain(path: Path, flags: int) -> int:
             raise _not_plain(path, kind_of(path) or "no file") from None
         raise
     found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode) and not (writes and found.st_nlink > 1):
+    if stat.S_ISREG(found.st_mode) and not (writes and is_alone and found.st_nlink > 1):
         return descriptor
     os.close(descriptor)
     raise _not_plain(path, _KINDS.get(stat.S_IFMT(found.st_mode), "a file that has another name as well (a hard link)"))
@@ -80,6 +83,19 @@ def new_file(path: Path) -> int:
     except FileExistsError:
         os.unlink(path)
         return os.open(path, flags, 0o666)
+
+
+def check_appendable(path: Path) -> None:
+    """Make sure that a library can append to a file, or make it, without writing what is somebody else's. A file that
+    has another name as well keeps that one, and is made anew under this one.
+
+    Raises:
+        OSError: as ``os.open``.
+        CorruptDataError: it is a link, or something else than a file.
+    """
+    os.close(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, is_alone=False))
+    if os.lstat(path).st_nlink > 1:
+        os.close(new_file(path))
 
 
 def check_readable(path: Path, mode: int) -> None:

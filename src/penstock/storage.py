@@ -24,6 +24,7 @@ from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import check_disk
 from penstock.locations import folder
 from penstock.masking import masked
+from penstock.plain_files import check_readable, new_file
 from penstock.syncing import is_durable_later, sync_path
 from penstock.unnamed import Unnamed
 from penstock.unnamed import take as unnamed_in
@@ -284,7 +285,7 @@ def _create_named(path: Path, data: bytes) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with open(temporary, "wb") as file:
+        with open(new_file(temporary), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -302,7 +303,7 @@ def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
     try:
         check_disk()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        with open(new_file(temporary), "wb") as file:
             file.write(data)
             if durably:
                 file.flush()
@@ -371,8 +372,10 @@ def _remove(path: Path) -> None:
 
 
 def map_file(path: Path) -> Any:
-    """All bytes of a file, mapped into memory."""
-    if path.stat().st_size == 0:
+    """All bytes of a file, mapped into memory; raises ``CorruptDataError`` where there is something else."""
+    found = path.stat()
+    check_readable(path, found.st_mode)  # a pipe would keep whoever opens it waiting
+    if found.st_size == 0:
         return pa.py_buffer(b"")
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()
@@ -413,6 +416,9 @@ _ADVICE = {
     errno.EMFILE: "Raise the limit of open files (`ulimit -n`)",
     errno.ENFILE: "Raise the limit of open files (`ulimit -n`)",
     errno.ENAMETOOLONG: "Use shorter names",
+    errno.EISDIR: "Remove the folder that has its name",
+    errno.EEXIST: "Remove what is there instead of its folder",
+    errno.ENOTDIR: "Remove what is there instead of its folder",
 }
 """What helps, by what went wrong."""
 

@@ -76,7 +76,7 @@ def is_durable_later(file: Path) -> bool:
 
 def sync_path(path: Path) -> None:
     """Make a file's bytes, or the names in a folder, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)
     finally:

@@ -115,7 +115,6 @@ def test_a_note_that_is_damaged_lost_or_behind_stands_in_nobodys_way(log: FileLo
         note.write_bytes(data)
         assert FileLog(log.root).end_offsets("t") == [6]
     note.unlink()
-    note.mkdir()
     append(log, "t", (b"k", b"6", 6))
     assert rows(FileLog(log.root), "t")[-1] == (6, b"k", b"6", 6)
 

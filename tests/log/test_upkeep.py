@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from penstock import plain_files
 from penstock.errors import CorruptDataError, LogError
 from penstock.log.base import NO_LIMIT, Segment, TopicInfo
 from penstock.log.file import entries, merge, segments, state, upkeep
@@ -264,8 +265,8 @@ def test_opening_a_topic_reads_the_same_few_files_however_long_its_history_is(lo
     create_file(found.entries.folder / f"{10**7:016d}.json", seal(Entry()))
 
     read: list[str] = []
-    plain = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or plain(path))
+    plain = plain_files.open_plain
+    monkeypatch.setattr(plain_files, "open_plain", lambda path, *more: read.append(path.name) or plain(path, *more))
     reader = FileLog(log.root)
     assert reader.end_offsets("t") == [number, number]
     assert number == (3 * 64 + 5) * 256

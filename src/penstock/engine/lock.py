@@ -10,9 +10,10 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, Any
 
 from penstock.errors import AlreadyRunningError, StoreError
-from penstock.state.folder_lock import takes
+from penstock.state.folder_lock import lockable, takes
 from penstock.storage import cannot_write
 
 
@@ -27,7 +28,7 @@ class ApplicationLock:
         path = folder / "lock"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "a+")  # noqa: SIM115 - held until release
+            self._file = lockable(path)
         except OSError as error:
             raise cannot_write(path, error) from error
         if not takes(self._file):
@@ -38,9 +39,7 @@ class ApplicationLock:
                 f"application {application_id!r} is running already on this machine (process {holder}, in {folder}); "
                 "stop it first, or give this program an application id of its own"
             )
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        _say(self._file, str(os.getpid()))
 
     def release(self) -> None:
         self._file.close()
@@ -66,7 +65,7 @@ class SlotLock:
         path = folder / str(slot)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "a+")  # noqa: SIM115 - held until release
+            self._file = lockable(path)
         except OSError as error:
             raise cannot_write(path, error) from error
         deadline = time.monotonic() + patience
@@ -83,9 +82,7 @@ class SlotLock:
                 )
             time.sleep(0.02)
         try:
-            self._file.truncate(0)
-            self._file.write(f"{run} {os.getpid()}")
-            self._file.flush()
+            _say(self._file, f"{run} {os.getpid()}")
         except OSError as error:
             with suppress(OSError):  # it has the same to write once more
                 self._file.close()
@@ -93,6 +90,14 @@ class SlotLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def _say(file: IO[Any], holder: str) -> None:
+    """Write down who holds a lock, unless the file is somebody else's as well, by another name."""
+    if os.fstat(file.fileno()).st_nlink == 1:
+        file.truncate(0)
+        file.write(holder)
+        file.flush()
 
 
 def _kill(pid: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from penstock.plain_files import read_plain
 from penstock.state.interface import TopicPartition
 from penstock.storage import replace_file
 
@@ -52,7 +53,7 @@ class OffsetCheckpoint:
 
     def _read(self) -> dict[TopicPartition, int]:
         try:
-            return _parsed(self.path.read_text())
+            return _parsed(read_plain(self.path).decode())
         except FileNotFoundError:
             return {}
         except ValueError as error:

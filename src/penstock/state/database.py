@@ -355,7 +355,10 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the state folder {path}: {error.strerror}") from error
+        raise StoreError(
+            f"cannot make the state folder {path}: {error.strerror}. Remove what is there instead, if there is "
+            "something, and see to it that the folder can be written"
+        ) from error
     deadline = time.monotonic() + patience
     while True:
         try:

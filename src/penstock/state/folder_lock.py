@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from pathlib import Path
 from typing import IO, Any
 
 from penstock.errors import StoreError
+from penstock.plain_files import open_plain
 from penstock.storage import cannot_write
 
 
@@ -26,7 +28,7 @@ class FolderLock:
         path = folder.with_name(f"{folder.name}.lock")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "ab")  # noqa: SIM115 - held until release
+            self._file = lockable(path)
         except OSError as error:
             raise cannot_write(path, error) from error
         deadline = time.monotonic() + patience
@@ -38,6 +40,11 @@ class FolderLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def lockable(path: Path) -> IO[Any]:
+    """A file to be locked, and made if it is not there; raises ``CorruptDataError`` for anything but a file."""
+    return open(open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, is_alone=False), "r+")
 
 
 def takes(file: IO[Any]) -> bool:

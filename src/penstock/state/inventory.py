@@ -9,6 +9,7 @@ file, taken when it was new, so that no damaged one gets into a snapshot.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import msgspec
 import xxhash
 
 from penstock.errors import CorruptDataError, StoreError
+from penstock.plain_files import kind_of, read_plain
 from penstock.storage import FileRef, checksum, map_file, replace_file, seal, unseal
 
 NAME = "penstock.inventory"
@@ -26,6 +28,21 @@ _DONE = "archive"
 
 class DamagedStateError(StoreError):
     """The files of a database are not what was written; it is a copy, and can be rebuilt from the checkpoint."""
+
+
+def check_files(folder: Path) -> None:
+    """Make sure that RocksDB finds files only, and writes none that has another name somewhere else.
+
+    Raises:
+        DamagedStateError: there is a link, a pipe, or a folder where a file belongs.
+    """
+    for found in os.scandir(folder):
+        path, is_file = Path(found.path), found.is_file(follow_symlinks=False)
+        if not is_file and not (found.name == _DONE and found.is_dir(follow_symlinks=False)):
+            raise DamagedStateError(f"{path} is {kind_of(path) or 'no file'}, and a file belongs there")
+        is_written_once = path.suffix in (".sst", ".log")  # snapshots that are being made share these
+        if is_file and not is_written_once and found.stat(follow_symlinks=False).st_nlink > 1:
+            replace_file(path, read_plain(path))
 
 
 class _Files(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +69,7 @@ class Inventory:
     """
 
     def __init__(self, folder: Path):
+        check_files(folder)
         self._folder = folder
         self._path = folder / NAME
         self._manifest = FileRef("", 0, 0)
@@ -124,7 +142,7 @@ class Inventory:
 
     def _load(self) -> _Files:
         try:
-            return unseal(self._path.read_bytes(), _Files, str(self._path))
+            return unseal(read_plain(self._path), _Files, str(self._path))
         except FileNotFoundError:
             if self._before or (self._folder / _CURRENT).exists():
                 raise DamagedStateError(f"{self._path} is missing") from None
@@ -152,7 +170,7 @@ class Inventory:
         if current.read_bytes() != f"{files.manifest.name}\n".encode():
             raise DamagedStateError(f"{current} does not name {files.manifest.name}")
         path = self._folder / files.manifest.name
-        data = path.read_bytes()
+        data = read_plain(path)
         if len(data) < files.manifest.size or (files.is_closed and len(data) > files.manifest.size):
             raise DamagedStateError(f"{path} has {len(data)} bytes and had {files.manifest.size}")
         if checksum(data[: files.manifest.size]) != files.manifest.checksum:

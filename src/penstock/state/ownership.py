@@ -8,6 +8,7 @@ numbers again, by other attempts.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import msgspec
 
 from penstock.errors import CorruptDataError
-from penstock.plain_files import read_plain
+from penstock.plain_files import read_plain, remove_tree
 from penstock.storage import replace_file, seal, unseal
+
+_log = logging.getLogger(__name__)
 
 AttemptAt = Callable[[int], str | None]
 """Gives the attempt with which the task came to a commit: empty when it took no part in it, None when nobody knows."""
@@ -33,6 +36,11 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str = ""
     attempt: str = ""
     """The attempt that made the commit at which it is; empty where no attempt did, as behind a rescale."""
+
+
+def meta_of(owner: Owner, commit: int, numbers: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """The meta data of a task's database at a commit: whose it is, and what belongs to the commit besides rows."""
+    return {**msgspec.structs.asdict(owner), "commit": commit, "numbers": numbers}
 
 
 def owner_in(meta: dict[str, Any]) -> Owner:
@@ -55,7 +63,42 @@ def stranger(found: Owner, wanted: Owner, commit: int) -> str:
     return ""
 
 
-def owner_of_folder(folder: Path) -> Owner | None:
+def wanted(attempt: str | None) -> str:
+    """What ``Owner.attempt`` has to be for an answer of ``AttemptAt``."""
+    return "none" if attempt == "" else attempt or ""
+
+
+def nobody_knows(commit: int) -> None:
+    """The attempt that made a commit, where there are no manifests to ask."""
+
+
+def believed(folder: Path, found: Owner, own: Owner, commit: int) -> tuple[bool, bool]:
+    """Whether a database is the owner's, and whether the files of users' stores beside it may be; says what is not."""
+    reason = stranger(found, own, commit)
+    if reason:
+        _log.warning(
+            "the state database %s %s; it is a copy, and made anew from the checkpoint. Nothing is lost", folder, reason
+        )
+    elif not found.task:
+        _log.info("the state database %s does not say whose it is: it is made anew, once", folder)
+    return not reason and bool(found.task), not reason or found.task not in ("", own.task)
+
+
+def take_folder(folder: Path, own: Owner) -> None:
+    """Have users' stores begin empty where what is in their folder is somebody else's: the copy has their rows."""
+    found = _owner_of(folder)
+    if found == own:
+        return
+    if found is not None:
+        _log.warning(
+            "the folder %s of users' stores %s; they are made anew from the checkpoint. Nothing is lost",
+            *(folder, stranger(found, own, -1) or "does not say whose it is"),
+        )
+        remove_tree(folder)
+    replace_file(folder / NAME, seal(own))
+
+
+def _owner_of(folder: Path) -> Owner | None:
     """Whose a folder of users' stores is; None when it does not say so."""
     path = folder / NAME
     try:
@@ -63,9 +106,4 @@ def owner_of_folder(folder: Path) -> Owner | None:
     except FileNotFoundError:
         return None
     except CorruptDataError:
-        return Owner("?", "?")  # whose it is cannot be told, so it is nobody's
-
-
-def mark_folder(folder: Path, owner: Owner) -> None:
-    """Write down whose a folder of users' stores is."""
-    replace_file(folder / NAME, seal(owner))
+        return Owner()  # whose it is cannot be told, so it is nobody's

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 
 from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
+from penstock.plain_files import remove_tree
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError, write_inventory
 from penstock.state.ownership import Owner, stranger
@@ -74,11 +74,11 @@ def upload_of(
             manifest names a later one. Its files are used again; those of others may be why it was gone back to.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
-    shutil.rmtree(copy, ignore_errors=True)
+    remove_tree(copy)
     try:
         found = database.checkpoint(copy)
     except BaseException:
-        shutil.rmtree(copy, ignore_errors=True)
+        remove_tree(copy)
         raise
     return partial(_publish, copy, found, storage, owner, commit, referred)
 
@@ -96,7 +96,7 @@ def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, owner: Own
         storage.create(_index(task, commit), seal(Snapshot(commit, files, owner)))
         _forget_before(referred, storage, task, [*kept, Snapshot(commit, files)])
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        remove_tree(copy)
 
 
 def write_base(database: Database, storage: Storage, folder: str, owner: Owner, commit: int) -> Base:
@@ -108,7 +108,7 @@ def write_base(database: Database, storage: Storage, folder: str, owner: Owner, 
         commit: the commit that is to name it.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
-    shutil.rmtree(copy, ignore_errors=True)
+    remove_tree(copy)
     try:
         prefix = f"{BASES}/{folder}/{owner.task}"
         files = {
@@ -117,7 +117,7 @@ def write_base(database: Database, storage: Storage, folder: str, owner: Owner, 
         storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files, owner)))
         return Base(commit, f"{prefix}{_SUFFIX}")
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        remove_tree(copy)
 
 
 def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base: Base | None = None) -> None:
@@ -127,21 +127,21 @@ def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base:
         CorruptDataError: a file is missing, damaged, or that of somebody else than the owner.
     """
     if base is not None and commit == base.commit and not base.index:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
         return
     is_base = base is not None and commit == base.commit
     snapshot = _read(storage, base.index if is_base and base is not None else _index(owner.task, commit), owner, commit)
     restoring = path.with_name(f"{path.name}.restoring")
-    shutil.rmtree(restoring, ignore_errors=True)
+    remove_tree(restoring)
     try:
         for name, ref in snapshot.files.items():
             with durable_file(restoring / name) as file:
                 file.write(storage.read_verified(ref))
         write_inventory(restoring, snapshot.files)
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
         restoring.rename(path)
     finally:
-        shutil.rmtree(restoring, ignore_errors=True)
+        remove_tree(restoring)
 
 
 def _read(storage: Storage, index: str, owner: Owner, commit: int) -> Snapshot:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import crash_point
+from penstock.plain_files import remove_tree
 from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
@@ -21,14 +19,7 @@ from penstock.state.disk_schedule import DiskSchedule
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
-from penstock.state.ownership import (
-    AttemptAt,
-    Owner,
-    mark_folder,
-    owner_in,
-    owner_of_folder,
-    stranger,
-)
+from penstock.state.ownership import AttemptAt, Owner, believed, meta_of, nobody_knows, owner_in, take_folder, wanted
 from penstock.state.restoring import Restoring, Tell
 from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of
 from penstock.state.store import StateStore
@@ -85,7 +76,7 @@ class TaskState:
         self.snapshot = -1
         self._attempt = ""
         """The attempt that made the commit that it is at."""
-        self._attempt_at: AttemptAt = _nobody_knows
+        self._attempt_at: AttemptAt = nobody_knows
         self._base: Base | None = None
         self._settings = settings
         self._folder = folder if self.stores else None
@@ -133,7 +124,7 @@ class TaskState:
             CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
         """
         self._restoring = Restoring(self.task, self.stores, commit, tell)
-        self._base, self._attempt_at = base, attempt_at or _nobody_knows
+        self._base, self._attempt_at = base, attempt_at or nobody_knows
         try:
             self._open(application, commit, snapshot, since)
         except BaseException:
@@ -158,7 +149,7 @@ class TaskState:
         self._schedule.begin(meta.get(_UNPUBLISHED, 0))
         self._restoring.start(self.at)
         context.state_dir = self._folder_of_stores()
-        self._check_folder_of_stores(application)
+        self._take_folder_of_stores(application)
         for store in self.stores.values():
             store.init(context, store)
         self._restore_numbers(meta.get("numbers", {}))
@@ -174,21 +165,10 @@ class TaskState:
             return Path(self._temporary.name)
         return Path()
 
-    def _check_folder_of_stores(self, application: str) -> None:
-        """Have users' stores begin empty where what is in their folder is not this task's: the copy has their rows."""
-        if self._folder is None or self._context.reads_only or not any(s.needs_folder for s in self.stores.values()):
-            return
-        folder, own = self._folder_of_stores(), Owner(application, self.task)
-        found = owner_of_folder(folder)
-        if found == own:
-            return
-        if found is not None:
-            _log.warning(
-                "the folder %s of users' stores %s; they are made anew from the checkpoint. Nothing is lost",
-                *(folder, stranger(found, own, -1)),
-            )
-            shutil.rmtree(folder, ignore_errors=True)
-        mark_folder(folder, own)
+    def _take_folder_of_stores(self, application: str) -> None:
+        keeps_files = any(store.needs_folder for store in self.stores.values()) and not self._context.reads_only
+        if self._folder is not None and keeps_files:
+            take_folder(self._folder_of_stores(), Owner(application, self.task))
 
     def _open_database(self, application: str, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         assert self._folder is not None
@@ -215,21 +195,15 @@ class TaskState:
 
     def _is_own(self, meta: dict[str, Any], application: str) -> bool:
         """Whether a database is this task's own, by its meta data; says so where it is not."""
+        assert self._folder is not None
         found, at = owner_in(meta), meta.get("commit", -1)
         is_later = self.snapshot <= at <= self._context.newest and (self._base is None or at > self._base.commit)
         attempt = self._attempt_at(at) if is_later else None
-        attempt = "none" if attempt == "" else attempt or ""
-        reason = stranger(found, Owner(application, self.task, attempt), at)
-        if reason:
-            made = "it is a copy, and made anew from the checkpoint. Nothing is lost"
-            _log.warning("the state database %s %s; %s", self._folder, reason, made)
-        elif not found.task:
-            _log.info("the state database %s does not say whose it is: it is made anew, once", self._folder)
-        if reason and found.task in ("", self.task):
-            # first: once the database is away, nothing says whose the files beside it are
-            shutil.rmtree(self._folder_of_stores(), ignore_errors=True)
-        self._context.had_database = self._context.had_database or bool(reason) or not found.task
-        return not reason and bool(found.task)
+        is_own, has_own_files = believed(self._folder, found, Owner(application, self.task, wanted(attempt)), at)
+        if not has_own_files:  # first: once the database is away, nothing says whose the files beside it are
+            remove_tree(self._folder_of_stores())
+        self._context.had_database |= not is_own
+        return is_own
 
     def _undamaged(self) -> Database | None:
         assert self._folder is not None
@@ -264,7 +238,7 @@ class TaskState:
             owner = Owner(self._context.application, self.task, attempt or "")
             read_snapshot(self._storage, owner, snapshot, self._folder, self._base)
         else:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_tree(self._folder)
 
     def _other_snapshots(self, than: int, commit: int) -> list[int]:
         """The commits of all other snapshots up to a commit, the newest first."""
@@ -503,12 +477,3 @@ class TaskState:
             if state and name in self.stores:
                 self.stores[name].restore_state(state)
                 self.stores[name].commit()
-
-
-def meta_of(owner: Owner, commit: int, numbers: Numbers) -> dict[str, Any]:
-    """The meta data of a task's database at a commit: whose it is, and what belongs to the commit besides rows."""
-    return {**msgspec.structs.asdict(owner), "commit": commit, "numbers": numbers}
-
-
-def _nobody_knows(commit: int) -> None:
-    """The attempt that made a commit, where there are no manifests to ask."""

@@ -26,10 +26,10 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import StateSettings
 from penstock.state.database import Database
-from penstock.state.ownership import Owner
+from penstock.state.ownership import Owner, meta_of
 from penstock.state.snapshot import BASES, Base, write_base
 from penstock.state.store import StateStore
-from penstock.state.task_state import Numbers, TaskState, meta_of
+from penstock.state.task_state import Numbers, TaskState
 from penstock.storage import Storage, number_in
 
 _log = logging.getLogger(__name__)

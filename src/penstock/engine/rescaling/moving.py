@@ -23,9 +23,9 @@ from penstock.plan.topology import Topology
 from penstock.state.database import Database
 from penstock.state.kinds import held
 from penstock.state.kinds.buffer import TimeOrderedBuffer
-from penstock.state.ownership import Owner
+from penstock.state.ownership import Owner, meta_of
 from penstock.state.snapshot import Base, write_base
-from penstock.state.task_state import STREAM_TIME, Numbers, meta_of
+from penstock.state.task_state import STREAM_TIME, Numbers
 from penstock.state.transactional import unpack_all
 from penstock.storage import Storage
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from penstock.engine.spark import class_archive, jvm
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.errors import ConfigError
+from penstock.plain_files import check_appendable
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -103,7 +105,14 @@ def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
 
 
 def _options(name: str, log_file: Path) -> dict[str, str]:
-    """Spark's options in a context that is made here; the environment is made to fit."""
+    """Spark's options in a context that is made here; the environment is made to fit.
+
+    Raises:
+        CorruptDataError: the log file is a link, or no file.
+    """
+    with suppress(OSError):  # then Spark keeps no log
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        check_appendable(log_file)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     cores = os.cpu_count() or 1

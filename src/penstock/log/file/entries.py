@@ -3,13 +3,15 @@
 <n>.json   entry n; created at most once, without gaps
 <n>.state  the state that the entries before n add up to, now and then, so that they need not be read
 
-Each begins with a checksum of the rest. Entries that two states sum up are removed, the oldest first, a few with each
-append: all at once would keep one append in so many waiting.
+Each begins with a checksum of the rest, and says which topic it is of; an entry, its number too. Entries that two
+states sum up are removed, the oldest first, a few with each append: all at once would keep one append in so many
+waiting.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from collections import deque
@@ -22,6 +24,7 @@ import msgspec
 from penstock.errors import CorruptDataError, LogError, PenstockError
 from penstock.faults import crash_point
 from penstock.log.file.state import RECENT, VERSION, Entry, TopicState
+from penstock.plain_files import read_plain
 from penstock.storage import create_file, seal, unseal
 
 _log = logging.getLogger(__name__)
@@ -43,10 +46,15 @@ class _Version(msgspec.Struct):
 
 
 class EntryFiles:
-    """The folder of a topic's entries; ``data`` and ``index`` are those of its segments and nodes."""
+    """The folder of a topic's entries; ``data`` and ``index`` are those of its segments and nodes.
 
-    def __init__(self, folder: Path, data: Path, index: Path):
+    Args:
+        topic: the id of the topic; empty when it has none.
+    """
+
+    def __init__(self, folder: Path, data: Path, index: Path, topic: str = ""):
         self.folder = folder
+        self._topic = topic
         self._data = data
         self._index = index
         self._old: deque[tuple[int, str]] = deque()
@@ -78,7 +86,7 @@ class EntryFiles:
         It is another object when entries that it lacks have been summed up and removed.
         """
         try:
-            while (self.folder / _entry(state.next)).exists():
+            while os.path.lexists(self.folder / _entry(state.next)):  # a link that leads nowhere is no free number
                 entry, checksum = self._read_entry(state.next)
                 if not self._is_near(state):  # then this may be what ``create`` is about to take back
                     break
@@ -89,7 +97,8 @@ class EntryFiles:
 
     def create(self, state: TopicState, entry: Entry) -> bool:
         """Add an entry behind the state; False when somebody else was faster."""
-        entry = msgspec.structs.replace(entry, version=VERSION, at=time.time_ns() // 1_000_000)
+        own = {"version": VERSION, "topic": self._topic, "number": state.next}
+        entry = msgspec.structs.replace(entry, at=time.time_ns() // 1_000_000, **own)
         data = seal(entry)
         path = self.folder / _entry(state.next)
         if not create_file(path, data):
@@ -114,6 +123,7 @@ class EntryFiles:
         Those that are older still were left by a program that ended, and go at once.
         """
         older = max((number for number, _ in self._states() if number < state.next), default=0)
+        state.topic = self._topic
         create_file(self.folder / f"{state.next:0{_DIGITS}d}.state", seal(state))
         crash_point("after-state")
         for number, name in self._states():
@@ -202,7 +212,10 @@ class EntryFiles:
 
     def _read_state(self, name: str, partitions: int) -> TopicState:
         state = self._read(name, TopicState)[0].upgraded()
+        check_topic_id(self.folder / name, state.topic, self._topic)
         try:
+            if state.next != int(name[:_DIGITS]):
+                raise ValueError(f"it sums up {state.next} entries")
             state.check(partitions)
         except ValueError as error:
             raise does_not_fit(self.folder / name, error) from None
@@ -215,11 +228,16 @@ class EntryFiles:
             raise does_not_fit(self.folder / _entry(state.next), error) from None
 
     def _read_entry(self, number: int) -> tuple[Entry, int]:
-        return self._read(_entry(number), Entry)
+        entry, checksum = self._read(_entry(number), Entry)
+        path = self.folder / _entry(number)
+        check_topic_id(path, entry.topic, self._topic)
+        if entry.number not in (-1, number):
+            raise does_not_fit(path, ValueError(f"it is entry {entry.number}"))
+        return entry, checksum
 
     def _read(self, name: str, type_: type[T]) -> tuple[T, int]:
         path = self.folder / name
-        data = path.read_bytes()
+        data = read_plain(path)
         try:
             return unseal(data, type_, str(path)), _checksum(data)
         except CorruptDataError:
@@ -237,6 +255,15 @@ class EntryFiles:
                 f"{path} was written by a newer version of Penstock (format {version}, and this one knows up to "
                 f"{VERSION}); use that version for this topic"
             ) from None
+
+
+def check_topic_id(path: Path, found: str, topic: str) -> None:
+    """Raise ``CorruptDataError`` for a file that says that it is of another topic; older ones say nothing."""
+    if found and topic and found != topic:
+        raise CorruptDataError(
+            f"{path} is of another topic (with the id {found}, and this one has {topic}); restore the topic from a "
+            "backup"
+        )
 
 
 def does_not_fit(path: Path, reason: ValueError) -> CorruptDataError:

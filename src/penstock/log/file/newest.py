@@ -11,35 +11,53 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from penstock.errors import CorruptDataError
-from penstock.storage import seal, unseal
+from penstock.errors import CorruptDataError, StoreError
+from penstock.log.file.entries import check_topic_id
+from penstock.plain_files import open_plain, read_plain
+from penstock.storage import replace_file, seal, unseal
 
 _DIGITS = 16
 
 
 class NewestEntry:
-    """The file with the number behind the newest entry.
+    """The file with the number behind the newest entry, and the id of the topic.
 
     It is written behind the entry, which is durable then, and not synced itself: it may say too little, never too much.
     What cannot be read says nothing.
     """
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, topic: str = ""):
+        self._path, self._topic = path, topic
 
     def read(self) -> int:
-        """At least so many entries are there, or were removed in order; 0 when nothing is known."""
+        """At least so many entries are there, or were removed in order; 0 when nothing is known.
+
+        Raises:
+            CorruptDataError: it is something else than a file, or that of another topic.
+        """
         try:
-            return int(unseal(self._path.read_bytes(), str, str(self._path)))
-        except (OSError, CorruptDataError, ValueError):
+            data = read_plain(self._path)
+        except OSError:
             return 0
+        try:
+            number, _, topic = unseal(data, str, str(self._path)).partition(" ")
+            entries = int(number)
+        except (CorruptDataError, ValueError):
+            return 0
+        check_topic_id(self._path, topic, self._topic)
+        return entries
 
     def note(self, entries: int) -> None:
         """Write down how many entries there are."""
-        with suppress(OSError):  # the entry is there all the same
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
+        data = seal(f"{entries:0{_DIGITS}d} {self._topic}".rstrip())
+        with suppress(OSError, StoreError):  # the entry is there all the same
             try:
-                os.pwrite(descriptor, seal(f"{entries:0{_DIGITS}d}"), 0)  # of one length, so nothing is left behind it
+                descriptor = open_plain(self._path, os.O_WRONLY | os.O_CREAT)
+            except CorruptDataError:  # a link: what it leads to is somebody else's
+                replace_file(self._path, data)
+                return
+            try:
+                os.pwrite(descriptor, data, 0)  # of one length, so nothing is left behind it
             finally:
                 os.close(descriptor)
 

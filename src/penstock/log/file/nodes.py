@@ -17,6 +17,7 @@ import msgspec
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
 from penstock.log.file.state import VERSION, NodeRef, TopicState
+from penstock.plain_files import read_plain
 from penstock.storage import FileRef, checksum, create_file, seal, unseal
 
 _OPEN_NODES = 16
@@ -73,7 +74,7 @@ class NodeFiles:
         if node is None:
             path = self.folder / name
             try:
-                data = path.read_bytes()
+                data = read_plain(path)
             except FileNotFoundError:
                 raise CorruptDataError(
                     f"{path} is missing though the topic's entries name it; restore it from a backup"

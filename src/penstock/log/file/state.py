@@ -98,6 +98,10 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """By partition the bytes of the segments in nodes of the index that ``starts`` removes."""
     change: Merge | Seal | Fold | Retention | None = None
     version: int = 1
+    topic: str = ""
+    """The id of the topic."""
+    number: int = -1
+    """Which entry it is; -1 in those of releases before."""
 
     def __post_init__(self) -> None:
         for name in (*self.gone, *self.gone_nodes):
@@ -127,6 +131,8 @@ class TopicState(msgspec.Struct):
     recent: list[int] = []
     """The checksums of the newest entries."""
     version: int = 1
+    topic: str = ""
+    """The id of the topic."""
 
     @classmethod
     def empty(cls, partitions: int) -> TopicState:

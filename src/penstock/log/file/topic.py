@@ -32,8 +32,8 @@ class OpenTopic:
             raise CorruptDataError(f"{path} is of topic {self._info.name!r}; restore it from a backup")
         self.segments = SegmentFiles(self.folder / "data")
         self.nodes = NodeFiles(self.folder / "index")
-        self.entries = EntryFiles(self.folder / "commits", self.segments.folder, self.nodes.folder)
-        self.newest = NewestEntry(self.folder / "newest")
+        self.entries = EntryFiles(self.folder / "commits", self.segments.folder, self.nodes.folder, self.id)
+        self.newest = NewestEntry(self.folder / "newest", self.id)
         known = self.newest.read()  # before the entries are: others may add some meanwhile
         self.state: TopicState = self.entries.load(self._info.partitions)
         self._check_newest(self.state, known)

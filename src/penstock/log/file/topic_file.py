@@ -19,6 +19,7 @@ import msgspec
 
 from penstock.errors import CorruptDataError, LogError
 from penstock.log.base import TopicInfo
+from penstock.plain_files import open_plain, read_plain
 from penstock.storage import checksum, create_file
 
 _PATIENCE = 10.0
@@ -56,7 +57,7 @@ def create_topic_file(path: Path, info: TopicInfo) -> bool:
 def read_topic_file(path: Path) -> TopicFile:
     """What a topic is; raises ``CorruptDataError``, and ``FileNotFoundError`` when there is no such topic."""
     try:
-        stored = msgspec.json.decode(path.read_bytes(), type=TopicFile)
+        stored = msgspec.json.decode(read_plain(path), type=TopicFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, error) from None
     if stored.checksum not in (-1, _checksum(stored)):
@@ -86,7 +87,8 @@ def held(path: Path, alone: bool = False) -> Iterator[FileIdentity]:
         LogError: others do not let go of it.
     """
     while True:
-        with open(path, "r+b" if alone else "rb") as file:
+        descriptor = open_plain(path, os.O_RDWR if alone else os.O_RDONLY, is_alone=False)
+        with open(descriptor, "r+b" if alone else "rb") as file:
             _lock(file, path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             status = os.fstat(file.fileno())
             identity = FileIdentity(status.st_ino, status.st_mtime_ns)
