@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.batch import Batch, Routed, merge
+from penstock.engine.circles import Circle
 from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lowering.lower import lower
@@ -51,6 +52,22 @@ class _Step(NamedTuple):
     """For each of them, which of its branches this is; None when it has no other."""
     in_pieces: bool
     """Whether its results may go down in pieces, since they meet nothing else on their way."""
+    lap: int
+    """In which lap around a circle it has its turn."""
+
+
+@dataclass
+class _Way:
+    """The way of one chunk through the steps."""
+
+    own: Callable[[_Step], _Result]
+    """What a step sends on of itself, besides what becomes of the records that reach it."""
+    inputs: Inputs = field(default_factory=dict)
+    results: list[_Result] = field(default_factory=list)
+    """What came of the steps that have had their turn, each at its number."""
+    outputs: Outputs = field(default_factory=dict)
+    further: list[tuple[_Step, Iterator[_Result]]] = field(default_factory=list)
+    """The steps whose results go down in pieces, with those behind the first."""
 
 
 class _Together(NamedTuple):
@@ -65,6 +82,7 @@ class Flow:
 
     Args:
         is_first: whether it is the first task of its sub-topology, which counts the drops of global tables.
+        circle: the circle that the sub-topology is part of.
     """
 
     def __init__(
@@ -75,7 +93,13 @@ class Flow:
         context: Context,
         caching: bool,
         is_first: bool = True,
+        circle: Circle | None = None,
     ):
+        laps = circle.lap if circle is not None and circle.lap is not None else {}
+        self._circle_topics = circle.topics if circle is not None else frozenset()
+        self._last_lap = circle.last_lap if circle is not None else 0
+        self._on_its_way: _Way | None = None
+        """The chunk that goes around the circle."""
         self._state = state
         self._context = context
         context.facts = replace(
@@ -88,6 +112,7 @@ class Flow:
         groups = groups_of(sub)
         self._runs = Runs(sub, groups)
         parts = _in_order(_depth_first(sub) if self._runs.sharing else sub.working_parts, groups)
+        parts.sort(key=lambda part: laps.get(part.name, 0))
         number = {part.name: i for i, part in enumerate(parts)}
         below = _below(sub, number)
         self._steps: list[_Step] = []
@@ -113,7 +138,8 @@ class Flow:
                     hosted=self._hosted,
                 )
             )
-            self._steps.append(_Step(part, operator, above, branches, _goes_alone(part, parts)))
+            in_pieces = not laps and _goes_alone(part, parts)
+            self._steps.append(_Step(part, operator, above, branches, in_pieces, laps.get(part.name, 0)))
 
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
@@ -127,7 +153,36 @@ class Flow:
         """Run a chunk through. What comes out may come in pieces."""
         singly = any(one.has_stream_time_punctuations for one in self._processors if one.node in self._runs.sharing)
         for run in self._runs.of(inputs, singly):
-            yield from self._run(run, lambda step: step.operator.end_of_chunk())
+            yield from self._run(run, _end_of_chunk)
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether a chunk goes around a circle, and has not come through all steps yet."""
+        return self._on_its_way is not None
+
+    def lap(self, inputs: Inputs, number: int) -> Outputs:
+        """Have a chunk go on around a circle, up to the end of a lap.
+
+        Args:
+            inputs: what has come by now, for sources that have their turn in this lap.
+
+        Returns:
+            what goes around the circle further; after the last lap also all else that has come out.
+        """
+        if self._on_its_way is None:
+            self._context.chunk.begin()
+            self._on_its_way = _Way(_end_of_chunk)
+        way = self._on_its_way
+        way.inputs.update(inputs)
+        while len(way.results) < len(self._steps) and self._steps[len(way.results)].lap <= number:
+            self._take_turn(way)
+        sent = [step.part for step in self._steps if step.part.kind == "sink"]
+        names = {part.name for part in sent if self._circle_topics.intersection(part.topics)}
+        if number < self._last_lap:
+            return {name: way.outputs.pop(name) for name in names & way.outputs.keys()}
+        self._on_its_way = None
+        self._context.chunk.end()
+        return way.outputs
 
     def _grouped(self, names: list[frozenset[str]], below: list[list[int]]) -> Iterator[tuple[int, _Together]]:
         """Each group by the number of its last step."""
@@ -157,7 +212,8 @@ class Flow:
         return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, _PUNCTUATED) else None)
 
     def restart(self) -> None:
-        """Make the processors anew: what they have done was rolled back."""
+        """Make the processors anew: what they have done was rolled back. What was on its way is forgotten."""
+        self._on_its_way = None
         for one in self._hosted:
             one.restart()
 
@@ -196,27 +252,31 @@ class Flow:
             own: what a step sends on of itself, besides what becomes of the records that reach it.
         """
         self._context.chunk.begin()
-        results: list[_Result] = []
-        outputs: Outputs = {}
-        further: list[tuple[_Step, Iterator[_Result]]] = []
-        for number, step in enumerate(self._steps):
-            if number == self._sources and self._hosted:
-                self._note_arrivals(results)
-            pieces = self._results(step, inputs, results)
-            result = _joined(next(pieces, None), own(step))
-            results.append(result)
-            if (together := self._groups.get(number)) is not None:
-                for member, forwarded in zip(together.steps, together.group.finish(), strict=True):
-                    results[member] = forwarded
-            if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
-                outputs.setdefault(step.part.name, []).append(result)
-            if step.in_pieces:
-                further.append((step, pieces))
+        way = _Way(own, inputs)
+        for _ in self._steps:
+            self._take_turn(way)
         self._context.chunk.end()
-        yield outputs
-        for step, pieces in reversed(further):
+        yield way.outputs
+        for step, pieces in reversed(way.further):
             for piece in pieces:
                 yield from self._run({}, _only(step, piece))
+
+    def _take_turn(self, way: _Way) -> None:
+        """Have the next step work on a chunk."""
+        number = len(way.results)
+        step = self._steps[number]
+        if number == self._sources and self._hosted:
+            self._note_arrivals(way.results)
+        pieces = self._results(step, way.inputs, way.results)
+        result = _joined(next(pieces, None), way.own(step))
+        way.results.append(result)
+        if (together := self._groups.get(number)) is not None:
+            for member, forwarded in zip(together.steps, together.group.finish(), strict=True):
+                way.results[member] = forwarded
+        if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
+            way.outputs.setdefault(step.part.name, []).append(result)
+        if step.in_pieces:
+            way.further.append((step, pieces))
 
     def _note_arrivals(self, results: list[_Result]) -> None:
         """The records that came out of the sources, for those who ask for stream time."""
@@ -275,6 +335,10 @@ def _bursts(pieces: Iterable[_Result]) -> Iterator[_Result]:
         else:
             for first in range(0, len(piece), _BURST):
                 yield piece.slice(first, min(first + _BURST, len(piece)))
+
+
+def _end_of_chunk(step: _Step) -> _Result:
+    return step.operator.end_of_chunk()
 
 
 def _only(one: _Step, piece: _Result) -> Callable[[_Step], _Result]:
