@@ -141,7 +141,9 @@ class TaskHost:
                 task = self._tasks.get(work.task)
                 if task is None or not task.is_on_its_way(stage.attempt):
                     if work.lap is not None and not work.begins:
-                        return TaskDone(work.task, is_lost=True, error="the task does not go around its circle any more")
+                        return TaskDone(
+                            work.task, is_lost=True, error="the task does not go around its circle any more"
+                        )
                     task = self._task(work, stage.application)
                 task.ordered_at = stage.now
                 return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)

@@ -122,13 +122,11 @@ class Rounds:
         self._room = _GROWTH
         files = self._lap({task: Lap(number=0, stretch=stretch, takes=True) for task in stretch.places})
         begun = dict.fromkeys(stretch.places)
-        number = 0
-        while number < last:
-            number = min((self._circle.turn[topic] for topics in self._coming.values() for topic in topics), default=last)
-            coming = self._due(number)
-            begun |= dict.fromkeys(coming)
-            laps = begun if number == last else coming
-            files |= self._lap({task: Lap(number, stretch, comes_back=coming.get(task, {})) for task in laps})
+        for number in range(1, last + 1):
+            due = self._due(number)
+            begun |= dict.fromkeys(due)
+            files |= self._lap({task: Lap(number, stretch, comes_back=due.get(task, {})) for task in begun})
+        assert not self._coming, f"{', '.join(self._coming)} got something behind the last lap"
         self._next_root = stretch.end
         self._attempt.forget(files)
         self._look_for(int(self._looks * self._room))

@@ -172,9 +172,7 @@ class Task:
             outlets.write_all(self.flow.flush())
         outlets.dead_letters(self.take_dead_letters())
 
-    def done(
-        self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int
-    ) -> TaskDone:
+    def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
         """What a commit is to say of this task, once all of its results are written."""
         self._note_read()
         self.state.prepare()

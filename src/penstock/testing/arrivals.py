@@ -102,10 +102,23 @@ class ArrivalReader(Reader):
         if self._sequence is None:
             self._sequence, self._taken = self._planned(), self._position
         begin = self._position - self._taken
-        inputs, arrivals = (column[begin : begin + self._chunk_records] for column in self._sequence)
+        end = self._end_of_chunk(begin)
+        inputs, arrivals = (column[begin:end] for column in self._sequence)
         place = np.full(len(self._active), -1, np.int64)
         place[[self._active.index(one) for one in ready]] = np.arange(len(ready))
         return place[inputs], arrivals
+
+    def _end_of_chunk(self, begin: int) -> int:
+        """Up to where the sequence is taken. What one record caused in several topics is taken together: who goes on
+        in the middle of it does not know in which order its queues would give the rest."""
+        assert self._sequence is not None
+        inputs, arrivals = self._sequence
+        end = min(begin + self._chunk_records, len(arrivals))
+        first, last = (
+            np.searchsorted(arrivals, arrivals[end - 1]),
+            np.searchsorted(arrivals, arrivals[end - 1], "right"),
+        )
+        return int(last) if (inputs[first:last] != inputs[first]).any() else end
 
     def _places(self, times: IntArray) -> tuple[IntArray, ...]:
         self.clock = max(self.clock, int(times.max()))
