@@ -162,11 +162,9 @@ class Attempt:
         """The work of a task that has nothing to read but what comes to it around its circle."""
         return TaskWork(task, self._entries[task])
 
-    def take_waiting(
-        self, subs: Iterable[SubTopology], topics: frozenset[str]
-    ) -> dict[str, dict[str, list[ExchangeRef]]]:
+    def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
         """What waits for the tasks of some sub-topologies in some topics; it does not wait any more."""
-        found = {}
+        found: Waiting = {}
         for task in [task.name for sub in subs for task in self._coordinator.layout.tasks_of(sub)]:
             waiting = self._waiting.get(task, {})
             mine = {topic: waiting.pop(topic) for topic in topics.intersection(waiting)}
@@ -179,10 +177,8 @@ class Attempt:
     def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
         """Before which places something may still come into a circle to tasks that have not begun to read it in this
         commit; those that wait for a topic are waited for by nobody."""
-        places = (self._alignment.may_come(sub, self._done) for sub in circle.subs)
-        return [
-            place for some in places for place in some if str(place[1]) not in begun and str(place[1]) not in self._idle
-        ]
+        places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
+        return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
 
     def forget(self, files: Iterable[str]) -> None:
         """Remove files that nobody needs any more."""

@@ -42,13 +42,19 @@ class Circle:
     @cached_property
     def turn(self) -> dict[str, int]:
         """By topic the lap in which those that read it have their turn."""
-        lap = self.lap or {}
-        parts = (part for sub in self.subs for part in sub.parts if part.kind == "source")
-        return {topic: lap.get(part.name, 0) for part in parts for topic in self.topics.intersection(part.topics)}
+        parts = [part for sub in self.subs for part in sub.parts if part.kind == "source"]
+        return {topic: self.turn_of(part.name) for part in parts for topic in self.topics.intersection(part.topics)}
+
+    def turn_of(self, part: str) -> int:
+        """In which lap a part has its turn; the first where all go through all of them."""
+        return 0 if self.lap is None else self.lap.get(part, 0)
 
     @property
     def last_lap(self) -> int:
         return max(self.lap.values()) if self.lap else 0
+
+
+NO_CIRCLE = Circle((), frozenset(), None)
 
 
 def circles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> tuple[Circle, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.batch import Batch, Routed, merge
-from penstock.engine.circles import Circle
+from penstock.engine.circles import NO_CIRCLE, Circle
 from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
 from penstock.engine.lowering.lower import lower
@@ -93,11 +93,9 @@ class Flow:
         context: Context,
         caching: bool,
         is_first: bool = True,
-        circle: Circle | None = None,
+        circle: Circle = NO_CIRCLE,
     ):
-        laps = circle.lap if circle is not None and circle.lap is not None else {}
-        self._circle_topics = circle.topics if circle is not None else frozenset()
-        self._last_lap = circle.last_lap if circle is not None else 0
+        self._circle = circle
         self._on_its_way: _Way | None = None
         """The chunk that goes around the circle."""
         self._state = state
@@ -112,7 +110,7 @@ class Flow:
         groups = groups_of(sub)
         self._runs = Runs(sub, groups)
         parts = _in_order(_depth_first(sub) if self._runs.sharing else sub.working_parts, groups)
-        parts.sort(key=lambda part: laps.get(part.name, 0))
+        parts.sort(key=lambda part: circle.turn_of(part.name))
         number = {part.name: i for i, part in enumerate(parts)}
         below = _below(sub, number)
         self._steps: list[_Step] = []
@@ -122,7 +120,6 @@ class Flow:
         self._hosted: list[Hosted] = []
         for i, part in enumerate(parts):
             above = tuple(number[name] for name in part.predecessors)
-            branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
             operator = lower(
                 Lowering(
                     part,
@@ -138,8 +135,15 @@ class Flow:
                     hosted=self._hosted,
                 )
             )
-            in_pieces = not laps and _goes_alone(part, parts)
-            self._steps.append(_Step(part, operator, above, branches, in_pieces, laps.get(part.name, 0)))
+            step = _Step(
+                part,
+                operator,
+                above,
+                branches=tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above),
+                in_pieces=circle.lap is None and _goes_alone(part, parts),
+                lap=circle.turn_of(part.name),
+            )
+            self._steps.append(step)
 
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
@@ -177,8 +181,8 @@ class Flow:
         while len(way.results) < len(self._steps) and self._steps[len(way.results)].lap <= number:
             self._take_turn(way)
         sent = [step.part for step in self._steps if step.part.kind == "sink"]
-        names = {part.name for part in sent if self._circle_topics.intersection(part.topics)}
-        if number < self._last_lap:
+        names = {part.name for part in sent if self._circle.topics.intersection(part.topics)}
+        if number < self._circle.last_lap:
             return {name: way.outputs.pop(name) for name in names & way.outputs.keys()}
         self._on_its_way = None
         self._context.chunk.end()

@@ -358,10 +358,8 @@ class Reader:
             self.clock = max(self.clock, int(times[-1]))
             return (number,)
         stretch = self._stretches[-1]
-        if self._comes_back:
-            positions = places_behind(times, self._of_round)
-        else:
-            positions = stretch.roots(times, self._task)
+        is_new = not self._comes_back
+        positions = stretch.roots(times, self._task) if is_new else places_behind(times, self._of_round)
         self._of_round = np.sort(np.concatenate([self._of_round, positions]))
         self.clock = max(self.clock, int(stretch.clocks(positions[-1:])[0]))
         return positions, number

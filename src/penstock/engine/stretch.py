@@ -74,4 +74,5 @@ def places_behind(roots: IntArray, there: IntArray) -> IntArray:
     number = np.arange(len(roots)) - np.maximum.accumulate(np.where(begins, np.arange(len(roots)), 0))
     before = np.searchsorted(there, roots + _ROOM) - np.searchsorted(there, roots)
     # where more come of one record than there is room for, the last share a place; what follows tells them apart
-    return roots + np.minimum(np.maximum(before, 1) + number, _ROOM - 1)
+    found: IntArray = roots + np.minimum(np.maximum(before, 1) + number, _ROOM - 1)
+    return found

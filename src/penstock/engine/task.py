@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.arrays import IntArray
 from penstock.batch import Origins
+from penstock.engine.circles import NO_CIRCLE
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.flow import Flow
 from penstock.engine.laps import Laps
@@ -93,7 +94,7 @@ class Task:
         self.context = Context(facts)
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
-        self._circle = layout.circle_of(id_.sub)
+        self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
         self._laps: Laps | None = None
         """What it does in the attempt that is under way, where it goes around a circle."""
         self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._circle)
@@ -136,7 +137,6 @@ class Task:
 
     def _lapped(self, work: TaskWork, lap: Lap, commit: int, attempt: str) -> TaskDone:
         if not self.is_on_its_way(attempt):
-            assert self._circle is not None
             self.pending = (commit, attempt)
             self._laps = Laps(self, self._circle, work, commit, attempt)
         assert self._laps is not None
@@ -157,8 +157,8 @@ class Task:
 
     def outlets(self, attempt: str) -> Outlets:
         """Where results go."""
-        reader, circle = self.reader, self._circle.topics if self._circle is not None else frozenset()
-        outlets = Outlets(self._sinks, self._places, attempt, reader.clocks, self.context, circle, reader.roots)
+        told = self.reader.clocks, self.context, self._circle.topics, self.reader.roots
+        outlets = Outlets(self._sinks, self._places, attempt, *told)
         outlets.gathering = self.gathering
         return outlets
 
@@ -315,7 +315,7 @@ class Task:
                     start = work.entry.offsets.get(topic, 0)
                     pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
                     yield self._input(part, topic, pieces, work.ends[topic])
-                elif topic in work.bounds or (self._circle is not None and topic in self._circle.topics):
+                elif topic in work.bounds or topic in self._circle.topics:
                     yield self._input(part, topic, iter(()))
 
     def _input(

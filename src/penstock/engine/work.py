@@ -66,7 +66,7 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     more_is_waiting: bool = False
     """Whether something that was read before this ends is still on its way from other tasks."""
     lap: Lap | None = None
-    """Where the task is part of a circle: what it is to do until the next one. What is told besides is for the first."""
+    """Where the task is part of a circle: what it is to do until the next one. All else is told with the first."""
     begins: bool = True
     """Whether this is its first work in the attempt."""
 
