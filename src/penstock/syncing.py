@@ -66,9 +66,27 @@ class SyncTogether:
             self._threads = None
 
 
+class _Passing:
+    """Takes files that nobody will count on."""
+
+    def add(self, file: Path) -> None:
+        pass
+
+
+@contextmanager
+def passing() -> Iterator[None]:
+    """While the context lasts, files that this thread finishes need not be durable: they are for this run alone."""
+    before = getattr(_of_thread, "gathers", None)
+    _of_thread.gathers = _Passing()
+    try:
+        yield
+    finally:
+        _of_thread.gathers = before
+
+
 def is_durable_later(file: Path) -> bool:
     """Whether somebody gathers files in this thread, and has taken this one."""
-    gathers: SyncTogether | None = getattr(_of_thread, "gathers", None)
+    gathers: SyncTogether | _Passing | None = getattr(_of_thread, "gathers", None)
     if gathers is not None:
         gathers.add(file)
     return gathers is not None

@@ -872,7 +872,11 @@ def stream_join_with_itself_behind_new_keys(builder: StreamsBuilder) -> None:
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-from support import topologies_of_processors, topologies_of_stores  # noqa: E402, F401  (they are among the examples)
+from support import (  # noqa: E402  (they are among the examples)
+    topologies_of_circles,  # noqa: F401
+    topologies_of_processors,  # noqa: F401
+    topologies_of_stores,  # noqa: F401
+)
 
 
 def topology_of(name: str) -> Topology:

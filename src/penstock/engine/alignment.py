@@ -103,14 +103,27 @@ class Alignment:
         times = (log.reach(t, partition, offsets.get(t, 0), self._ends[t][partition], nbytes) for t in topics)
         return min((time for time in times if time is not None), default=LATEST)
 
+    def may_come(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> Iterator[tuple[int, TaskId]]:
+        """For the tasks of a sub-topology that is part of a circle: from which clock on something may come to them from
+        outside of it, where it may, and which tasks these are."""
+        before = self._before_it(sub, done)
+        return filter(None, (self._open(task, before, done) for task in self._open_tasks(sub, before, done)))
+
     def _lowest_of(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> tuple[int, TaskId] | None:
         """The lowest clock that a task of a sub-topology may still send, and which task; None when nothing comes."""
         if sub.id not in self._lowest:
-            above = (self._lowest_of(one, done) for writers in self._writers[sub.id].values() for one in writers)
-            before = min((lowest[0] for lowest in above if lowest is not None), default=None)
-            open_ = (self._open(task, before, done) for task in self._open_tasks(sub, before, done))
-            self._lowest[sub.id] = min(filter(None, open_), default=None)
+            circle = self._layout.circle_of(sub.id)
+            subs = (sub,) if circle is None else circle.subs
+            lowest = min((place for one in subs for place in self.may_come(one, done)), default=None)
+            if lowest is not None and circle is not None:  # what comes of it may be sent by any task
+                lowest = lowest[0], TaskId(sub.id, 0)
+            self._lowest[sub.id] = lowest
         return self._lowest[sub.id]
+
+    def _before_it(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> int | None:
+        """The lowest clock that may still be sent to a sub-topology."""
+        above = (self._lowest_of(one, done) for writers in self._writers[sub.id].values() for one in writers)
+        return min((lowest[0] for lowest in above if lowest is not None), default=None)
 
     def _open_tasks(self, sub: SubTopology, before: int | None, done: Mapping[str, TaskDone]) -> Iterator[TaskPlaces]:
         """The tasks that may still send; of those that may for the same reason, and at the same clock, the first."""

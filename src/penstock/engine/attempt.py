@@ -8,19 +8,21 @@ even if it slept since it took over and somebody else has the application now.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from penstock import errors
 from penstock.engine.alignment import Alignment, Waiting
+from penstock.engine.circles import Circle
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.idle import Advances
 from penstock.engine.layout import TaskId, TaskPlaces
 from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.places import Places, places_after
 from penstock.engine.reader import LATEST
+from penstock.engine.rounds import Rounds
 from penstock.engine.topics import skipped_records
 from penstock.engine.work import StageWork, TaskDone, TaskWork
 from penstock.errors import (
@@ -31,6 +33,7 @@ from penstock.errors import (
 from penstock.log.base import Segment
 from penstock.metrics import COMMITS, Metric, add_up, labelled
 from penstock.plan.physical import SubTopology
+from penstock.settings import Settings
 from penstock.times import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
 Ends = dict[str, list[int]]
 """For each topic the offsets, by partition, up to which to read."""
-
 
 _NEW = TaskEntry()
 
@@ -65,6 +67,8 @@ class Attempt:
         self._name = attempt_name(coordinator.application, self._before.commit + 1)
         self._done: dict[str, TaskDone] = {}
         self._skipped: dict[str, int] = {}
+        self._idle: set[str] = set()
+        """The tasks that wait for records of a topic."""
         self._waiting: Waiting = {
             task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
         }
@@ -91,12 +95,20 @@ class Attempt:
         """The tasks that had records to process."""
         return [name for name, done in self._done.items() if done.records]
 
+    @property
+    def settings(self) -> Settings:
+        return self._coordinator.settings
+
     def run(self) -> bool:
         """Run the stages; whether there was anything to do."""
-        for number, stage in enumerate(self._coordinator.layout.stages):
-            works = [work for sub in stage for work in self._works(sub)]
-            if works:
-                self._run_stage(works, f"stage {number + 1} of {len(self._coordinator.layout.stages)}")
+        layout = self._coordinator.layout
+        for number, stage in enumerate(layout.stages):
+            label = f"stage {number + 1} of {len(layout.stages)}"
+            circle = layout.circle_of(stage[0].id)
+            if circle is not None:
+                Rounds(self, circle, label).run()
+            elif works := [work for sub in stage for work in self.works(sub)]:
+                self.take(works, self.order(works, label))
         return bool(self._done)
 
     def _where_tasks_are(self) -> dict[str, TaskEntry]:
@@ -119,12 +131,14 @@ class Attempt:
                     entries[task.name] = msgspec.structs.replace(entry, offsets={**entry.offsets, **moved})
         return entries
 
-    def _works(self, sub: SubTopology) -> list[TaskWork]:
+    def works(self, sub: SubTopology) -> list[TaskWork]:
+        """What the tasks of a sub-topology are to do, those that have anything to do."""
         works = []
         for task in self._at_hand(sub):
             entry = self._entries[task.name]
             awaited = self._awaited(task)
             if awaited is None:
+                self._idle.add(task.name)
                 continue
             reads_on = self._alignment.reads_on(task.id)
             ends = {
@@ -138,8 +152,38 @@ class Attempt:
             advances = self._advances.get(task.name, {})
             if ends or exchange or advances:
                 until = self._alignment.until(sub)
-                works.append(TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances))
+                work = TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances)
+                works.append(work)
         return works
+
+    # --- what a circle needs besides -----------------------------------------------------------------------------
+
+    def work_of(self, task: str) -> TaskWork:
+        """The work of a task that has nothing to read but what comes to it around its circle."""
+        return TaskWork(task, self._entries[task])
+
+    def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
+        """What waits for the tasks of some sub-topologies in some topics; it does not wait any more."""
+        found: Waiting = {}
+        for task in [task.name for sub in subs for task in self._coordinator.layout.tasks_of(sub)]:
+            waiting = self._waiting.get(task, {})
+            mine = {topic: waiting.pop(topic) for topic in topics.intersection(waiting)}
+            if mine:
+                found[task] = mine
+            if not waiting:
+                self._waiting.pop(task, None)
+        return found
+
+    def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
+        """Before which places something may still come into a circle to tasks that have not begun to read it in this
+        commit; those that wait for a topic are waited for by nobody."""
+        places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
+        return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Remove files that nobody needs any more."""
+        for name in files:
+            self._coordinator.storage.delete(name)
 
     def _at_hand(self, sub: SubTopology) -> Iterable[TaskPlaces]:
         """The tasks of a sub-topology that may have something to do: of thousands mostly a few."""
@@ -167,7 +211,13 @@ class Attempt:
             return {}
         return self._waiting.pop(task)
 
-    def _run_stage(self, works: list[TaskWork], label: str) -> None:
+    def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
+        """Have some tasks do their work; what each of them did.
+
+        Raises:
+            LostWorkError: the attempt is to be made again.
+            PenstockError: a task cannot go on.
+        """
         coordinator = self._coordinator
         assert coordinator.runner is not None
         if self._before.waiting or self._waiting:
@@ -178,11 +228,19 @@ class Attempt:
         by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
         for work in works:  # in this order, whichever finished first
             done = by_task[work.task]
+            if done.is_lost:
+                raise LostWorkError(f"task {done.task}: {done.error}")
             if done.error:
                 error = error_of(done)
                 if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
                     raise LostWorkError(str(error))
                 raise error
+        return {work.task: by_task[work.task] for work in works}
+
+    def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
+        """Take up what tasks did."""
+        for work in works:
+            done = by_task[work.task]
             self._done[work.task] = done
             self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
             if done.left:

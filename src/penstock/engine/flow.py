@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.batch import Batch, Routed, merge
+from penstock.engine.circles import NO_CIRCLE, Circle
 from penstock.engine.depth_first import DepthFirst
 from penstock.engine.groups import Group as Names
 from penstock.engine.groups import groups_of
@@ -38,6 +39,19 @@ _BURST = 32_768
 """How many results that come at once, because a record lets go of many, go down together."""
 
 
+@dataclass
+class _Way:
+    """The way of one chunk through the steps."""
+
+    own: Own
+    inputs: Inputs = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    """What came of the steps that have had their turn, each at its number."""
+    outputs: Outputs = field(default_factory=dict)
+    further: list[tuple[Step, Iterator[Result]]] = field(default_factory=list)
+    """The steps whose results go down in pieces, with those behind the first."""
+
+
 class _Together(NamedTuple):
     """Processors that work as one, and the numbers of their steps."""
 
@@ -50,6 +64,7 @@ class Flow:
 
     Args:
         is_first: whether it is the first task of its sub-topology, which counts the drops of global tables.
+        circle: the circle that the sub-topology is part of.
     """
 
     def __init__(
@@ -60,7 +75,11 @@ class Flow:
         context: Context,
         caching: bool,
         is_first: bool = True,
+        circle: Circle = NO_CIRCLE,
     ):
+        self._circle = circle
+        self._on_its_way: _Way | None = None
+        """The chunk that goes around the circle."""
         self._state = state
         self._context = context
         context.facts = replace(
@@ -73,6 +92,7 @@ class Flow:
         decodes = decoded_columns(sub)
         groups, self._runs = _gaits(sub)
         parts = _in_order(sub.working_parts, groups)
+        parts.sort(key=lambda part: circle.turn_of(part.name))
         number = {part.name: i for i, part in enumerate(parts)}
         below = _below(sub, number)
         self._steps: list[Step] = []
@@ -82,7 +102,6 @@ class Flow:
         self._hosted: list[Hosted] = []
         for i, part in enumerate(parts):
             above = tuple(number[name] for name in part.predecessors)
-            branches = tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above)
             operator = lower(
                 Lowering(
                     part,
@@ -98,7 +117,15 @@ class Flow:
                     hosted=self._hosted,
                 )
             )
-            self._steps.append(Step(part, operator, above, branches, _goes_alone(part, parts)))
+            step = Step(
+                part,
+                operator,
+                above,
+                branches=tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above),
+                in_pieces=circle.lap is None and _goes_alone(part, parts),
+                lap=circle.turn_of(part.name),
+            )
+            self._steps.append(step)
 
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
@@ -124,7 +151,7 @@ class Flow:
                 deep.take(source, record)
             else:
                 yield from self._went_down()
-                yield from self._run(run, lambda step: step.operator.end_of_chunk())
+                yield from self._run(run, _end_of_chunk)
         yield from self._went_down()
 
     def _went_down(self) -> Iterator[Outputs]:
@@ -138,6 +165,35 @@ class Flow:
             return self._run({}, own)
         self._depth_first.give(own)
         return self._went_down()
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether a chunk goes around a circle, and has not come through all steps yet."""
+        return self._on_its_way is not None
+
+    def lap(self, inputs: Inputs, number: int) -> Outputs:
+        """Have a chunk go on around a circle, up to the end of a lap.
+
+        Args:
+            inputs: what has come by now, for sources that have their turn in this lap.
+
+        Returns:
+            what goes around the circle further; after the last lap also all else that has come out.
+        """
+        if self._on_its_way is None:
+            self._context.chunk.begin()
+            self._on_its_way = _Way(_end_of_chunk)
+        way = self._on_its_way
+        way.inputs.update(inputs)
+        while len(way.results) < len(self._steps) and self._steps[len(way.results)].lap <= number:
+            self._take_turn(way)
+        sent = [step.part for step in self._steps if step.part.kind == "sink"]
+        names = {part.name for part in sent if self._circle.topics.intersection(part.topics)}
+        if number < self._circle.last_lap:
+            return {name: way.outputs.pop(name) for name in names & way.outputs.keys()}
+        self._on_its_way = None
+        self._context.chunk.end()
+        return way.outputs
 
     def _grouped(self, names: list[frozenset[str]], below: list[list[int]]) -> Iterator[tuple[int, _Together]]:
         """Each group by the number of its last step."""
@@ -170,7 +226,8 @@ class Flow:
         return self._run({}, lambda step: step.operator.punctuate() if isinstance(step.operator, _PUNCTUATED) else None)
 
     def restart(self) -> None:
-        """Make the processors anew: what they have done was rolled back."""
+        """Make the processors anew: what they have done was rolled back. What was on its way is forgotten."""
+        self._on_its_way = None
         for one in self._hosted:
             one.restart()
 
@@ -209,27 +266,31 @@ class Flow:
             own: what a step sends on of itself, besides what becomes of the records that reach it.
         """
         self._context.chunk.begin()
-        results: list[Result] = []
-        outputs: Outputs = {}
-        further: list[tuple[Step, Iterator[Result]]] = []
-        for number, step in enumerate(self._steps):
-            if number == self._sources and self._hosted:
-                self._note_arrivals(results)
-            pieces = self._results(step, inputs, results)
-            result = _joined(next(pieces, None), own(step))
-            results.append(result)
-            if (together := self._groups.get(number)) is not None:
-                for member, forwarded in zip(together.steps, together.group.finish(), strict=True):
-                    results[member] = forwarded
-            if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
-                outputs.setdefault(step.part.name, []).append(result)
-            if step.in_pieces:
-                further.append((step, pieces))
+        way = _Way(own, inputs)
+        for _ in self._steps:
+            self._take_turn(way)
         self._context.chunk.end()
-        yield outputs
-        for step, pieces in reversed(further):
+        yield way.outputs
+        for step, pieces in reversed(way.further):
             for piece in pieces:
                 yield from self._run({}, _only(step, piece))
+
+    def _take_turn(self, way: _Way) -> None:
+        """Have the next step work on a chunk."""
+        number = len(way.results)
+        step = self._steps[number]
+        if number == self._sources and self._hosted:
+            self._note_arrivals(way.results)
+        pieces = self._results(step, way.inputs, way.results)
+        result = _joined(next(pieces, None), way.own(step))
+        way.results.append(result)
+        if (together := self._groups.get(number)) is not None:
+            for member, forwarded in zip(together.steps, together.group.finish(), strict=True):
+                way.results[member] = forwarded
+        if step.part.kind == "sink" and isinstance(result, Batch) and len(result):
+            way.outputs.setdefault(step.part.name, []).append(result)
+        if step.in_pieces:
+            way.further.append((step, pieces))
 
     def _note_arrivals(self, results: list[Result]) -> None:
         """The records that came out of the sources, for those who ask for stream time."""
@@ -303,6 +364,10 @@ def _bursts(pieces: Iterable[Result]) -> Iterator[Result]:
         else:
             for first in range(0, len(piece), _BURST):
                 yield piece.slice(first, min(first + _BURST, len(piece)))
+
+
+def _end_of_chunk(step: Step) -> Result:
+    return step.operator.end_of_chunk()
 
 
 def _only(one: Step, piece: Result) -> Own:

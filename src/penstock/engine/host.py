@@ -141,7 +141,13 @@ class TaskHost:
             if is_new:
                 gc.collect()  # what still refers to the damaged database holds its lock
             try:
-                task = self._task(work, stage.application)
+                task = self._tasks.get(work.task)
+                if task is None or not task.is_on_its_way(stage.attempt):
+                    if work.lap is not None and not work.begins:
+                        return TaskDone(
+                            work.task, is_lost=True, error="the task does not go around its circle any more"
+                        )
+                    task = self._task(work, stage.application)
                 task.ordered_at = stage.now
                 return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
             except pa.ArrowException as error:
@@ -152,8 +158,13 @@ class TaskHost:
                 if share > self._settings.chunk_records:
                     raise ProcessingError(_TOO_LARGE) from error
                 self._shares[work.task] = share * _SMALLER
+                if work.lap is not None:
+                    return TaskDone(work.task, is_lost=True, error="what came together was too much for an Arrow array")
             except DamagedStateError as error:
+                is_begun = work.lap is not None and not work.begins
                 self._distrust(work.task, error, is_new)
+                if is_begun:
+                    return TaskDone(work.task, is_lost=True, error=str(error))
                 is_new = True
 
     def close(self) -> None:

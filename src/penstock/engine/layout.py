@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from penstock.engine.circles import Circle, circles_of
 from penstock.log.base import Log
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
@@ -52,13 +53,15 @@ class Layout:
         partitions: of all topics the topology reads or writes.
         tasks: how many tasks each sub-topology has.
         stages: the sub-topologies in the order in which they run in a commit; those of one stage need nothing of
-            each other. What a sub-topology sends to one that has run already waits for the next commit.
+            each other, or are a circle.
+        circles: those that send to each other.
     """
 
     partitions: dict[str, int]
     tasks: dict[int, int]
     stages: tuple[tuple[SubTopology, ...], ...]
     application_id: str = ""
+    circles: tuple[Circle, ...] = ()
     _known: dict[int, tuple[TaskPlaces, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,6 +73,10 @@ class Layout:
         if found is None:
             found = self._known[sub.id] = tuple(self._origins_of(sub, task) for task in self.task_ids(sub))
         return found
+
+    def circle_of(self, sub: int) -> Circle | None:
+        """The circle that a sub-topology is part of."""
+        return next((circle for circle in self.circles if any(one.id == sub for one in circle.subs)), None)
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
@@ -97,7 +104,8 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     writers = {t: [s for s in topology.sub_topologies if t in s.sink_topics] for t in internal}
     waiting = [sub for sub in topology.sub_topologies if not sub.is_global]
     tasks: dict[int, int] = {}
-    stages: list[tuple[SubTopology, ...]] = []
+    circles = circles_of(tuple(waiting), topology.internal_topics, topology.facts)
+    stages = _stages(waiting, circles, writers)
     while waiting:
         # where repartition topics feed each other in a circle, it is cut open at the first sub-topology in it
         stage = [sub for sub in waiting if _is_ready(sub, writers, tasks)] or waiting[:1]
@@ -111,14 +119,40 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
             tasks[sub.id] = max((partitions[topic] for topic in sub.source_topics), default=0)
             for topic in sub.source_topics:
                 partitions[topic] = partitions[topic] or tasks[sub.id]
-        stages.append(tuple(stage))
         waiting = [sub for sub in waiting if sub not in stage]
     for copartition in topology.copartitions:
         copartition.check(partitions)
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions
-    return Layout(partitions, tasks, tuple(stages), application_id)
+    return Layout(partitions, tasks, stages, application_id, circles)
+
+
+def _stages(
+    subs: list[SubTopology], circles: tuple[Circle, ...], writers: dict[str, list[SubTopology]]
+) -> tuple[tuple[SubTopology, ...], ...]:
+    """The sub-topologies in the order in which they run: each behind those that send to it, a circle as one."""
+    circle_of = {sub.id: circle.subs for circle in circles for sub in circle.subs}
+    waiting = list(dict.fromkeys(circle_of.get(sub.id, (sub,)) for sub in subs))
+    stages: list[tuple[SubTopology, ...]] = []
+    done: set[int] = set()
+    while waiting:
+        ready = [
+            group
+            for group in waiting
+            if all(
+                writer.id in done or writer in group
+                for sub in group
+                for topic in sub.source_topics
+                for writer in writers.get(topic, [])
+            )
+        ]
+        alone = [group[0] for group in ready if group[0].id not in circle_of]
+        stages += [tuple(alone)] if alone else []
+        stages += [group for group in ready if group[0].id in circle_of]
+        done |= {sub.id for group in ready for sub in group}
+        waiting = [group for group in waiting if group not in ready]
+    return tuple(stages)
 
 
 def _adaptable(

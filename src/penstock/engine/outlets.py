@@ -21,6 +21,7 @@ from penstock.log.base import Log, Records, Segment, SegmentWriter
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter
 from penstock.storage import Storage
+from penstock.syncing import passing
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Outlets:
         attempt: part of the names of the files.
         clocks: how far the task had come in time at some positions, see ``Reader``.
         context: where it is noted what was put out.
+        circle: the repartition topics that lead around a circle, of which a file is finished in each lap.
+        roots: what the records in these are told to have come of, see ``Reader``.
     """
 
     def __init__(
@@ -55,7 +58,12 @@ class Outlets:
         attempt: str,
         clocks: Callable[[IntArray], IntArray],
         context: Context,
+        circle: frozenset[str] = frozenset(),
+        roots: Callable[[IntArray], IntArray] | None = None,
     ):
+        self._circle = circle
+        self._roots = roots or clocks
+        self._laps = 0
         self._context = context
         self._sinks = sinks
         self._places = places
@@ -76,10 +84,24 @@ class Outlets:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self.gathering():
+            for topic in self._circle.intersection(self._exchanges):
+                self._stack.push(self._exchanges[topic])
             self._stack.__exit__(kind, error, trace)
         if kind is None:
             self.sinks = {topic: writer.segments() for topic, writer in self._segments.items()}
             self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}
+
+    def end_lap(self) -> dict[str, list[ExchangeRef]]:
+        """What was written into the topics of the circle since the last lap. Nobody needs it once the commit is made,
+        so it need not be durable; what is written behind the last lap does."""
+        found = {}
+        for topic in self._circle.intersection(self._exchanges):
+            writer = self._exchanges.pop(topic)
+            with passing():
+                writer.__exit__(None, None, None)
+            found[topic] = writer.refs()
+        self._laps += 1
+        return found
 
     def write_all(self, pieces: Iterable[Outputs]) -> None:
         """Write what reached the sinks, piece by piece."""
@@ -150,11 +172,14 @@ class Outlets:
     def _write_exchange(self, topic: str, partition: int, batch: Batch) -> None:
         writer = self._exchanges.get(topic)
         if writer is None:
-            task = str(self._places.task)
-            writer = ExchangeWriter(self._places.storage, f"exchange/{self._name}-{topic}.arrow", task)
-            self._exchanges[topic] = self._stack.enter_context(writer)
+            task, name = str(self._places.task), self._name
+            if topic in self._circle:
+                name = f"{name}-{self._laps}"
+            writer = ExchangeWriter(self._places.storage, f"exchange/{name}-{topic}.arrow", task)
+            self._exchanges[topic] = writer if topic in self._circle else self._stack.enter_context(writer)
         old = batch.old if isinstance(batch, Changes) else None
-        writer.write(partition, batch, self._clocks(batch.position), old)
+        clocks = self._roots if topic in self._circle else self._clocks
+        writer.write(partition, batch, clocks(batch.position), old)
 
     def _writer(self, topic: str) -> SegmentWriter:
         writer = self._segments.get(topic)

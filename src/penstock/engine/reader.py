@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import Batch, Changes, Origins, Placement, merge, pairs_of
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
+from penstock.engine.stretch import Stretch, places_behind, roots_of
 from penstock.log.base import Records, join_headers
 from penstock.ops.core.failures import Origin
 from penstock.serdes import Serde
@@ -57,6 +59,10 @@ class Input:
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
     _waiting_bytes: int = 0
+
+    def come_back(self, pieces: Iterator[Records]) -> None:
+        """Go on with what has come around a circle."""
+        self.pieces, self.may_have_more, self.until, self._highest = pieces, True, LATEST, EARLIEST
 
     def fill(self, records: int, nbytes: int = sys.maxsize) -> None:
         """Have that many records or bytes waiting, if there are so many."""
@@ -145,6 +151,15 @@ class Chunk:
         self.nbytes = 0
 
 
+class Ahead(NamedTuple):
+    """What a task of a circle has at hand."""
+
+    head: int | None
+    """The clock of the next record that it may take; None where there is none."""
+    until: int | None
+    """To which clock that goes, where there is or may come more behind it; None where there is not."""
+
+
 class Reader:
     """Gives a task its input, chunk by chunk.
 
@@ -168,10 +183,19 @@ class Reader:
         """That of the last record that was taken."""
         self.awaited: frozenset[str] = frozenset()
         """The topics of which more may come in time: nothing is taken behind the end of one."""
+        self._active = self.inputs
+        """Those that are read now."""
         self._chunk_records = chunk_records
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
+        self._until = LATEST
+        self._comes_back = False
+        self._task = ""
         self._position = 0
+        self._stretches: list[Stretch] = []
+        """Those that were read of a circle."""
+        self._of_round: IntArray = np.zeros(0, np.int64)
+        """The positions of the records of the last of them, ascending."""
         self._clocks: list[IntArray] = []
         self._origins: list[_Piece] = []
 
@@ -189,12 +213,47 @@ class Reader:
                 earlier = [bounds[o.topic] - (at < number) for at, o in others if o.topic in bounds]
                 one.until = min([*earlier, until])
 
+    def turn_to(
+        self,
+        inputs: list[Input],
+        records: int = sys.maxsize,
+        nbytes: int = sys.maxsize,
+        until: int = LATEST,
+        comes_back: bool = False,
+    ) -> None:
+        """Read some of the inputs from now on.
+
+        Args:
+            records: how many records a chunk has at most.
+            nbytes: how many bytes it has at most, or one record's.
+            until: nothing is taken that has a later clock.
+            comes_back: whether these are what comes around a circle.
+        """
+        self._active, self._chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
+        self._comes_back = comes_back
+
+    def begin_round(self, stretch: Stretch, task: str) -> None:
+        """Number the records that come next as a stretch has it for a task, and what comes back because of them."""
+        self._task = task
+        if not self._stretches or self._stretches[-1] != stretch:
+            self._stretches.append(stretch)
+            self._of_round = np.zeros(0, np.int64)
+
+    def ahead(self) -> Ahead:
+        """What the next chunk would take."""
+        ready = self._ready()
+        times = self._ahead(ready)[1] if ready else np.zeros(0, np.int64)
+        is_open = any(one.may_have_more or one.until != LATEST for one in self._active)
+        if not len(times):
+            until = min((one.until for one in self._active), default=LATEST)
+            return Ahead(None, None if until == LATEST else until)
+        is_open = is_open or len(times) < sum(one.waiting for one in self._active)
+        return Ahead(int(times[0]), int(times[-1]) if is_open else None)
+
     def next_chunk(self) -> Chunk | None:
         """The next records, or None when all are taken that may be."""
-        for one in self.inputs:
-            one.fill(self._chunk_records, self._chunk_bytes)
-        ready = [one for one in self.inputs if len(self._upcoming(one, 1))]
-        if not ready or any(one.topic in self.awaited and not one.waiting for one in self.inputs):
+        ready = self._ready()
+        if not ready:
             return None
         chunk = Chunk()
         counts, orders = self._next(ready)
@@ -203,6 +262,14 @@ class Reader:
                 self._add(chunk, one, one.take(count), order)
         self._position += sum(counts)
         return chunk
+
+    def _ready(self) -> list[Input]:
+        """The inputs of which something may be taken now."""
+        for one in self._active:
+            one.fill(self._chunk_records, self._chunk_bytes)
+        if any(one.topic in self.awaited and not one.waiting for one in self._active):
+            return []
+        return [one for one in self._active if len(self._upcoming(one, 1))]
 
     def reached(self) -> int:
         """How far in time the input is read: what is left, and what may still come, is not earlier, unless late."""
@@ -215,6 +282,11 @@ class Reader:
     def clocks(self, positions: IntArray) -> IntArray:
         """The clocks of the records at some positions; for what no record caused, that of the last one."""
         found = np.full(len(positions), self.clock)
+        for stretch in reversed(self._stretches):
+            is_record = (positions >= stretch.first) & (positions < stretch.end)
+            found[is_record] = stretch.clocks(positions[is_record])
+            if not len(positions) or positions[0] >= stretch.first:
+                return found
         is_record = positions < self._position
         if is_record.any():
             places = positions[is_record]
@@ -225,6 +297,14 @@ class Reader:
             found[is_record] = last[places - before]
         return found
 
+    def roots(self, positions: IntArray) -> IntArray:
+        """What is told, of the records at some positions, to those to whom a circle takes what comes of them: their
+        roots; outside of rounds their clocks."""
+        if not self._stretches:
+            return self.clocks(positions)
+        last = int(self._of_round[-1]) if len(self._of_round) else self._stretches[-1].first
+        return roots_of(np.minimum(positions, last))
+
     def _times(self, one: Input, records: int) -> IntArray:
         """By what the next records of an input stand among those of others."""
         return one.clocks(records)
@@ -232,27 +312,31 @@ class Reader:
     def _upcoming(self, one: Input, records: int) -> IntArray:
         """The times of the next records of an input that may be taken."""
         times = self._times(one, records)
-        if one.until == LATEST:
+        until = min(one.until, self._until)
+        if until == LATEST:
             return times
-        beyond = np.flatnonzero(times > one.until)
+        beyond = np.flatnonzero(times > until)
         return times[: beyond[0]] if len(beyond) else times
 
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
         """How many records of each input come next, and the places of each in the processing order."""
+        which, times = self._ahead(ready)
+        order = self._places(times)
+        if len(ready) == 1:
+            return [len(times)], [order]
+        rows = [np.flatnonzero(which == i) for i in range(len(ready))]
+        return [len(mine) for mine in rows], [tuple(column[mine] for column in order) for mine in rows]
+
+    def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
+        """Of which inputs the next records are, one after the other, and their times."""
         if len(ready) == 1:
             times = self._upcoming(ready[0], self._chunk_records)
-            count = self._within_bytes(ready[0].sizes(len(times)))
-            self._passed(times[:count])
-            return [count], [(np.arange(self._position, self._position + count),)]
-        taken = self._interleaved(ready)
-        positions = [np.flatnonzero(taken == i) + self._position for i in range(len(ready))]
-        return [len(p) for p in positions], [(p,) for p in positions]
+            times = times[: self._within_bytes(ready[0].sizes(len(times)))]
+            return np.zeros(len(times), np.int64), times
+        return self._interleaved(ready)
 
-    def _interleaved(self, ready: list[Input]) -> IntArray:
-        """Of which inputs the next records are, one after the other.
-
-        Nothing is taken beyond the end of what waits of an input that may have more.
-        """
+    def _interleaved(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
+        """As ``_ahead``, of several inputs. Nothing is taken beyond the end of what waits of one that may have more."""
         every = [self._upcoming(one, self._chunk_records) for one in ready]
         times = np.concatenate(every)
         which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
@@ -264,13 +348,21 @@ class Reader:
                 cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
         sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
         order = order[: self._within_bytes(sizes[order[:cut]])]
-        self._passed(times[order])
-        return which[order]
+        return which[order], times[order]
 
-    def _passed(self, times: IntArray) -> None:
-        """Note the clocks of the next chunk's records."""
-        self._clocks.append(times)
-        self.clock = max(self.clock, int(times[-1]))
+    def _places(self, times: IntArray) -> tuple[IntArray, ...]:
+        """Where the next records stand in the processing order, by their times."""
+        number = np.arange(self._position, self._position + len(times))
+        if not self._stretches:
+            self._clocks.append(times)
+            self.clock = max(self.clock, int(times[-1]))
+            return (number,)
+        stretch = self._stretches[-1]
+        is_new = not self._comes_back
+        positions = stretch.roots(times, self._task) if is_new else places_behind(times, self._of_round)
+        self._of_round = np.sort(np.concatenate([self._of_round, positions]))
+        self.clock = max(self.clock, int(stretch.clocks(positions[-1:])[0]))
+        return positions, number
 
     def _within_bytes(self, sizes: IntArray) -> int:
         """How many of the next records, which have these sizes, a chunk may have: one at least."""

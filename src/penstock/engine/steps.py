@@ -30,6 +30,8 @@ class Step(NamedTuple):
     """For each of them, which of its branches this is; None when it has no other."""
     in_pieces: bool
     """Whether its results may go down in pieces, since they meet nothing else on their way."""
+    lap: int
+    """In which lap around a circle it has its turn."""
 
 
 Own = Callable[[Step], Result]

@@ -7,9 +7,41 @@ import msgspec
 from penstock.engine.exchange import EARLIEST, ExchangeRef
 from penstock.engine.manifest import TaskEntry
 from penstock.engine.reader import LATEST
+from penstock.engine.stretch import Stretch
 from penstock.log.base import Segment
 from penstock.state.task_state import Numbers
 from penstock.storage import FileRef
+
+
+class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a task of a circle is to do until it waits for the others."""
+
+    number: int | None = None
+    """Up to which lap steps have their turn; None where what comes goes through all of them."""
+    stretch: Stretch | None = None
+    """The round that this is part of."""
+    takes: bool = False
+    """Whether to take of what comes into the circle: what was found at hand when it looked last."""
+    comes_back: dict[str, list[ExchangeRef]] = {}
+    """What has come around, by topic."""
+    looks: int = 1
+    """How many records to have at hand for the next round, at most."""
+    ends: bool = False
+    """Whether the task has done all that it does for this commit."""
+
+
+class LapDone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How it goes on for a task of a circle."""
+
+    head: int | None = None
+    """The clock of the next record that it may take of what comes into the circle; None where there is none."""
+    until: int | None = None
+    """To which clock that goes which is at hand, where there is or may come more behind it."""
+    records: int = 0
+    """How many records it worked on at once."""
+    nbytes: int = 0
+    is_full: bool = False
+    """Whether it has taken as much as it may in one commit."""
 
 
 class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,6 +65,10 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """The nodes whose time moves on without records, and by how many milliseconds."""
     more_is_waiting: bool = False
     """Whether something that was read before this ends is still on its way from other tasks."""
+    lap: Lap | None = None
+    """Where the task is part of a circle: what it is to do until the next one. All else is told with the first."""
+    begins: bool = True
+    """Whether this is its first work in the attempt."""
 
 
 class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,6 +104,10 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     records: int = 0
     read: int = 0
     """Those of them that came from topics of the log."""
+    lap: LapDone | None = None
+    """What there is to tell of a lap, but for the last one."""
+    is_lost: bool = False
+    """Whether the attempt is to be made again."""
     error: str = ""
     """Why the program has to stop; nothing of the commit counts then."""
     error_type: str = ""

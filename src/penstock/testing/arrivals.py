@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +71,8 @@ class ArrivalReader(Reader):
     ):
         super().__init__(inputs, chunk_records, chunk_bytes, clock)
         self._sequence: tuple[IntArray, IntArray] | None = None
+        self._taken = 0
+        """How many records had been taken when that was planned."""
 
     def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
         """Take nothing of what was caused by a record that may still cause more; times do not matter."""
@@ -88,24 +91,48 @@ class ArrivalReader(Reader):
     def _times(self, one: Input, records: int) -> IntArray:
         return one.arrivals(records)
 
-    def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
+    def turn_to(self, *args: Any, **limits: Any) -> None:
+        super().turn_to(*args, **limits)
+        self._sequence = None
+
+    def roots(self, positions: IntArray) -> IntArray:
+        return positions
+
+    def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
         if self._sequence is None:
-            self._sequence = self._planned()
-        end = self._position + self._chunk_records
-        inputs, arrivals = (column[self._position : end] for column in self._sequence)
-        places = [np.flatnonzero(inputs == self.inputs.index(one)) for one in ready]
-        self.clock = max(self.clock, int(arrivals.max()))
-        return [len(p) for p in places], [(arrivals[p], p + self._position) for p in places]
+            self._sequence, self._taken = self._planned(), self._position
+        begin = self._position - self._taken
+        end = self._end_of_chunk(begin)
+        inputs, arrivals = (column[begin:end] for column in self._sequence)
+        place = np.full(len(self._active), -1, np.int64)
+        place[[self._active.index(one) for one in ready]] = np.arange(len(ready))
+        return place[inputs], arrivals
+
+    def _end_of_chunk(self, begin: int) -> int:
+        """Up to where the sequence is taken. What one record caused in several topics is taken together: who goes on
+        in the middle of it does not know in which order its queues would give the rest."""
+        assert self._sequence is not None
+        inputs, arrivals = self._sequence
+        end = min(begin + self._chunk_records, len(arrivals))
+        first, last = (
+            np.searchsorted(arrivals, arrivals[end - 1]),
+            np.searchsorted(arrivals, arrivals[end - 1], "right"),
+        )
+        return int(last) if (inputs[first:last] != inputs[first]).any() else end
+
+    def _places(self, times: IntArray) -> tuple[IntArray, ...]:
+        self.clock = max(self.clock, int(times.max()))
+        return times, np.arange(self._position, self._position + len(times))
 
     def _planned(self) -> tuple[IntArray, IntArray]:
         """Of which inputs all records are, one after the other, and what they count as caused by.
 
         What a commit sends on of tables that held it back was caused earlier than what stands before it in its input.
         """
-        for one in self.inputs:
+        for one in self._active:
             one.fill(sys.maxsize)
         waiting: dict[int, list[tuple[int, int]]] = {}
-        numbered = sorted(enumerate(self.inputs), key=lambda numbered: self.written.get(numbered[1].topic, -1))
+        numbered = sorted(enumerate(self._active), key=lambda numbered: self.written.get(numbered[1].topic, -1))
         for number, one in numbered:
             arrivals = self._upcoming(one, one.waiting).tolist()
             for arrival, timestamp in zip(arrivals, one.timestamps(len(arrivals)).tolist(), strict=True):

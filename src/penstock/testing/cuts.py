@@ -159,7 +159,7 @@ class CutDriver:
                 pa.array([pairs], HEADERS) if pairs else None,
             )
         self._log.append(topic, writer.segments())
-        if self._chooses() or self._feeds_itself():
+        if self._chooses():
             self.commit()
             if self._chooses():
                 self._restart()
@@ -276,15 +276,6 @@ class CutDriver:
         """Whether there are foreign-key joins. Which responses those remember depends on what a commit leaves under way
         (docs/decisions/0015), so their stores tell where a task stopped before the end of its input."""
         return any(isinstance(node, nodes.SubscriptionSend) for node in self.topology.nodes)
-
-    def _feeds_itself(self) -> bool:
-        """Whether topics lead from a sub-topology back into itself. Then a record and what comes back of an earlier
-        one are processed in the test driver's order only if the one waits for the other."""
-        subs = self.topology.sub_topologies
-        ahead = {sub.id: {o.id for o in subs if set(sub.sink_topics) & set(o.source_topics)} for sub in subs}
-        for _ in subs:
-            ahead = {one: others.union(*(ahead[other] for other in others)) for one, others in ahead.items()}
-        return any(one in others for one, others in ahead.items())
 
     def _stores(self, name: str, is_everywhere: bool) -> dict[str, StateStore]:
         """What the tasks have of a store; nothing as long as no task has begun."""
