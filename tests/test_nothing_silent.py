@@ -13,6 +13,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ from penstock import (
     TimeWindows,
     UnlimitedWindows,
 )
+from penstock.settings import Settings
+from penstock.testing import TopologyTestDriver
 
 Wrong = dict[str, Any]
 
@@ -390,3 +393,134 @@ def test_an_argument_that_cannot_be_meant_is_refused_by_its_name(place: str, par
     kind, _, name = place.partition(".")
     words = parameter.replace("_", "[_ ]")
     assert re.search(rf"\b{words}|{name}|{kind}|{re.escape(repr(value))}", str(error.value)), str(error.value)
+
+
+# --- functions beside the DSL --------------------------------------------------------------------------------------
+
+TOPIC: Wrong = NAME
+PARTITION: Wrong = COUNT | {"beyond those that there are": 9}
+FORM: Wrong = {"a number": 5, "a form that there is not": "excel", "a list": []}
+COLUMN: Wrong = {"a column that there is not": "other", "a number": 5}
+PLACE: Wrong = {
+    "a number": 5,
+    "a list": [],
+    "empty": "",
+    "a web page": "https://example.com/log",
+    "a bucket": "s3://b/x",
+}
+APPLICATION: Wrong = {"a number": 5, "a list": [], "empty": "", "a function": len, "one that there is not": "nobody"}
+
+FUNCTIONS: dict[str, dict[str, Wrong]] = {
+    "consume": {"topic": TOPIC, "key": TYPE, "value": TYPE, "partition": PARTITION, "start": COUNT, "as_": FORM},
+    "produce": {
+        "rows": {"text": "rows", "a number": 5, "rows that are no pairs": [5]},
+        "topic": TOPIC,
+        "key": TYPE,
+        "value": TYPE,
+        "partitions": COUNT,
+        "log": PLACE,
+    },
+    "produce_columns": {
+        "columns": {"text": "rows", "a number": 5, "a list": [1]},
+        "topic": TOPIC,
+        "key": COLUMN,
+        "value": COLUMN,
+        "timestamp": COLUMN,
+        "partitions": COUNT,
+        "log": PLACE,
+    },
+    "open_store": {"application": APPLICATION, "name": {"one that there is not": "other"}, "max_age": DURATION},
+    "Kafka": {"servers": {"a number": 5, "empty": "", "a list": []}, "timeout": {"text": "soon", "NaN": math.nan}},
+    "TopologyTestDriver": {"topology": OPTION, "application_id": NAME},
+}
+GIVEN: dict[str, dict[str, Any]] = {
+    "consume": {"topic": "t"},
+    "produce": {"rows": [("a", "x", 0)], "topic": "t"},
+    "produce_columns": {"columns": {"k": ["a"], "v": ["x"]}, "topic": "t", "key": "k", "value": "v"},
+    "open_store": {"application": "app", "name": "counts"},
+    "Kafka": {"servers": "localhost:9092"},
+    "TopologyTestDriver": {},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a topic ``t`` of one partition in ``log``."""
+    folder = tmp_path_factory.mktemp("world")
+    penstock.produce([("a", "x", 0)], "t", str, str, log=folder / "log")
+    return folder
+
+
+def call(name: str, folder: Path, arguments: dict[str, Any]) -> Any:
+    """Call a function with these arguments, and with what else it needs."""
+    given = dict(GIVEN[name])
+    if name == "TopologyTestDriver":
+        builder = StreamsBuilder()
+        builder.stream("in", value=str).to("out")
+        return TopologyTestDriver(**{"topology": builder.build(), **arguments})
+    if name in ("consume", "produce", "produce_columns"):
+        given["log"] = folder / "log"
+    result = getattr(penstock, name)(**{**given, **arguments})
+    return list(result) if name == "consume" else result
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "told"),
+    [
+        (name, parameter, told)
+        for name, parameters in FUNCTIONS.items()
+        for parameter, wrong in parameters.items()
+        for told in wrong
+    ],
+)
+def test_an_argument_of_a_function_that_cannot_be_meant_is_refused(
+    name: str, parameter: str, told: str, world: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(world)
+    before = sorted(world.iterdir())
+    with pytest.raises(PenstockError):
+        call(name, world, {parameter: FUNCTIONS[name][parameter][told]})
+    assert sorted(world.iterdir()) == before, "nothing was made"
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "open_store"])
+def test_a_function_works_with_arguments_that_are_meant(name: str, world: Path):
+    call(name, world, {})
+
+
+SETTINGS: dict[str, Wrong] = {
+    "log_dir": PLACE,
+    "log": PLACE,
+    "state_dir": PLACE,
+    "checkpoint": {
+        "a number": 5,
+        "a list": [],
+        "empty": "",
+        "a web page": "https://example.com/x",
+        "Kafka": "kafka://h",
+    },
+    "schema_registry": {"a path": "a/b", "Kafka": "kafka://host:9092", "a number": 5},
+    "dead_letter_topic": NAME,
+    "on_error": {"a word": "ignore", "a number": 5, "a topic that cannot be": "dead_letter:a/b"},
+    "commit_interval": DURATION,
+    "max_task_idle": DURATION,
+    "slot_timeout": DURATION,
+    "commit_max_bytes": COUNT,
+    "chunk_records": COUNT,
+    "chunk_bytes": COUNT,
+    "statestore_cache_max_bytes": COUNT,
+    "output_partitions": COUNT,
+    "processing_guarantee": {"a word": "at_most_once", "a number": 5},
+    "deserialization_exception_handler": NO_FUNCTION | ASYNCHRONOUS | GENERATORS | {"a word": "ignore"},
+    "processing_exception_handler": NO_FUNCTION | ASYNCHRONOUS | GENERATORS | {"a word": "ignore"},
+    "production_exception_handler": NO_FUNCTION | ASYNCHRONOUS | GENERATORS | {"a word": "ignore"},
+    "auto_offset_reset": {"a word": "middle", "a number": 5, "an object": object()},
+    "require_names": FLAG,
+}
+
+
+@pytest.mark.parametrize(("name", "told"), [(name, told) for name, wrong in SETTINGS.items() for told in wrong])
+def test_a_setting_that_cannot_be_meant_is_refused_by_its_name(name: str, told: str):
+    with pytest.raises(PenstockError) as error:
+        Settings.load(environment={}, **{name: SETTINGS[name][told]})
+    assert name in str(error.value) or repr(SETTINGS[name][told]) in str(error.value), str(error.value)

@@ -17,10 +17,14 @@ from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.handlers import KINDS, Handler, Handlers, handler_of
 from penstock.locations import checkpoint_place, folder, log_place
+from penstock.masking import masked
 from penstock.messages import nearest
 from penstock.metric_names import RECORDING_LEVELS
 from penstock.offset_reset import AutoOffsetReset
 from penstock.sizes import to_bytes
+from penstock.topic_names import TOPIC_NAMES, is_topic_name
+
+_REGISTRIES = ("http://", "https://", "mock://")
 
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "at_least_once")
@@ -253,6 +257,12 @@ class Settings:
                 f"on_error says that dead letters go to {topic!r}, and dead_letter_topic {self.dead_letter_topic!r}; "
                 "say it once"
             )
+        for name, dead_letters in (("on_error", topic), ("dead_letter_topic", self.dead_letter_topic)):
+            if dead_letters and not is_topic_name(dead_letters):
+                raise ConfigError(f"{name}: {dead_letters!r} cannot be a topic's name: {TOPIC_NAMES}")
+        if self.schema_registry is not None and not self.schema_registry.startswith(_REGISTRIES):
+            shown = masked(self.schema_registry)
+            raise ConfigError(f"schema_registry is a URL such as 'http://localhost:8081'; got {shown!r}")
         self.handlers  # noqa: B018 - finds out whether there are such
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -410,8 +420,9 @@ def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
         raise ConfigError(f"{name} ({origin}) must not be empty")
     if name.endswith("_bytes") and isinstance(value, str):
         return to_bytes(value, f"{name} ({origin})")
-    if name in _DURATIONS and isinstance(value, str) and not value.strip().isdecimal():
-        return to_ms(value, f"{name} ({origin})")
+    if name in _DURATIONS and not isinstance(value, float):
+        is_number = isinstance(value, str) and value.strip().isdecimal()
+        return to_ms(int(value) if is_number else value, f"{name} ({origin})")
     try:
         if type_ == "Any":
             return value

@@ -6,18 +6,17 @@ import re
 
 from penstock.errors import ConfigError
 
+TOPIC_NAMES = "use 1 to 249 letters, digits, dots, underscores and hyphens"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
     """Whether a topic can bear this name, by Kafka's rules."""
-    return bool(_NAME.fullmatch(name)) and name not in (".", "..")
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
 
 
 def check_topic_name(name: str) -> str:
     """The name, if a topic can bear it; raises ``ConfigError``."""
     if not is_topic_name(name):
-        raise ConfigError(
-            f"{name!r} cannot be a topic's name: use 1 to 249 letters, digits, dots, underscores and hyphens"
-        )
+        raise ConfigError(f"{name!r} cannot be a topic's name: {TOPIC_NAMES}")
     return name

@@ -18,6 +18,7 @@ from penstock.log.open import open_log
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name, of
+from penstock.topic_names import check_topic_name
 
 Decode = Callable[[Serde, Binary], list[Any]]
 Range = tuple[int, int]
@@ -92,6 +93,10 @@ def consume(
     """
     if as_ is not None:
         check_form(as_)
+    check_topic_name(topic)
+    for name, number in (("partition", partition), ("start", start)):
+        if number is not None and (type(number) is not int or number < 0):
+            raise ConfigError(f"{name} of consume must be a number, 0 or more; got {number!r}")
     log = open_log(log)
     ranges = {p: range_ for p, range_ in ranges_of(log, topic).items() if partition is None or p == partition}
     if not ranges:

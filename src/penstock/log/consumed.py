@@ -48,7 +48,7 @@ def check_form(form: str) -> None:
     """Raise ``ConfigError`` for a form that there is not, or whose library is not installed."""
     if form not in FORMS:
         told = f"as_ is one of {', '.join(FORMS)}, or left out for records"
-        raise ConfigError(f"{told}; got {form!r}{nearest(form, FORMS)}")
+        raise ConfigError(f"{told}; got {form!r}{nearest(form, FORMS) if isinstance(form, str) else ''}")
     if form != "arrow":
         try:
             __import__(form)

@@ -23,6 +23,7 @@ from penstock.log.open import open_log
 from penstock.log.rows import Row, records_of
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
+from penstock.topic_names import check_topic_name
 
 
 def produce(
@@ -61,6 +62,10 @@ def produce(
     >>> [(record.key, record.value) for record in consume("departures", log=folder)]
     [('JFK', {'delay': 5}), ('LGA', {'delay': 2})]
     """
+    check_topic_name(topic)
+    given: Any = rows
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ConfigError(f"produce takes rows such as [(key, value), (key, value)]; got {rows!r}")
     log = open_log(log)
     check_partitions(log, topic, partitions)
     keys, values = topic_types(log, topic, key, value)
@@ -107,6 +112,7 @@ def produce_columns(
     >>> produce_columns(table, "departures", key="airport", value="delay", log=tempfile.mkdtemp())
     2
     """
+    check_topic_name(topic)
     log = open_log(log)
     check_partitions(log, topic, partitions)
     reader = reader_of(columns, "produce_columns")

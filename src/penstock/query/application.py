@@ -97,6 +97,8 @@ def checkpoint_of(application: Path | str) -> str:
     Raises:
         ConfigError: there is neither.
     """
+    if not isinstance(application, str | Path) or not str(application):
+        raise ConfigError(f"application is an application's id, or the place of its checkpoint; got {application!r}")
     if scheme_of(application) is not None:
         return checkpoint_place(application, "application")
     settings = Settings.load()

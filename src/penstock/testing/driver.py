@@ -26,6 +26,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan import nodes
+from penstock.plan.names import check_name
 from penstock.plan.physical import Part
 from penstock.plan.rewriting import matching
 from penstock.plan.topology import Topology
@@ -94,6 +95,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     """How many records one input record may make in a topic that the topology both writes and reads."""
 
     def __init__(self, topology: Topology, application_id: str = "test", **settings: Unpack[SettingsArguments]):
+        check_name(application_id)
         self.settings = Settings.load(environment={}, **settings)
         topology = Topology.checked_type(topology, type(self).__name__).completed_by(self.settings)
         self.topology = topology
