@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import Kafka
+from penstock import Kafka, consume
 from penstock.engine.spark.dataframes import PenstockSource
 from penstock.engine.spark.log_option import place_of
 from penstock.errors import ConfigError, LogError, SerdeError
@@ -42,6 +42,8 @@ def test_a_data_frame_goes_into_kafka_and_comes_out_of_it(spark: Any, cluster: C
     found = frame_of(spark, cluster, topic).selectExpr("string(key)", "string(value)", "topic", "offset").collect()
     assert [(row[0], row[1]) for row in found] == [("a", '{"k":"a","n":1}'), ("b", '{"k":"b","n":null}')] * 2
     assert [row["offset"] for row in found] == [0, 1, 3, 4]  # behind each transaction stands its mark
+    [columns] = consume(topic, log=cluster.log, as_="arrow")
+    assert columns.column("offset").to_pylist() == [0, 1, 3, 4]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -154,7 +154,18 @@ def join_records(pieces: Sequence[Records]) -> Records:
         np.concatenate([piece.timestamp for piece in pieces]),
         join_headers(pieces),
         all(piece.placed for piece in pieces),
+        offsets=_join_offsets(pieces),
     )
+
+
+def _join_offsets(pieces: Sequence[Records]) -> IntArray | None:
+    """The offsets of pieces of records; None when they are consecutive."""
+    if pieces[0].offset < 0:  # they are not in a log yet
+        return None
+    at = [piece.offset for piece in pieces[1:]]
+    if all(piece.offsets is None for piece in pieces) and at == [piece.end for piece in pieces[:-1]]:
+        return None
+    return np.concatenate([piece.offsets_of(np.arange(len(piece))) for piece in pieces])
 
 
 def join_headers(pieces: Sequence[Records]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import is_too_large
@@ -89,7 +90,7 @@ def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serd
         "value": decoded(value, records.value, records, f"topic {topic!r}, partition {partition}"),
         "timestamp": pa.array(records.timestamp).cast(TIME),
         "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-        "offset": pa.array(range(records.offset, records.offset + count), pa.int64()),
+        "offset": pa.array(records.offsets_of(np.arange(count)), pa.int64()),
         "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
     }
     return pa.record_batch(list(columns.values()), names=list(columns))
