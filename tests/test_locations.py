@@ -17,6 +17,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.open import open_log
 from penstock.settings import Settings
 from penstock.storage import open_storage
+from penstock.testing.broker import Broker
 
 URLS = ["kafka://host:9092", "s3://bucket/x", "s3a://bucket/x", "file://host/x", "hdfs://name/x", "http://host/x"]
 LOST_A_SLASH = ["kafka:/host:9092", "s3:/bucket/x", "hdfs:/x", "kafka:host:9092", "s3:bucket", "S3://bucket/x"]
@@ -103,6 +104,11 @@ def test_a_path_that_held_a_url_is_refused():
 def test_a_url_that_lost_a_slash_is_no_storage():
     with pytest.raises(ConfigError, match=r"^checkpoint: 's3:/bucket'"):
         open_storage("s3:/bucket")
+
+
+def test_a_broker_for_tests_keeps_its_topics_in_no_url():
+    with pytest.raises(ConfigError, match=r"^folder: 's3:/bucket'"):
+        Broker(Path("s3://bucket"))
 
 
 def test_keys_in_a_url_are_not_shown():

@@ -39,8 +39,12 @@ def write(
 
     All rows of a DataFrame, or of one micro-batch, become visible together and once; a write that fails leaves
     nothing behind. Records are placed by Kafka's partitioner. Whole numbers, floats, text and bytes become ``int``,
-    ``float``, ``str`` and ``bytes``, anything else JSON, as :func:`penstock.produce_columns` has it. Text that is JSON
-    already goes into a topic of JSON as ``binary``.
+    ``float``, ``str`` and ``bytes``, anything else JSON, as :func:`penstock.produce_columns` has it: every value is
+    kept exactly, or the write is refused (docs/dataframes.md has each type). Text that is JSON already goes into a
+    topic of JSON as ``binary``.
+
+    A streaming DataFrame is in the topic once: its batches are known by the query's id and their numbers. Over Kafka a
+    batch is one transaction, and passes through the driver (docs/kafka.md).
 
     To read a topic as a DataFrame: ``spark.read.format("penstock").option("topic", topic)``, or ``spark.readStream``
     the same way; that works in every session of a program that imports Penstock.
@@ -51,18 +55,20 @@ def write(
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
         timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
-            zone is given); now by default.
-        log: the folder of the log; by default the setting ``log_dir``.
+            zone is given), without nulls; by default every record gets the present time.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`, without secrets that are written
+            out; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
-        checkpoint: for a streaming DataFrame, where Spark keeps its progress; needed there.
+        checkpoint: for a streaming DataFrame, where Spark keeps its progress: a folder, or a URL of any file system
+            that Spark has; needed there.
 
     Returns:
         The ``StreamingQuery`` for a streaming DataFrame, else None.
 
     Raises:
-        ConfigError: a column does not exist or has the wrong type, the topic holds other types, or ``checkpoint`` is
-            missing.
-        SerdeError: a key or a value does not fit its type; nothing was written.
+        ConfigError: a column does not exist or has the wrong type, a topic cannot keep it, the topic holds other types,
+            a path or URL is none that can be used, or ``checkpoint`` is missing.
+        SerdeError: a key or a value does not fit its type, or JSON cannot say it; nothing was written.
     """
     from penstock.engine.spark.dataframes import FORMAT, make_known
     from penstock.engine.spark.log_option import option_of

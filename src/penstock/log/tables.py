@@ -140,8 +140,9 @@ class Chosen(NamedTuple):
             raise ConfigError(f"{self._times_must_be()} {kind}")
         keys = BYTES if self.key is None else serde_of(schema.field(self.key).type)
         values = JSON if self.value is None else serde_of(schema.field(self.value).type)
-        as_json = [self.key] * (keys is JSON) + [self.value] * (values is JSON and self.value is not None)
-        for name in as_json if self.value is not None else {*as_json, *self._in_rows(schema)}:
+        as_json = [self.key] if keys is JSON else []
+        as_json += self._in_rows(schema) if self.value is None else [self.value] if values is JSON else []
+        for name in as_json:
             json_columns.check(schema.field(name).type, str(name), self.method)
         return keys, values
 

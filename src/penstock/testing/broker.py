@@ -22,6 +22,7 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from types import FrameType
 
+from penstock import locations
 from penstock.errors import ConfigError
 from penstock.storage import checksum
 
@@ -68,7 +69,7 @@ class Broker:
     def __init__(
         self, folder: Path, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
     ):
-        self.folder = folder
+        self.folder = locations.folder(folder, "folder")
         self._java = _found("java", "Java 17 or newer")
         self._class_path = class_path()
         self._listeners = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}

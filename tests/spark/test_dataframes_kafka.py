@@ -1,0 +1,120 @@
+"""DataFrames into topics of a real Kafka broker and out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import Kafka, consume
+from penstock.engine.spark.dataframes import PenstockSource
+from penstock.engine.spark.log_option import place_of
+from penstock.errors import ConfigError, LogError, SerdeError
+from support.kafka import Cluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster(kafka: str) -> Iterator[Cluster]:
+    found = Cluster(kafka)
+    yield found
+    found.close()
+
+
+def frame_of(spark: Any, cluster: Cluster, topic: str) -> Any:
+    return spark.read.format("penstock").option("topic", topic).option("log", f"kafka://{cluster.servers}").load()
+
+
+def test_a_data_frame_goes_into_kafka_and_comes_out_of_it(spark: Any, cluster: Cluster, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = spark.createDataFrame([("a", 1), ("b", None)], "k string, n int")
+    topic = f"{cluster.name}-t"
+    penstock.write(rows, topic, key="k", log=f"kafka://{cluster.servers}")
+    penstock.write(rows, topic, key="k", log=Kafka(cluster.servers))
+    assert [row[:2] for row in cluster.rows(topic)] == [
+        (b"a", b'{"k":"a","n":1}'),
+        (b"b", b'{"k":"b","n":null}'),
+    ] * 2
+    found = frame_of(spark, cluster, topic).selectExpr("string(key)", "string(value)", "topic", "offset").collect()
+    assert [(row[0], row[1]) for row in found] == [("a", '{"k":"a","n":1}'), ("b", '{"k":"b","n":null}')] * 2
+    assert [row["offset"] for row in found] == [0, 1, 3, 4]  # behind each transaction stands its mark
+    [columns] = consume(topic, log=cluster.log, as_="arrow")
+    assert columns.column("offset").to_pylist() == [0, 1, 3, 4]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_of_many_tasks_are_in_the_partitions_of_their_keys_all_at_once(spark: Any, cluster: Cluster):
+    topic = cluster.topic("many", 3)
+    frame = spark.range(0, 30_000, numPartitions=4).selectExpr("string(id) as k", "id as v")
+    penstock.write(frame, topic, key="k", value="v", log=cluster.log)
+    found = frame_of(spark, cluster, topic)
+    assert found.selectExpr("count(*)", "count(distinct key)", "count(distinct partition)").collect() == [
+        (30_000, 30_000, 3)
+    ]
+
+
+def test_a_write_that_fails_leaves_no_record_behind(spark: Any, cluster: Cluster):
+    topic = cluster.topic("none")
+    frame = spark.range(0, 20_000, numPartitions=2).selectExpr("if(id = 19999, double('NaN'), id) as n")
+    with pytest.raises(SerdeError, match="column 'n' holds nan"):
+        penstock.write(frame, topic, log=cluster.log)
+    assert cluster.rows(topic) == []
+
+
+def test_a_stream_goes_from_topic_to_topic_and_a_batch_that_spark_repeats_comes_once(
+    spark: Any, cluster: Cluster, tmp_path: Path
+):
+    source, out, checkpoint = cluster.topic("in"), cluster.topic("out"), tmp_path / "ck"
+
+    def run(*values: str) -> list[Any]:
+        for value in values:
+            penstock.produce([("a", value, 7)], source, key=str, value=str, log=cluster.log)
+        cluster.wait_for(lambda: cluster.log.end_offsets(source)[0] > 0)
+        stream = spark.readStream.format("penstock").option("topic", source).option("log", cluster.log.url).load()
+        query = penstock.write(stream, out, "key", "value", "timestamp", log=cluster.log, checkpoint=checkpoint)
+        query.processAllAvailable()
+        query.stop()
+        return [(value, time) for _, value, time in cluster.rows(out)]
+
+    assert run("x") == [(b"x", 7)]
+    for file in (checkpoint / "commits").glob("*0*"):  # as after kill -9 behind the transaction
+        file.unlink()
+    assert run("y") == [(b"x", 7), (b"y", 7)]
+
+
+def test_the_setting_says_where_the_topics_are(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    topic = cluster.topic("t")
+    monkeypatch.setenv("PENSTOCK_LOG", f"kafka://{cluster.servers}")
+    penstock.produce([("a", "x")], topic, key=str, value=str, log=cluster.log)
+    cluster.wait_for(lambda: cluster.log.end_offsets(topic) == [1] or cluster.log.end_offsets(topic)[0] > 0)
+    source = PenstockSource({"topic": topic})
+    reader: Any = source.reader(source.schema())
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    assert [batch["value"].to_pylist() for batch in batches] == [[b"x"]]
+    with pytest.raises(ConfigError, match="do not say of which types they are, so typed must be false"):
+        PenstockSource({"topic": topic, "typed": "true"}).schema()
+
+
+def test_a_secret_that_is_written_out_does_not_get_into_the_options(spark: Any, cluster: Cluster):
+    rows = spark.createDataFrame([("a", 1)], "k string, n int")
+    secret = Kafka(cluster.servers, {"sasl.password": "hush"})
+    with pytest.raises(
+        ConfigError, match=r"sasl\.password.*'env:NAME' or 'file:PATH'.*PENSTOCK_KAFKA_SASL_PASSWORD"
+    ) as e:
+        penstock.write(rows, "t", log=secret, partitions=None)
+    assert "hush" not in str(e.value)
+    with pytest.raises(ConfigError) as error:
+        place_of({"log": f"kafka://{cluster.servers}?sasl.password=hush"})
+    assert "hush" not in str(error.value)
+
+
+def test_kafka_out_of_reach_is_an_error_and_no_folder(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LogError):
+        penstock.write(spark.range(1), "t", log=Kafka("127.0.0.1:1", timeout="1 s"))
+    assert list(tmp_path.iterdir()) == []
