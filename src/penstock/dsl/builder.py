@@ -18,6 +18,7 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type
 from penstock.plan.options import in_place_of
+from penstock.plan.passes.partitioning import warn_of_misplaced
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
@@ -453,10 +454,14 @@ class StreamsBuilder:
     def build(self) -> Topology:
         """The finished topology.
 
+        Warns of processors with stores behind steps that change keys (``PartitioningWarning``), each in its own line.
+
         Raises:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
-        return Topology(self._graph.declared, self._graph.stores.values()).checked()
+        topology = Topology(self._graph.declared, self._graph.stores.values()).checked()
+        warn_of_misplaced(topology.declared)
+        return topology
 
 
 def _kept_as(

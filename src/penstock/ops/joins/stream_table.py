@@ -164,7 +164,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
 
 
 def _as_numbered(keys: Binary) -> Binary:
-    """The buffer's keys as Kafka Streams orders them: the number behind each has four bytes and begins at 1, which shows
+    """The buffer's keys as Kafka Streams orders them: the number behind each has four bytes and begins at 1. That shows
     where one key is another one and NUL."""
     numbers = fixed_binary(((last_numbers(keys) + 1) % 2**31).astype(">i4"))
     return pc.binary_join_element_wise(without_last(keys, 8), numbers, b"")
