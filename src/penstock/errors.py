@@ -19,6 +19,11 @@ PenstockError
     ├── AlreadyRunningError   another program runs under this application id on this machine
     ├── FencedError           another program has taken over this application id
     └── SparkLostError        Spark's JVM is gone, or its session was stopped
+
+Warnings are of ``PenstockWarning``, and are shown once where a topology is built:
+
+PenstockWarning
+└── PartitioningWarning    a processor's store may have the rows of one key in several partitions
 """
 
 from __future__ import annotations
@@ -112,3 +117,11 @@ class FencedError(CommitError):
 
 class SparkLostError(CommitError):
     """Spark's JVM is gone, or its session was stopped; start again."""
+
+
+class PenstockWarning(UserWarning):
+    """The root of all warnings of this library about programs that run, and may not do what is meant."""
+
+
+class PartitioningWarning(PenstockWarning):
+    """A processor with a store gets records that do not lie in the partitions of their keys."""

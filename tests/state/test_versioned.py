@@ -204,6 +204,17 @@ def test_many_puts_at_once_do_what_they_do_one_after_the_other(seed):
 
 
 @pytest.mark.kip("914-13")
+def test_rows_come_by_key_and_then_by_time_where_a_key_is_another_one_and_nul():
+    store = VersionedStore("prices", history_retention=1000)
+    keys = [b"a", b"a\x00", b"a" + bytes(9), b"", bytes(3), b"b"]
+    for number in range(4):
+        for place, key in enumerate(keys):
+            store.put_one(key, b"%d" % number, 100 * number + 7 * place + 1)
+    rows = list(store.rows())
+    assert [(row.key, row.valid_from) for row in rows] == sorted((row.key, row.valid_from) for row in rows)
+    assert len(rows) == 24
+
+
 def test_a_key_with_many_versions_is_read_and_written_without_going_through_them():
     store = VersionedStore("s", history_retention=10**9, segment_interval=10**9)
     for chunk in range(50):

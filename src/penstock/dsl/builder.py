@@ -20,6 +20,7 @@ from penstock.plan import names, nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_topic
 from penstock.plan.options import in_place_of
+from penstock.plan.passes.partitioning import warn_of_misplaced
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
@@ -455,10 +456,14 @@ class StreamsBuilder(KafkaNames):
     def build(self) -> Topology:
         """The finished topology.
 
+        Warns of processors with stores behind steps that change keys (``PartitioningWarning``), each in its own line.
+
         Raises:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
-        return Topology(self._graph.declared, self._graph.stores.values()).checked()
+        topology = Topology(self._graph.declared, self._graph.stores.values()).checked()
+        warn_of_misplaced(topology.declared)
+        return topology
 
 
 def _kept_as(

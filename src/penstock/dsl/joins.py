@@ -109,7 +109,7 @@ def join_tables_by_foreign_key(
     result = joined_type(value, function, left.value, right.value)
     resolver = made.suffixed(name, "-subscription-response-resolver", names.FK_RESOLVER)
     numbers = StoreSpec(name=names.check_name(f"{resolver}-numbers"), named_by_user=False, key=left.key, value=BYTES)
-    announced = _announced(resolver, left, returned.partitioner)
+    announced = _announced(resolver, left, receive.subscribe, returned.partitioner)
     respond = graph.add(
         nodes.ResponseJoin(
             announced=announced,
@@ -203,9 +203,13 @@ def _responses(
     return _through_topic(graph, f"{topic}-topic", name and f"{topic}", key, partitioner, answered, told)
 
 
-def _announced(name: str, left: Handle, partitioner: UserFunction | None) -> nodes.Repartition:
+def _announced(name: str, left: Handle, subscribe: Node, partitioner: UserFunction | None) -> nodes.Repartition:
     """The left table's changes, sent straight to where results are made."""
-    told = left.graph.add(nodes.Announce(name=f"{name}-announce", parents=(left.node,), where=caller()))
+    told = left.graph.add(
+        nodes.Announce(
+            name=f"{name}-announce", parents=(left.node,), where=caller(), subscribe=subscribe, value=left.value
+        )
+    )
     return left.graph.add(
         nodes.Repartition(
             name=f"{name}-announced-source",

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.batch import NO_RECORD, Batch, Routed
+from penstock.batch import NO_RECORD, Batch, Routed, merge
 from penstock.engine.steps import Outputs, Own, Result, Step
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Operator, TwoSided
+from penstock.ops.foreign_key.announce import Announce
+from penstock.ops.foreign_key.foreign_table_join import ForeignTableJoin
+from penstock.ops.foreign_key.subscription_send import SubscriptionSend
 from penstock.ops.processors.arrivals import Arrivals
 from penstock.ops.processors.depth_first import DepthFirstProcess
 from penstock.ops.processors.transform_values import TransformValues
@@ -24,6 +27,9 @@ from penstock.plan.passes.stores import TableFacts
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.state.clock import StreamTime
 
+_AT_LAST = SubscriptionSend | ForeignTableJoin | Announce
+"""The steps that are told of all that a record did to the tables of a foreign-key join, when it has done it; what they
+send goes into topics."""
 _CALLED_HERE = DepthFirstProcess | TransformValues
 """The operators whose punctuations are called one by one, between those of others."""
 
@@ -72,6 +78,7 @@ class DepthFirst:
         self._is_seen_behind = [_is_seen_behind(stores, number, below) for number in range(len(steps))]
         self._came = came
         self._outputs: Outputs = {}
+        self._at_last: dict[int, list[Batch]] = {}
         self._processors = [s.operator for s in steps if isinstance(s.operator, DepthFirstProcess)]
         self._called = [step.operator for step in steps if isinstance(step.operator, _CALLED_HERE)]
         self._ending = [number for number, step in enumerate(steps) if _ends_chunks(step.operator)]
@@ -93,19 +100,21 @@ class DepthFirst:
             self._down(number, came)
             if is_own:
                 self._call_due(STREAM_TIME, int(record.position[0]), self._clock.now)
-            for ending in self._ending:
-                self._down(ending, self._steps[ending].operator.end_of_chunk())
+            self._finish()
 
     def give(self, own: Own) -> None:
         """Take down what the steps send on of themselves."""
         with self._open():
             for number, step in enumerate(self._steps):
-                self._down(number, own(step))
+                if number not in self._ending:
+                    self._down(number, own(step))
+            self._finish()
 
     def punctuate(self) -> None:
         """Call the punctuations that are due by the wall clock."""
         with self._open():
             self._call_due(WALL_CLOCK_TIME, NO_RECORD, self._context.facts.wall_clock_ms())
+            self._finish()
 
     def take_outputs(self) -> Outputs:
         """What has reached the sinks since the last call."""
@@ -132,7 +141,7 @@ class DepthFirst:
         except BaseException:
             for view in self._views:
                 view.abandon()
-            self._outputs = {}
+            self._outputs, self._at_last = {}, {}
             raise
         finally:
             chunk.is_depth_first = False
@@ -173,12 +182,22 @@ class DepthFirst:
             given = operator.step(batch)
             if isinstance(given, Batch) and len(given):
                 self._outputs.setdefault(step.part.name, []).append(given)
+        elif isinstance(operator, _AT_LAST):
+            self._at_last.setdefault(number, []).append(batch)
         else:
             self._begin_step(number)
             for result in self._results(number, batch, is_right):
                 for view in self._touched[number]:
                     view.sync()
                 self._down(number, result)
+
+    def _finish(self) -> None:
+        """Have those work that wait until the record has done all else."""
+        for number in sorted({*self._at_last, *self._ending}):
+            operator, waiting = self._steps[number].operator, self._at_last.pop(number, [])
+            if waiting:
+                self._down(number, operator.step(merge(waiting)))
+            self._down(number, operator.end_of_chunk())
 
     def _begin_step(self, number: int) -> None:
         """Have a step find in its stores what others wrote."""

@@ -11,6 +11,7 @@ from penstock.plan.buffering import SPILL_TO_DISK
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
+from penstock.serdes.primitives import NumberSerde
 from penstock.state.kinds.buffer import Room, TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.duplicates import DuplicateWindowStore
@@ -74,7 +75,7 @@ def store_of(spec: StoreSpec) -> StateStore:
             return SessionStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
         case "versioned":
             assert spec.history_retention is not None
-            return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
+            return _versioned_store(spec, spec.history_retention)
     if spec.max_entries is not None:
         return LruStore(spec.name, spec.max_entries)
     return KeyValueStore(spec.name, spec.in_memory)
@@ -84,8 +85,14 @@ def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
     if spec.supplier is not None:
         return UserStore(spec.name, spec.supplier)
     if spec.history_retention is not None:
-        return VersionedStore(spec.name, spec.history_retention, spec.segment_interval, spec.in_memory)
+        return _versioned_store(spec, spec.history_retention)
     return KeyValueStore(spec.name, spec.in_memory)
+
+
+def _versioned_store(spec: StoreSpec, history_retention: int) -> VersionedStore:
+    store = VersionedStore(spec.name, history_retention, spec.segment_interval, spec.in_memory)
+    store.keys_are_equally_long = isinstance(spec.key, NumberSerde)
+    return store
 
 
 def _window_store(node: Node, spec: StoreSpec) -> StateStore:

@@ -60,7 +60,10 @@ def foreign_table_join(node: nodes.ForeignTableJoin, at: Lowering) -> Operator:
 
 
 def announce(node: nodes.Announce, at: Lowering) -> Operator:
-    return Announce(at.context)
+    subscribe = node.subscribe
+    assert isinstance(subscribe, nodes.SubscriptionSend)
+    watched = subscribe.name if subscribe.parent in at.facts.silent else None
+    return Announce(at.context, watched, subscribe.left_key, node.value)
 
 
 def response_join(node: nodes.ResponseJoin, at: Lowering) -> Operator:

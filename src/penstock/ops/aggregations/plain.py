@@ -87,7 +87,7 @@ class Aggregate(Operator):
         if isinstance(self._store, WindowStore) and keys.times is not None:
             now = self._store.observed_stream_time
             times = np.maximum.accumulate(np.concatenate([[now], keys.times[codes]]))
-        self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, order, times)
+        self._context.chunk.note(self._store.name, Written(keys, before, codes, values, order, times))
 
     def _each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
         """All updates as a cache sends them on: old is what the store had, and not what an aggregate begins with."""

@@ -49,7 +49,7 @@ class VersionedAggregateStore:
         times = folded.timestamps[kept]
         puts = VersionedPuts(self._store, keys, codes[kept], times, new.encoded())
         if self._store.name in self._context.facts.looked_up:
-            self._context.chunk.written[self._store.name] = written_by(puts, result.take(kept))
+            self._context.chunk.note(self._store.name, written_by(puts, result.take(kept)))
         self._context.put(self._store.name, puts, result.take(kept).order)
         old = folded.old.take(kept) if self._sends_old else None
         changes = result.take(kept).as_changes(new, times, old)

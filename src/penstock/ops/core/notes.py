@@ -150,6 +150,11 @@ class ChunkNotes:
         self.left_changes.clear()
         self.arrivals = None
 
+    def note(self, store: str, written: Written[Values]) -> None:
+        """Note what a step writes into a store; of a record whose results go down one by one it may do so again."""
+        before = self.written.get(store) if self.is_depth_first else None
+        self.written[store] = written if before is None else before.followed_by(written)
+
     def write_put_off(self, store: str) -> None:
         """Write what was put off for a store, which somebody asks for."""
         puts, _ = self.puts.pop(store, (None, ()))

@@ -41,6 +41,30 @@ class Written(NamedTuple, Generic[R]):
     stream_times: IntArray | None = None
     """The store's stream time before the first write, and after each; None for stores that have none."""
 
+    def followed_by(self, more: Written[R]) -> Written[R]:
+        """These writes, and others behind them."""
+        place = (
+            pc.index_in(physical_keys(more.keys), physical_keys(self.keys)).fill_null(-1).to_numpy().astype(np.int64)
+        )
+        new = np.flatnonzero(place < 0)
+        place[new] = len(self.keys) + np.arange(len(new))
+        times = None
+        if self.keys.times is not None and more.keys.times is not None:
+            times = np.concatenate([self.keys.times, more.keys.times[new]])
+        depth = max(len(self.order), len(more.order))
+        columns = [order_columns(one.order, len(one.codes), depth) for one in (self, more)]
+        stream_times = self.stream_times
+        if stream_times is not None and more.stream_times is not None:
+            stream_times = np.concatenate([stream_times, more.stream_times[1:]])
+        return Written(
+            Keys(concat([self.keys.data, more.keys.data.take(pa.array(new))]), times),
+            self.before.join(more.before.take(new)),
+            np.concatenate([self.codes, place[more.codes]]),
+            self.values.join(more.values),
+            tuple(np.concatenate(pair) for pair in zip(*columns, strict=True)),
+            stream_times,
+        )
+
     def as_of(self, current: R, keys: Keys, codes: IntArray, order: Order) -> R:
         """The values of keys at several places of the processing order.
 

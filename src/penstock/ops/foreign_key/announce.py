@@ -7,19 +7,42 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.batch import Batch, Changes
+from penstock.columns import BytesColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Operator
 from penstock.ops.tables.lookup import UNKNOWN
+from penstock.serdes import Serde
 
 
 class Announce(Operator):
-    """Changes of the left table on their way to where results are made, ahead of all responses."""
+    """Changes of the left table on their way to where results are made, ahead of all responses.
 
-    def __init__(self, context: Context):
+    Args:
+        subscribe: the step that knows what changes in the table and is not sent; None where all is.
+        key: the type of the table's keys.
+        value: that of its values.
+    """
+
+    def __init__(self, context: Context, subscribe: str | None, key: Serde, value: Serde):
         self._context = context
+        self._subscribe = subscribe
+        self._key = key
+        self._value = value
 
     def step(self, batch: Batch) -> Batch | None:
         assert isinstance(batch, Changes)
         if self._context.facts.roots is None:
             return None
         return replace(batch.as_stream(), timestamp=np.full(len(batch), UNKNOWN))
+
+    def flush(self) -> Batch | None:
+        return self.end_of_chunk()
+
+    def end_of_chunk(self) -> Batch | None:
+        """What a chunk has changed in silence, such as the windows that it lets expire."""
+        changes = None if self._subscribe is None else self._context.chunk.left_changes.get(self._subscribe)
+        if changes is None or self._context.facts.roots is None:
+            return None
+        rows = np.argsort(changes.position, kind="stable")
+        key, value = BytesColumn(changes.key, self._key).take(rows), BytesColumn(changes.value, self._value).take(rows)
+        return Batch(key, value, np.full(len(rows), UNKNOWN), (changes.position[rows],))

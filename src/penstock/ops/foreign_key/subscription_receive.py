@@ -40,7 +40,7 @@ class SubscriptionReceive(Operator):
         before = located.get()
         stays = _stays(groups, said.instruction, is_present(before.data))
         values = Values(batch.value.where(stays).encoded(), batch.timestamp)
-        self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+        self._context.chunk.note(self._store.name, Written(keys, before, codes, values, batch.order))
         last = groups.last_rows
         self._store.put(located, Values(take(values.data, last), batch.timestamp[last]))
 

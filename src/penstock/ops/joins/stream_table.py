@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.arrays import BoolArray, IntArray, concat, fixed_binary, nulls, without_last
+from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, last_numbers, nulls, without_last
 from penstock.batch import Batch, merge, take_order
 from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
 from penstock.ops.core.context import Context
@@ -135,7 +135,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
         released = _joined_entries(waiting, entries.take(own))
         if not len(released.times):
             return None
-        order = in_order(released.times, released.keys)
+        order = in_order(released.times, _as_numbered(released.keys))
         order = order[np.argsort(triggers[order], kind="stable")]
         return self._as_batch(batch, released.take(order), triggers[order])
 
@@ -161,6 +161,13 @@ class BufferedStreamTableJoin(StreamTableJoin):
             updates.headers,
             held=updates.origins,
         )
+
+
+def _as_numbered(keys: Binary) -> Binary:
+    """The buffer's keys as Kafka Streams orders them: the number behind each has four bytes and begins at 1. That shows
+    where one key is another one and NUL."""
+    numbers = fixed_binary(((last_numbers(keys) + 1) % 2**31).astype(">i4"))
+    return pc.binary_join_element_wise(without_last(keys, 8), numbers, b"")
 
 
 def _joined_entries(first: Entries, second: Entries) -> Entries:

@@ -67,7 +67,7 @@ class TableStore:
         self._store.put(located, Values(final, times))
         if self._store.name in self._context.facts.looked_up:
             values = Values(data, batch.timestamp)
-            self._context.chunk.written[self._store.name] = Written(keys, before, codes, values, batch.order)
+            self._context.chunk.note(self._store.name, Written(keys, before, codes, values, batch.order))
         serde = batch.value.serde
         if self._cache is not None:
             batch = batch.with_value(as_written(batch.value))

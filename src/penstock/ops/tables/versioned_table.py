@@ -45,7 +45,7 @@ class VersionedTableStore:
                 return None
         puts = VersionedPuts(self._store, *self._columns(batch))
         if self._store.name in self._context.facts.looked_up:
-            self._context.chunk.written[self._store.name] = written_by(puts, batch)
+            self._context.chunk.note(self._store.name, written_by(puts, batch))
         self._context.put(self._store.name, puts, batch.order)
         return self.changes(batch, puts, old)
 

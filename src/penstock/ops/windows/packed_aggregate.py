@@ -107,4 +107,4 @@ class PackedAggregate(Operator):
         there = self._serde.encode_windows(loaded.keys.data.take(pa.array(loaded.entries.row)), start, end)
         before, times = Values(loaded.entries.data, timestamp), np.maximum.accumulate(times)
         written = written_windows(there, before, changes, times, self._finds_by_start)
-        self._context.chunk.written[self._packed.name] = written
+        self._context.chunk.note(self._packed.name, written)

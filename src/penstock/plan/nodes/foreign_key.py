@@ -63,6 +63,10 @@ class Announce(Node):
     It is there where responses may come to rows that the record which caused them has changed meanwhile.
     """
 
+    subscribe: Node
+    """What else the table's changes go to; it knows those that are not sent."""
+    value: Serde
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResponseJoin(Node):

@@ -21,6 +21,7 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.columns.sorted_index import FOREVER, SortedIndex
 from penstock.state.database import Database
 from penstock.state.kinds.segments import SegmentedStore, SegmentRows
+from penstock.state.kinds.versioned.sorting import by_key
 from penstock.state.kinds.versioned.timeline import NOT_PUT, VALID_TO_UNDEFINED, Timeline, Version
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, TransactionalRows
@@ -168,6 +169,8 @@ class VersionedStore(SegmentedStore):
         self._latest = TransactionalRows()
         self.remembers_deletions = False
         """Whether a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
+        self.keys_are_equally_long = False
+        """Whether no key is another one and more; then rows that lie on disk are in the order of keys as they are."""
 
     def pieces(self) -> list[TransactionalRows]:
         return [self._latest, *super().pieces()]
@@ -310,12 +313,15 @@ class VersionedStore(SegmentedStore):
 
     def rows(self) -> Iterator[VersionRow]:
         """All versions that are there, by key and then by time."""
-        found = [self._older_in(segment) for segment in self._segments.values()]
+        found = [self._older_in(segment, id_) for id_, segment in self._segments.items()]
         latest = (VersionRow(*row, None) for row in self._latest.scan())
         return merge(*found, latest, key=itemgetter(0, 2))
 
-    def _older_in(self, segment: SegmentRows) -> Iterator[VersionRow]:
-        for row_key, value, begin in segment.scan():
+    def _older_in(self, segment: SegmentRows, id_: int) -> Iterator[VersionRow]:
+        rows: Iterator[tuple[bytes, bytes, int]] = segment.scan()
+        if not self.keys_are_equally_long:
+            rows = by_key(rows, (id_ + 1) * self.segment_interval)
+        for row_key, value, begin in rows:
             if begin >= 0:
                 yield VersionRow(row_key[:-8], value, begin, int.from_bytes(row_key[-8:], "big"))
 

@@ -1,0 +1,83 @@
+"""Which processors with stores get records that lie in other partitions than those of their keys."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from penstock.errors import PartitioningWarning
+from penstock.plan import nodes
+from penstock.plan.node import Node
+
+_METHODS: dict[type[Node], str] = {
+    nodes.SelectKey: "select_key",
+    nodes.Map: "map",
+    nodes.FlatMap: "flat_map",
+    nodes.Process: "process",
+    nodes.ProcessValues: "process_values",
+    nodes.KeyById: "deduplicate",
+    nodes.RestoreKey: "deduplicate",
+}
+_WHY = {
+    nodes.RestoreKey: "{step} leaves records in the partitions of their ids",
+    nodes.Process: "{step} may forward records under other keys, which stay in the partitions of the old ones",
+}
+_GIVES = "{step} gives records other keys, and they stay in the partitions of the old ones"
+_WAYS_OUT = {
+    nodes.RestoreKey: "; where duplicates share a key, deduplicate_by_key_value(...) keeps records where they are",
+    nodes.Process: "; if it keeps the keys, process_values(...) in its place says so",
+}
+
+
+class Misplaced(NamedTuple):
+    """A processor with stores, and the step in front of it from which on records lie elsewhere."""
+
+    processor: Node
+    moved: Node
+
+    def text(self) -> str:
+        """What is wrong, and the ways out."""
+        step, moved = _named(self.processor), type(self.moved)
+        why = _WHY.get(moved, _GIVES).format(step=_named(self.moved))
+        kept = nodes.connected_stores(self.processor)
+        stores = f"the store {kept[0]!r}" if len(kept) == 1 else f"the stores {', '.join(map(repr, kept))}"
+        return (
+            f"{step} has {stores}, and {why}. With several partitions the rows of one key lie in several tasks, each "
+            f"with a part of them. Put .repartition() in between{_WAYS_OUT.get(moved, '')}. If it is meant so: "
+            "warnings.filterwarnings('ignore', category=penstock.PartitioningWarning)"
+        )
+
+
+def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
+    """Processors with stores behind steps that change keys, where nothing is repartitioned in between.
+
+    Whatever groups, joins or makes a table puts a repartition in where one is needed; processors do not.
+    """
+    for node in dict.fromkeys(declared):
+        if isinstance(node, nodes.Process) and nodes.connected_stores(node):
+            for moved in dict.fromkeys(_movers(node)):
+                yield Misplaced(node, moved)
+
+
+def warn_of_misplaced(declared: Iterable[Node]) -> None:
+    """Warn of them, in the lines where the processors are."""
+    for one in misplaced(declared):
+        file, _, line = one.processor.where.rpartition(":")
+        number = int(line) if line.isdigit() else 1
+        warnings.warn_explicit(one.text(), PartitioningWarning, file or one.processor.where, number)
+
+
+def _movers(node: Node) -> Iterator[Node]:
+    """The nearest steps above a stream's step that change keys, up to where it is repartitioned or a table."""
+    for parent in node.parents:
+        if isinstance(parent, nodes.Repartition) or parent.is_table:
+            continue
+        if parent.changes_key:
+            yield parent
+        else:
+            yield from _movers(parent)
+
+
+def _named(node: Node) -> str:
+    return f"{_METHODS.get(type(node), node.name)} at {node.where}"
