@@ -33,6 +33,10 @@ POINTS = (
 )
 """Those of every commit, in the order in which it comes to them."""
 
+CIRCLE_POINTS = ("before-lap", "after-lap")
+"""Those of a commit that only sub-topologies have which send to each other in a circle: around what a task does between
+two times at which it waits for the others."""
+
 BESIDE_POINTS = ("awaits-publish",)
 """Those of a commit that only a loop has, which publishes beside the next commit: where that waits for it."""
 
@@ -82,6 +86,7 @@ KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
 
 ALL_POINTS = frozenset(
     POINTS
+    + CIRCLE_POINTS
     + BESIDE_POINTS
     + AT_LEAST_ONCE_POINTS
     + STORE_POINTS

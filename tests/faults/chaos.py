@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import circling
 import deduplication
 import demo
 import figures
@@ -116,6 +117,7 @@ def subjects() -> list[Subject]:
     return [
         Own(program.__file__, program.two_stages, 8_000, fill),
         Own(joining.__file__, joining.topology, 8_000, fill),
+        Own(circling.__file__, circling.topology, 8_000, fill),
         Own(suppression.__file__, suppression.topology, 8_000, fill, "local"),
         Own(deduplication.__file__, deduplication.topology, 9_000, deduplication.__file__, "local"),
         Own(demo.__file__, lambda: demo.flights.topology, 0, demo.__file__),

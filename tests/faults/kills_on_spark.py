@@ -42,7 +42,7 @@ from penstock.testing.chaos import processes
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.standalone import StandaloneCluster
 
-PROGRAMS = ("program", "joining", "suppression", "deduplication", "own_stores")
+PROGRAMS = ("program", "joining", "circling", "suppression", "deduplication", "own_stores")
 """Those of this folder that run on Spark, all crash topologies."""
 RECORDS = 12_000
 SLEEP = 2.2

@@ -14,6 +14,7 @@ from penstock.faults import (
     ALL_POINTS,
     AT_LEAST_ONCE_POINTS,
     BESIDE_POINTS,
+    CIRCLE_POINTS,
     EVOLUTION_POINTS,
     KAFKA_POINTS,
     LOG_POINTS,
@@ -54,6 +55,9 @@ def test_no_point_is_listed_twice():
     every = (
         POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS + starts + LOG_POINTS + KAFKA_POINTS
     )
+    commits = POINTS + CIRCLE_POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS
+    starts = START_POINTS + EVOLUTION_POINTS + RESCALE_POINTS + RESET_POINTS
+    every = commits + starts + LOG_POINTS + KAFKA_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

@@ -142,7 +142,9 @@ class Task:
             self.pending = (commit, attempt)
             self._laps = Laps(self, self._circle, work, commit, attempt)
         assert self._laps is not None
+        crash_point("before-lap")
         done = self._laps.go(lap)
+        crash_point("after-lap")
         if lap.ends:
             self._laps = None
         return done
