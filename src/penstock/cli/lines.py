@@ -26,7 +26,7 @@ class Line(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class JsonLine(msgspec.Struct):
@@ -108,7 +108,7 @@ class LineParser:
             ) from None
         timestamp = None if parts.timestamp is None else _milliseconds(parts.timestamp)
         pairs = parts.headers.items() if isinstance(parts.headers, dict) else parts.headers
-        headers = tuple((name, _bytes_of_json(value)) for name, value in pairs)
+        headers = tuple((name, None if value is None else _bytes_of_json(value)) for name, value in pairs)
         return Line(self._encode_key(bytes(parts.key)), self._encode_value(bytes(parts.value)), timestamp, headers)
 
     def batches(self, lines: Iterable[bytes], on_bad: OnBadLine) -> Iterator[Records]:

@@ -196,6 +196,12 @@ def check_type(given: Any, type_: type, what: str, hint: str = "") -> None:
         )
 
 
+class Place(str):
+    """A file and line, and which call of the line it is."""
+
+    call: object = None
+
+
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
     frame = sys._getframe(1)
@@ -203,7 +209,15 @@ def caller() -> str:
         if frame.f_back is None:
             break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    place = Place(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    place.call = hash(frame.f_code), frame.f_lasti
+    return place
+
+
+def is_same_call(one: str, other: str) -> bool:
+    """Whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
+    call = getattr(one, "call", None)
+    return one == other and call is not None and call == getattr(other, "call", None)
 
 
 def _is_own(frame: FrameType) -> bool:
