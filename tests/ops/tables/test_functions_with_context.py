@@ -34,7 +34,9 @@ def test_map_values_is_told_the_context_of_the_record_that_changed_the_row(run: 
 
 def test_map_values_of_key_and_value_may_ask_too(run: Run):
     builder = StreamsBuilder()
-    mapped = builder.table("in", value=int).map_values(lambda key, value, at: [key, value, at.topic, at.partition], value=list)
+    mapped = builder.table("in", value=int).map_values(
+        lambda key, value, at: [key, value, at.topic, at.partition], value=list
+    )
     mapped.to_stream().to("out")
     assert run(builder, ROWS[:1]).output() == [("a", ["a", 1, "in", 0], 10)]
 
