@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray, concat, is_all
 from penstock.columns import Column, is_routed_alike
+from penstock.messages import show
 
 Order = tuple[IntArray | int, ...]
 """Where each record stands in the task's processing order: its position, then which branch and which of several
@@ -270,9 +271,40 @@ def _join_latest(batches: list[Any]) -> BoolArray | None:
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def header_list(headers: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]] | None:
+def header_list(headers: Iterable[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
     """A record's headers as Arrow takes them."""
-    return [{"key": key, "value": value} for key, value in headers] or None
+    return [{"key": key, "value": value} for key, value in headers or ()] or None
+
+
+def why_no_headers(headers: Any) -> str:
+    """What is wrong with a record's headers as a user gave them; empty when nothing is.
+
+    >>> why_no_headers((("id", b"1"), ("none", None))), why_no_headers((("id", 5),))
+    ('', "headers are a tuple of pairs of a name and bytes, such as (('id', b'5'),); got (('id', 5),)")
+    """
+    if headers is None:
+        return ""
+    is_fine = isinstance(headers, tuple | list) and all(map(_is_header, headers))
+    expected = "headers are a tuple of pairs of a name and bytes, such as (('id', b'5'),)"
+    return "" if is_fine else f"{expected}; got {show(headers)}"
+
+
+def _is_header(pair: Any) -> bool:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        return False
+    name, value = pair
+    return _is_text(name) and (value is None or isinstance(value, bytes | bytearray) or _is_text(value))
+
+
+def _is_text(value: Any) -> bool:
+    """Whether something is text that can be written: half a surrogate pair is no UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def pairs_of(found: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:

@@ -104,9 +104,9 @@ class SettingsArguments(TypedDict, total=False):
     chunk_records: int
     chunk_bytes: int | str
     auto_offset_reset: str
-    default_key_serde: str | None
-    default_value_serde: str | None
-    default_timestamp_extractor: str | None
+    default_key_serde: Any
+    default_value_serde: Any
+    default_timestamp_extractor: Any
     on_lost_records: str
     on_error: str
     deserialization_exception_handler: str | Handler | None
@@ -173,9 +173,10 @@ class Settings:
             it itself: ``"earliest"`` (with the first record that is still there), ``"latest"`` (with what comes from
             now on), ``"by_duration:1 day"`` (with what is not older), ``"by_timestamp:2026-01-01"`` (with what is of
             that time or later), or ``"none"`` (the start fails). A global table is always read from the earliest.
-        default_key_serde: the type of keys where the topology says none (``str``): ``"str"``, ``"int"``, ``"float"``,
-            ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
-        default_value_serde: the type of values where the topology says none (``json``).
+        default_key_serde: the type of keys where the topology says none (``str`` for what is read; what functions make
+            keeps the type it had): a type or a serde; in files ``"str"``, ``"int"``, ``"float"``, ``"bytes"``,
+            ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
+        default_value_serde: the type of values where the topology says none (``json`` for what is read).
         default_timestamp_extractor: where the times of records come from that the topology does not say:
             ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
@@ -226,9 +227,9 @@ class Settings:
     dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once"
     auto_offset_reset: str = "earliest"
-    default_key_serde: str | None = None
-    default_value_serde: str | None = None
-    default_timestamp_extractor: str | None = None
+    default_key_serde: Any = None
+    default_value_serde: Any = None
+    default_timestamp_extractor: Any = None
     on_lost_records: str = "fail"
     commit_interval: int = 0
     max_task_idle: int = 0

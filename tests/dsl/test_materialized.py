@@ -20,7 +20,7 @@ from penstock import (
 from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.node import StoreSpec
-from penstock.serdes import FLOAT, INT, JSON, STR
+from penstock.serdes import FLOAT, INT, STR, JsonSerde
 from penstock.state.kinds.segments import SegmentedStore
 from support.own_stores import DictStore
 
@@ -81,7 +81,7 @@ def test_the_stores_types_are_those_of_the_table_unless_materialized_says_otherw
     assert told.value.name != INT.name
 
 
-def test_an_aggregates_type_is_told_or_annotated_or_that_of_its_initializer_or_json():
+def test_an_aggregates_type_is_told_or_annotated_or_that_of_its_initializer():
     def annotated(key, value, total) -> float:
         return total
 
@@ -94,7 +94,7 @@ def test_an_aggregates_type_is_told_or_annotated_or_that_of_its_initializer_or_j
     assert kept(list, plain, value=str) == STR
     assert kept(list, annotated) == FLOAT
     assert kept(int, plain) == INT
-    assert kept(list, plain) == JSON
+    assert kept(list, plain) == JsonSerde(list)
 
 
 def test_a_store_and_a_materialized_together_are_refused():

@@ -29,7 +29,7 @@ def test_streams_and_tables_say_their_types_their_step_and_their_line():
         "KStream str -> str of mapped",
         "KGroupedStream str -> int of KSTREAM-SOURCE-0000000000",
         "KTable str -> int of counted",
-        "KGroupedTable str -> json of again",
+        "KGroupedTable str -> int of again",
         "GlobalKTable int -> bytes of all",
     ]
     for kind, text in zip(kinds, expected, strict=True):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from functools import partial
+from typing import Annotated, Any, NewType, TypedDict
 
 import msgspec
 import pytest
 
-from penstock import StreamsBuilder
+from penstock import StreamsBuilder, TimeWindows, ValueTransformerWithKey
 from penstock.errors import ConfigError
-from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, JsonSerde, Serde
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, UNSAID, JsonSerde, Serde
 from penstock.testing import TopologyTestDriver
 
 
@@ -140,10 +142,135 @@ def test_what_is_told_counts_more_than_the_annotation():
     assert types(StreamsBuilder().stream("in").map_values(length, value=float)) == (STR, FLOAT)
 
 
-def test_without_either_keys_are_text_and_values_json_again():
-    stream = StreamsBuilder().stream("in", key=int, value=int)
-    assert types(stream.map(lambda key, value: (key, value))) == (STR, JSON)
-    assert types(stream.map_values(lambda value: value)) == (INT, JSON)
+def test_without_either_they_stay_what_they_were():
+    stream = StreamsBuilder().stream("in", key=int, value=Order)
+    kept = (INT, JsonSerde(Order))
+    assert types(stream.map(lambda key, value: (key, value))) == kept
+    assert types(stream.map_values(lambda value: value)) == kept
+    assert types(stream.flat_map(lambda key, value: [(key, value)])) == kept
+    assert types(stream.flat_map_values(lambda value: [value])) == kept
+    assert types(stream.select_key(lambda key, value: key)) == kept
+    assert types(stream.group_by(lambda key, value: key)) == kept
+    assert types(stream.process(lambda record, context: None)) == kept
+    assert types(stream.process_values(lambda record, context: None)) == kept
+    table = stream.to_table()
+    assert types(table.map_values(lambda value: value)) == kept
+    assert types(table.group_by(lambda key, value: (key, value))) == kept
+    assert types(table.to_stream(lambda key, value: key)) == kept
+    assert types(table.transform_values(Same)) == kept
+
+
+class Same(ValueTransformerWithKey):
+    def transform(self, key, value):
+        return value
+
+
+class Priced(ValueTransformerWithKey):
+    def transform(self, key, value) -> float:
+        return value.amount
+
+
+def test_a_transformer_is_annotated_too():
+    table = StreamsBuilder().table("in", value=Order)
+    assert types(table.transform_values(Priced)) == (STR, FLOAT)
+    assert types(table.transform_values(lambda: Priced())) == (STR, FLOAT)
+    assert types(table.transform_values(Priced, value=str)) == (STR, STR)
+
+
+def test_windowed_keys_become_keys_of_the_type_inside():
+    windows = TimeWindows.of_size_with_no_grace(10)
+    counts = StreamsBuilder().stream("in", key=int).group_by_key().windowed_by(windows).count()
+    assert types(counts.to_stream(lambda key, count: key.key)) == (INT, INT)
+    assert types(counts.to_stream().map(lambda key, count: (key.key, count))) == (INT, INT)
+    assert types(counts.group_by(lambda key, count: (key.key, count))) == (INT, INT)
+    assert types(counts.to_stream().map_values(lambda count: count))[0] == types(counts)[0]
+
+
+def test_a_join_of_two_types_says_none_and_one_of_the_same_type_has_it():
+    builder = StreamsBuilder()
+    numbers, orders = builder.stream("numbers", value=int), builder.table("orders", value=Order)
+    others = builder.table("others", value=int)
+    assert types(numbers.join(others, lambda one, other: one + other)) == (STR, INT)
+    assert types(numbers.join(orders, lambda one, other: other)) == (STR, UNSAID)
+    assert types(orders.join(others, lambda one, other: other)) == (STR, UNSAID)
+    assert types(others.join(others, lambda one, other: other)) == (STR, INT)
+    assert types(numbers.merge(numbers.join(orders, lambda one, other: other, value=int))) == (STR, INT)
+    plain = builder.stream("plain")
+    assert types(plain.merge(numbers.join(orders, lambda one, other: other))) == (STR, JSON)
+
+
+@dataclass
+class Total:
+    n: int = 0
+
+
+@pytest.mark.parametrize(
+    ("initializer", "expected"),
+    [
+        (int, INT),
+        (lambda: 0, INT),
+        (lambda: 0.0, FLOAT),
+        (str, STR),
+        (lambda: "", STR),
+        (dict, JsonSerde(dict)),
+        (list, JsonSerde(list)),
+        (Total, JsonSerde(Total)),
+        (lambda: Total(), JsonSerde(Total)),
+        (lambda: None, UNSAID),
+        (lambda: object(), UNSAID),
+        (lambda: 1 // 0, UNSAID),
+    ],
+)
+def test_aggregates_are_of_the_type_that_they_begin_with(initializer, expected):
+    grouped = StreamsBuilder().stream("in", value=bytes).group_by_key()
+    assert types(grouped.aggregate(initializer, lambda key, value, total: total))[1] == expected
+    assert types(grouped.cogroup(lambda key, value, total: total).aggregate(initializer))[1] == expected
+
+
+UserId = NewType("UserId", int)
+
+
+def optional(value) -> str | None: ...
+def named(value) -> UserId: ...
+def noted(value) -> Annotated[float, "in euros"]: ...
+def anything(value) -> Any: ...
+
+
+class Doubling:
+    def __call__(self, value) -> float: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (optional, STR),
+        (named, INT),
+        (noted, FLOAT),
+        (anything, BYTES),
+        (Doubling(), FLOAT),
+        (partial(optional), STR),
+        (int, INT),
+        (Order, JsonSerde(Order)),
+        (str.upper, BYTES),
+    ],
+)
+def test_an_annotation_counts_wherever_it_stands_and_none_is_no_type(function, expected):
+    stream = StreamsBuilder().stream("in", value=bytes)
+    assert types(stream.map_values(function))[1] == expected
+
+
+def generated(value) -> Generator[str, None, None]: ...
+def iterated(value) -> Iterator[int]: ...
+def alike(value) -> tuple[float, ...]: ...
+def pairs(key, value) -> list[tuple[int, str]]: ...
+
+
+def test_what_is_iterated_over_is_annotated_by_its_items():
+    stream = StreamsBuilder().stream("in", value=bytes)
+    assert types(stream.flat_map_values(generated))[1] == STR
+    assert types(stream.flat_map_values(iterated))[1] == INT
+    assert types(stream.flat_map_values(alike))[1] == FLOAT
+    assert types(stream.flat_map(pairs)) == (INT, STR)
 
 
 def test_other_steps_keep_the_types():

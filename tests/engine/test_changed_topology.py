@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
 from penstock.engine import starts
-from penstock.engine.description import Description
-from penstock.engine.evolution.matching import Matches
+from penstock.engine.description import Description, description_of
+from penstock.engine.evolution.matching import NO_WISHES, Matches, matches_of
 from penstock.engine.evolution.refusals import check
 from penstock.engine.exchange import ExchangeRef
+from penstock.engine.layout import layout_of
 from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.program import ProgramFile
 from penstock.engine.starts import FORMAT
 from penstock.errors import ConfigError
+from penstock.log.base import TopicInfo
+from penstock.log.memory import MemoryLog
 from penstock.log.produce import produce
+from penstock.settings import Settings
 from penstock.storage import FileRef, seal, unseal
 from support.world import World
 
@@ -50,8 +55,8 @@ def counted(store: str | None = "counts", of: Any = None) -> Steps:
     return steps
 
 
-def aggregated(initialize: Any, add: Any, store: str = "counts") -> Steps:
-    return lambda stream: stream.group_by_key().aggregate(initialize, add, store=store)
+def aggregated(initialize: Any, add: Any, store: str = "counts", value: Any = None) -> Steps:
+    return lambda stream: stream.group_by_key().aggregate(initialize, add, store=store, value=value)
 
 
 def again(world: World, changed: Topology) -> World:
@@ -97,7 +102,7 @@ REFUSED = {
     "another type": (
         counted(),
         aggregated(list, lambda key, value, seen: [*seen, value]),
-        r"store 'counts': value was int and is json now, made by was count and is aggregate now",
+        r"store 'counts': value was int and is json\[list\] now, made by was count and is aggregate now",
     ),
     "another type of keys": (
         lambda stream: stream.group_by(lambda key, value: "x", key=str).count("counts"),
@@ -107,7 +112,17 @@ REFUSED = {
     "another type of JSON": (
         aggregated(dict, lambda key, value, seen: {**seen, value: 1}),
         aggregated(list, lambda key, value, seen: [*seen, value]),
-        r"store 'counts': first value was dict and is list now",
+        r"store 'counts': value was json\[dict\] and is json\[list\] now, first value was dict and is list now",
+    ),
+    "JSON of release 0.1.0, in which an unannotated function's result was JSON (0073)": (
+        lambda stream: stream.map_values(str.upper, value=Any).to_table(store="counts"),
+        lambda stream: stream.map_values(str.upper).to_table(store="counts"),
+        r"store 'counts': value was json and is str now; value=Any at its step, with Any of typing, keeps the JSON",
+    ),
+    "an aggregate of release 0.1.0, which was JSON whatever it began with": (
+        aggregated(lambda: 0, lambda key, value, n: n + 1, value=Any),
+        aggregated(lambda: 0, lambda key, value, n: n + 1),
+        r"store 'counts': value was json and is int now; value=Any at its step, with Any of typing, keeps the JSON",
     ),
     "other partitions": (
         lambda stream: stream.repartition(partitions=2).group_by_key().count("counts"),
@@ -150,6 +165,68 @@ def test_records_that_wait_in_a_repartition_topic_that_is_gone_are_not_forgotten
     empty = Description({}, {}, {}, {})
     with pytest.raises(ConfigError, match="records wait in the repartition topic 'by-name-repartition', which nothing"):
         check(empty, empty, Matches(), newest, "app", "here")
+
+
+def described(topology: Topology, **settings: Any) -> Description:
+    completed = topology.completed_by(Settings.load(environment={}, **settings))
+    log = MemoryLog()
+    log.create_topic(TopicInfo("in", 1, "str", "str"))
+    return description_of(completed, layout_of(completed, log))
+
+
+def of_release(description: Description) -> Description:
+    """What release 0.1.0 wrote down of a topology: no types of what is sent and written."""
+    return replace(description, types=None, types_before={}, outputs={}, outputs_before={})
+
+
+def regrouped(**types: Any) -> Topology:
+    return topology(lambda stream: stream.map_values(str.upper, **types).group_by(str.strip).count("counts"))
+
+
+def waiting_in(topic: str) -> Manifest:
+    ref = ExchangeRef(0, FileRef("file", 1, 1), [0], 5)
+    return Manifest(3, {"1_0": TaskEntry()}, waiting={"1_0": {topic: [ref]}})
+
+
+TOPIC = "counts-repartition"
+
+
+def kept(old: Description, new: Description, newest: Manifest | None = None) -> None:
+    check(old, new, matches_of(old, new, NO_WISHES), newest or waiting_in(TOPIC), "app", "here")
+
+
+def test_records_that_wait_as_json_are_not_read_as_text():
+    told = (
+        r"records wait in the repartition topic 'counts-repartition': value was json and is str now; value=Any at its"
+    )
+    old = described(regrouped(value=Any))
+    with pytest.raises(ConfigError, match=told):
+        kept(old, described(regrouped()))
+    with pytest.raises(ConfigError, match=told):
+        kept(of_release(described(regrouped())), described(regrouped()))
+    for now in (old, of_release(old)):
+        kept(now, described(regrouped(value=Any)))
+    kept(of_release(described(regrouped())), described(regrouped()), Manifest(3, {"1_0": TaskEntry()}))  # none waits
+    kept(of_release(described(regrouped())), described(regrouped(), default_value_serde="str"))  # it was text then, too
+
+
+def test_what_waits_as_json_may_be_read_as_json_of_a_type():
+    def counted_orders(stream: Any) -> None:
+        stream.map_values(dict, value=dict).map_values(lambda value: value).group_by(str).count("counts")
+
+    kept(of_release(described(topology(counted_orders))), described(topology(counted_orders)))
+
+
+def test_an_output_whose_type_nobody_said_is_not_changed_in_its_middle():
+    def written(**types: Any) -> Topology:
+        return topology(lambda stream: [stream.map_values(str.upper, **types).to("out"), counted()(stream)])
+
+    newest = Manifest(3, {"0_0": TaskEntry()})
+    with pytest.raises(ConfigError, match=r"topic 'out': value was json and is str now; value=Any .* to change it"):
+        kept(of_release(described(written())), described(written()), newest)
+    for said in (str, Any):
+        kept(of_release(described(written())), described(written(value=said)), newest)
+    kept(described(written()), described(written()), newest)  # a release that tells them has written them
 
 
 def nothing(stream: Any) -> None:

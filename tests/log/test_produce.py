@@ -169,11 +169,19 @@ def test_a_wrong_first_row_does_not_even_make_the_topic(tmp_path: Path) -> None:
         (("a", 1, "noon"), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got 'noon'"),
         (("a", 1, -1), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got -1"),
         (("a", 1, 1, "why"), r"topic 't', row 2: headers are pairs of a name and bytes; got 'why'"),
+        (("a", 1, 1, {"h": b"x"}), r"topic 't', row 2: headers are pairs of a name and bytes; got {'h': b'x'}"),
+        (("a", 1, 1, [("\ud800", b"x")]), r"topic 't', row 2: headers are pairs of a name and bytes; got \[\("),
+        (("a", 1, 1, [("h", "x")]), r"topic 't', row 2: headers are pairs of a name and bytes; got \[\("),
     ],
 )
 def test_a_row_of_another_form_is_named(tmp_path: Path, row: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         produce([("a", 1), row], "t", log=tmp_path)
+
+
+def test_a_header_may_be_null_as_in_kafka(tmp_path: Path) -> None:
+    produce([("a", 1, 1, [("h", None), ("i", b"")])], "t", log=tmp_path)
+    assert [record.headers for record in consume("t", log=tmp_path)] == [(("h", None), ("i", b""))]
 
 
 # --- columns ------------------------------------------------------------------------------------------------------

@@ -94,11 +94,12 @@ def test_a_key_of_another_type_names_the_step_that_made_it_and_the_way_out(run: 
     stream.group_by(number_of).count().to_stream().to("out")
     with pytest.raises(ProcessingError) as failure:
         run(builder, [("a", {"id": 7}, 10)]).output()
-    assert message_of(failure)[1:-1] == [
+    first, *lines = message_of(failure)[:-1]
+    assert first.endswith(f": group_by at {__file__}:{given_at} returned the key 7 of type int where str is expected")
+    assert lines == [
         "  the record: key 'a', value {'id': 7}, timestamp 10",
         f"  the function: number_of at {at(number_of)}, given to the step at {__file__}:{given_at}",
-        "  the way out: the keys of this step are of type str; say key=int at that step, or have the function return "
-        "str",
+        "  the way out: annotate its result or say key=int at group_by; without that the keys keep the type they had",
     ]
 
 
@@ -111,15 +112,17 @@ def test_a_result_of_another_type_names_the_mapper_the_joiner_or_the_aggregator(
         return [line.split(" at ")[0] for line in message_of(failure)[2:-1]]
 
     def said(name: str) -> list[str]:
-        way_out = "  the way out: the values of this step are of type int; say value=float"
-        return [f"  the function: {name}", way_out]
+        return [f"  the function: {name}", "  the way out: annotate its result or say value=float"]
 
     assert message(lambda stream: stream.map_values(inverse, value=int)) == said("inverse")
     assert message(lambda stream: stream.flat_map_values(inverses, value=int).filter(some)) == said("inverses")
     assert message(lambda stream: stream.to_table().map_values(inverse, value=int, store="t").to_stream()) == said(
         "inverse"
     )
-    assert message(lambda stream: stream.group_by_key().reduce(ratio).to_stream()) == said("ratio")
+    assert message(lambda stream: stream.group_by_key().reduce(ratio).to_stream()) == [
+        "  the function: ratio",
+        "  the way out: a reducer gives what it gets; for other results use aggregate(..., value=float)",
+    ]
     assert message(lambda stream: stream.group_by_key().aggregate(int, total).to_stream()) == said("total")
 
 

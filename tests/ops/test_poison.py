@@ -292,7 +292,7 @@ def test_a_null_that_a_function_means_is_written_as_null(run: Run):
 
 def test_nan_in_a_result_is_no_null_without_a_word(run: Run):
     builder, stream = source(value=int)
-    stream.map_values(lambda value: {"mean": math.nan if value == 2 else 0.5}).to("out")
+    stream.map_values(lambda value: {"mean": math.nan if value == 2 else 0.5}, value=dict).to("out")
     ran = run(builder, [("a", 1, 1), ("b", 2, 2)], on_error="dead_letter:dead")
     assert ran.output() == [("a", {"mean": 0.5}, 1)]
     assert dead(ran) == [

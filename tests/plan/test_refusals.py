@@ -75,6 +75,23 @@ def test_two_steps_of_one_name():
     )
 
 
+def test_a_line_that_runs_twice_with_one_builder_says_so():
+    def twice(builder: Any, stream: Any) -> None:
+        for _ in range(2):
+            stream.group_by_key().count("counts")
+
+    assert refusal(twice) == (
+        "two steps have a store 'counts': the line at HERE ran twice with the same StreamsBuilder. In a notebook, make "
+        "the builder anew in the same cell, or run the cell that makes it again; in a loop, give each store a name of "
+        "its own"
+    )
+
+
+def test_a_reducer_does_not_take_a_key_for_the_context():
+    with pytest.raises(TopologyError, match=r"reduce at .* got '<lambda>' of \(k, a, b\); a reducer gets no key"):
+        StreamsBuilder().stream("in").group_by_key().reduce(lambda k, a, b: a)
+
+
 def test_two_stores_of_one_name():
     assert refusal(lambda b, s: (s.group_by_key().count("counts"), s.to_table("counts"))) == (
         "two steps have a store 'counts': at HERE and at HERE; give each store a name of its own"
@@ -265,7 +282,8 @@ WRONG_ARGUMENTS = {
     ),
     "a reducer of one": (
         lambda b, s: s.group_by_key().reduce(ONE),
-        "reduce at HERE takes a function of (aggregate, value); got '<lambda>' of (value)",
+        "reduce at HERE takes a function of (aggregate, value); got '<lambda>' of (value); a reducer gets no key; "
+        "aggregate(...) does, and a third argument called context is that of the record",
     ),
     "a timestamp": (
         lambda b, s: b.stream("timed", timestamp=5),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 from penstock.errors import ConfigError
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
 from penstock.plan.functions import UserFunction
-from penstock.serdes import UNSAID, JsonSerde, Serde, WindowedSerde, of, plain_type
+from penstock.serdes import UNSAID, Serde, WindowedSerde, of, plain_type
 
 
 class Annotated(NamedTuple):
@@ -108,22 +108,17 @@ def said_type(given: Any, annotation: Any, otherwise: Serde) -> Serde:
     if given is not None:
         return of(given)
     said = _said(annotation)
-    return otherwise if said is None else of(said)
+    return otherwise if said is None else of(plain_type(said))
 
 
 def _type(given: Any, said: Annotated, otherwise: Serde, default: Serde) -> Serde:
     if given is not None:
         return of(given, "key" if default is DEFAULT_KEY else "value")
-    before = default if said.before is None else _of_before(said.before)
+    before = default if said.before is None else of(said.before)
     if said.now is None:
         return left_open(default, otherwise, before)
-    found = of(said.now)
+    found = of(plain_type(said.now))
     return found if found == before else left_open(None, found, before)
-
-
-def _of_before(annotation: Any) -> Serde:
-    """The type that release 0.1.0 made of an annotation."""
-    return of(annotation) if plain_type(annotation) is annotation else JsonSerde(annotation)
 
 
 def _first_value(initializer: Callable[[], Any]) -> Serde:

@@ -74,7 +74,7 @@ def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") 
 
 def _part(part: Part) -> DrawnPart:
     holds = _holds(part.node) if part.kind == "processor" else None
-    step, where = type(part.node).__name__, part.node.where
+    step, where = type(part.node).__name__, str(part.node.where)
     return DrawnPart(part.name, part.kind, step, part.predecessors, part.stores, part.topics, where, holds)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, is_too_large
-from penstock.batch import HEADERS
+from penstock.batch import HEADERS, why_no_headers
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Records, join_records
-from penstock.messages import describe
+from penstock.messages import describe, show
 from penstock.record import as_row
 from penstock.serdes import Serde
 from penstock.times import to_timestamp
@@ -123,13 +123,9 @@ def row_headers(headers: list[Any], what: str, first: int) -> Any:
     if not any(headers):
         return None
     for number, pairs in enumerate(headers, first):
-        if not all(map(_is_header, pairs or ())):
-            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes, or None; got {pairs!r}")
+        if why_no_headers(pairs) or not all(type(pair) is tuple and type(pair[1]) is not str for pair in pairs or ()):
+            raise ConfigError(f"{what} {number}: headers are pairs of a name and bytes; got {show(pairs)}")
     return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS)
-
-
-def _is_header(pair: Any) -> bool:
-    return isinstance(pair, tuple) and [type(part) for part in pair] in ([str, bytes], [str, type(None)])
 
 
 def _halves(records: Records) -> Iterator[Records]:

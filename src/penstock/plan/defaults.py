@@ -103,7 +103,9 @@ class Defaults(Rewriting):
         return one.within(self._registry) if self._registry and isinstance(one, RegistrySerde) else one
 
 
-def _serde(setting: str, name: str | None) -> Serde | None:
+def _serde(setting: str, name: Any) -> Serde | None:
+    if name is not None and not isinstance(name, str):  # the type itself, as everywhere else
+        return of(name() if isinstance(name, type) and issubclass(name, Serde) else name, setting)
     if name is None or name in _PLAIN:
         return None if name is None else of(_PLAIN[name])
     if name == "json" or name.startswith(("windowed[", "session[")):
@@ -113,13 +115,15 @@ def _serde(setting: str, name: str | None) -> Serde | None:
     return of(serde, setting)
 
 
-def _extractor(name: str | None) -> Extractor | None:
+def _extractor(name: Any) -> Extractor | None:
     setting = "default_timestamp_extractor"
     if name is None:
         return None
-    found = READY[name] if name in READY else _named(setting, name, f"one of {', '.join(READY)}")
+    found = name
+    if isinstance(name, str):
+        found = READY[name] if name in READY else _named(setting, name, f"one of {', '.join(READY)}")
     if not is_extractor(found):
-        raise ConfigError(f"{setting}: {name} is no TimestampExtractor; got {found!r}")
+        raise ConfigError(f"{setting}: {name!r} is no TimestampExtractor; got {found!r}")
     return extractor_of(found)
 
 

@@ -213,6 +213,12 @@ def check_topic(topic: Any, what: str, hint: str = "") -> None:
         raise TopologyError(f"{what} at {caller()}: {error}") from None
 
 
+class Place(str):
+    """A file and line, and which call of the line it is."""
+
+    call: object = None
+
+
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
     frame = sys._getframe(1)
@@ -220,7 +226,15 @@ def caller() -> str:
         if frame.f_back is None:
             break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    place = Place(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    place.call = hash(frame.f_code), frame.f_lasti
+    return place
+
+
+def is_same_call(one: str, other: str) -> bool:
+    """Whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
+    call = getattr(one, "call", None)
+    return one == other and call is not None and call == getattr(other, "call", None)
 
 
 def _is_own(frame: FrameType) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
+from penstock.plan.functions import is_same_call
 from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts, looked_up_tables
 from penstock.plan.physical import SubTopology
@@ -83,7 +84,7 @@ def _unique_stores(facts: TableFacts) -> None:
 
 def _twice(one: Node, other: Node) -> str:
     """Where two steps are, and that one line made both where that is so."""
-    if one.where != other.where:
+    if not is_same_call(one.where, other.where):
         return f"at {one.where} and at {other.where};"
     return (
         f"the line at {one.where} ran twice with the same StreamsBuilder. In a notebook, make the builder anew in the "

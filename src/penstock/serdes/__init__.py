@@ -57,7 +57,6 @@ def of(type_: Any, what: str = "type") -> Serde:
     if isinstance(type_, Serde):
         _check_at_once(type(type_), what)
         return type_
-    type_ = plain_type(type_)
     try:
         known = _BY_TYPE.get(type_)
     except TypeError:  # unhashable
@@ -73,7 +72,8 @@ def of(type_: Any, what: str = "type") -> Serde:
 
 
 def plain_type(type_: Any) -> Any:
-    """The type that a type comes down to as far as bytes are concerned: None is no value, and names change nothing.
+    """The type that an annotation comes down to as far as bytes are concerned: None is no value, and names change
+    nothing.
 
     >>> from typing import Annotated, NewType
     >>> plain_type(str | None), plain_type(NewType("UserId", int)), plain_type(Annotated[str, "an id"])

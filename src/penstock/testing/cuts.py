@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS
+from penstock.batch import HEADERS, header_list
 from penstock.durations import Duration, to_ms
 from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
@@ -35,6 +35,7 @@ from penstock.state.store import StateStore
 from penstock.storage import LocalStorage
 from penstock.testing.arrivals import arrival_reader
 from penstock.testing.piped import piped
+from penstock.testing.records import checked_headers
 
 _RARELY = [False, False, False, False, True]
 
@@ -149,7 +150,7 @@ class CutDriver:
         self._input_of_arrival[self._log.arrived] = number
         self._piped.add((topic, self._log.end_offsets(topic)[0]))
         types = self._inputs[topic]
-        pairs = [{"key": name, "value": data} for name, data in headers]
+        pairs = header_list(checked_headers(headers))
         with self._log.writer(topic, f"in-{number}") as writer:
             writer.write(
                 0,

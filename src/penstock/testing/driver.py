@@ -43,7 +43,7 @@ from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.piped import piped
 from penstock.testing.queues import TopicQueues
-from penstock.testing.records import Given, as_input, as_read, batch_of, checked_row, places
+from penstock.testing.records import Given, as_input, as_read, batch_of, checked_headers, checked_row, places
 from penstock.testing.stores import StoreAccess
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
@@ -473,7 +473,7 @@ def _old_of(one: Batch, serde: Serde) -> Column | None:
 
 
 def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:
-    pairs = header_list(headers)
+    pairs = header_list(checked_headers(headers))
     return pa.array([pairs], HEADERS) if pairs else None
 
 

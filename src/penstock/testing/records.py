@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of
+from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of, why_no_headers
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
@@ -65,9 +65,16 @@ def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
     return given
 
 
+def checked_headers(headers: Any) -> Any:
+    """A record's headers as they are given to a driver; raises ``ConfigError`` for what are none."""
+    if why := why_no_headers(headers):
+        raise ConfigError(f"a record that is piped in: {why}")
+    return headers
+
+
 def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
     """Rows as columns; raises ``PenstockError`` when one does not fit."""
-    headers = [header_list(row[3]) if len(row) > 3 else None for row in rows]
+    headers = [header_list(checked_headers(row[3])) if len(row) > 3 else None for row in rows]
     return Batch(
         BytesColumn(key.encode_all([row[0] for row in rows]), key),
         BytesColumn(value.encode_all([row[1] for row in rows]), value),

@@ -203,7 +203,9 @@ def test_joins_one_after_the_other_with_counts_and_with_their_own_source(run: Ru
     stream = builder.stream("in", value=str)
     counts = stream.group_by_key().count("counts")
     lengths = stream.to_table("rows").map_values(len, value=int)
-    stream.join(counts, lambda key, value, count: f"{key}{value}{count}", value=str).join(lengths, pair).to("out")
+    stream.join(counts, lambda key, value, count: f"{key}{value}{count}", value=str).join(lengths, pair, value=str).to(
+        "out"
+    )
     assert run(builder, [("k", "a", 1), ("j", "bb", 2), ("k", "ccc", 3)]).output() == [
         ("k", "ka1+1", 1),
         ("j", "jbb1+2", 2),

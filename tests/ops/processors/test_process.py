@@ -1,13 +1,17 @@
 """``process`` and ``process_values``: what a processor sees, and what becomes of what it forwards."""
 
+from typing import Any
+
 import pytest
 
 from penstock import (
     FixedKeyProcessor,
     ProcessingError,
     Processor,
+    ProcessorContext,
     ProcessorSupplier,
     Record,
+    Stores,
     StreamsBuilder,
     TopologyError,
 )
@@ -233,7 +237,7 @@ def test_forward_takes_records_only(run: Run):
 def test_a_value_of_another_type_than_the_step_says_names_the_processor(run: Run):
     builder, stream = source(value=int)
     stream.process(lambda record, context: context.forward(record.with_value("x"))).to("out")
-    with pytest.raises(ProcessingError, match="say value=str at that step"):
+    with pytest.raises(ProcessingError, match=r"process at .* forwarded 'x' of type str where int is expected"):
         run(builder, ROWS).output()
 
 
@@ -303,3 +307,52 @@ def test_a_store_that_the_processor_is_not_connected_to_is_refused(run: Run):
     stream.process(lambda record, context: context.get_state_store("counts")).to("out")
     with pytest.raises(ProcessingError, match="is not connected to a store 'counts'; its stores: none"):
         run(builder, ROWS).output()
+
+
+def with_headers(given: Any) -> Any:
+    def forward(record: Record, context: ProcessorContext) -> None:
+        headers = given if record.value == 2 else ()
+        context.forward(Record(record.key, record.value, record.timestamp, headers))
+
+    return forward
+
+
+WRONG_HEADERS = [
+    {"h": b"x"},
+    {"ab": b"x"},
+    5,
+    "h",
+    (("h", 5),),
+    (("h", b"x", 1),),
+    ("h",),
+    ((5, b"x"),),
+    (("\ud800", b"x"),),
+]
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["alone", "with a store that others read"])
+@pytest.mark.parametrize("headers", WRONG_HEADERS, ids=ascii)
+def test_headers_of_a_wrong_form_fail_with_the_step_and_the_record(run: Run, headers: Any, is_shared: bool):
+    builder, stream = source(value=int)
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), str, int))
+    stream.process(with_headers(headers), "counts", name="marks").to("out")
+    if is_shared:
+        stream.process(lambda record, context: None, "counts")
+    told = r"(?s)marks failed on .*offset 1: .*headers are a tuple of pairs of a name and bytes"
+    with pytest.raises(ProcessingError, match=told):
+        run(builder, [("a", 1, 1), ("a", 2, 2)]).output()
+
+
+def test_records_with_such_headers_are_left_out_where_those_that_fail_are(run: Run):
+    builder, stream = source(value=int)
+    stream.process(with_headers({"h": b"x"})).to("out")
+    ran = run(builder, [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)], on_error="skip")
+    assert ran.output() == [("a", 1, 1), ("a", 3, 3)]
+
+
+@pytest.mark.parametrize("given", [(("h", None), ("i", b"")), [("h", None), ("i", b"")], [["h", None], ["i", b""]]])
+def test_a_header_may_be_null_as_in_kafka(run: Run, given: Any):
+    builder, stream = source(value=int)
+    stream.process(with_headers(given)).to("out")
+    ran = run(builder, [("a", 2, 2)])
+    assert [record.headers for record in ran.driver.read_output("out")] == [(("h", None), ("i", b""))]

@@ -195,6 +195,35 @@ def test_settings_say_the_types_and_the_extractor_where_the_topology_says_none(r
     assert run(explicit, [("a", 1, 5)], **defaults).output() == [("a", 1, 5)]
 
 
+def test_types_serdes_and_extractors_may_be_given_themselves():
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    driver = TopologyTestDriver(
+        builder.build(),
+        default_key_serde=int,
+        default_value_serde=SHOUTED,
+        default_timestamp_extractor=WallclockTimestampExtractor,
+    )
+    driver.advance_wall_clock_time(9)
+    driver.pipe_input("in", 3, "x", 5)
+    assert driver.read_output("out") == [Record(3, "X", 9)]
+    with pytest.raises(ConfigError, match="default_value_serde: JSON cannot be read into"):
+        TopologyTestDriver(builder.build(), default_value_serde=5)
+
+
+@pytest.mark.kip("KS-07")
+def test_a_default_type_is_that_of_results_of_which_nobody_says_one(run: Run):
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    stream.map_values(lambda value: len(value)).to("lengths")
+    stream.group_by(lambda key, value: len(value)).reduce(lambda one, other: one + other).to_stream().to("joined")
+    stream.map_values(lambda value: value.upper(), value=str).to("said")
+    ran = run(builder, [("a", "xy", 5), ("b", "z", 6)], default_key_serde="int", default_value_serde="int")
+    assert ran.output("lengths") == [("a", 2, 5), ("b", 1, 6)]
+    assert ran.output("joined") == [(2, "xy", 5), (1, "z", 6)]
+    assert ran.output("said") == [("a", "XY", 5), ("b", "Z", 6)]
+
+
 def test_a_topology_with_defaults_of_settings_is_another_one():
     builder = StreamsBuilder()
     builder.stream("in").to("out")

@@ -6,6 +6,8 @@ Those of aggregations and of tables: ``aggregations/test_aggregators_with_contex
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock import (
@@ -39,7 +41,7 @@ def driver_of(steps) -> TopologyTestDriver:
 
 def test_a_mapper_of_values_sees_where_its_record_came_from(run: Run):
     builder, stream = source(value=int)
-    stream.map_values(lambda value, context: [value, place(context)]).to("out")
+    stream.map_values(lambda value, context: [value, place(context)], value=list).to("out")
     assert run(builder, ROWS).output() == [
         ("a", [1, "in/0/0@10"], 10),
         ("b", [2, "in/0/1@5"], 5),
@@ -55,7 +57,7 @@ def test_every_step_that_keeps_nothing_gives_the_context_to_those_who_ask(run: R
         stream.filter(lambda key, value, context: context.offset != 1)
         .filter_not(lambda key, value, context: context.offset == 2)
         .peek(lambda key, value, context: seen.add(("peek", context.offset)))
-        .map(lambda key, value, context: (key, [context.offset]), key=str)
+        .map(lambda key, value, context: (key, [context.offset]), key=str, value=list)
         .flat_map(lambda key, value, context: [(key, [*value, context.timestamp])], key=str)
         .flat_map_values(lambda value, context: [[*value, context.partition]])
         .select_key(lambda key, value, context: f"{key} of {context.topic}")
@@ -70,7 +72,9 @@ def test_every_step_that_keeps_nothing_gives_the_context_to_those_who_ask(run: R
 
 
 def test_the_context_has_the_headers():
-    driver = driver_of(lambda stream: stream.map_values(lambda value, context: dict(context.headers)["h"].decode()))
+    driver = driver_of(
+        lambda stream: stream.map_values(lambda value, context: dict(context.headers)["h"].decode(), value=str)
+    )
     driver.pipe_input("in", "a", 1, headers=[("h", b"x")])
     driver.pipe_record_list("in", [("a", 1, 5, [("h", b"y")]), ("a", 1, 6, [("h", b"z")])])
     assert [record.value for record in driver.read_output("out")] == ["x", "y", "z"]
@@ -81,7 +85,7 @@ def test_behind_a_repartition_the_context_is_that_of_the_repartition_topic():
         lambda stream: (
             stream.select_key(lambda key, value: str(value))
             .repartition()
-            .map_values(lambda value, context: [context.topic, context.offset])
+            .map_values(lambda value, context: [context.topic, context.offset], value=list)
         )
     )
     for value in (7, 8):
@@ -93,7 +97,7 @@ def test_behind_a_repartition_the_context_is_that_of_the_repartition_topic():
 def test_behind_a_suppression_the_context_is_that_of_the_record_that_was_held_back(run: Run):
     builder, stream = source(value=int)
     counts = stream.group_by_key().count().suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()))
-    counts.to_stream().map_values(lambda value, context: [value, place(context)]).to("out")
+    counts.to_stream().map_values(lambda value, context: [value, place(context)], value=list).to("out")
     assert run(builder, [("a", 1, 5), ("b", 2, 6), ("a", 3, 8), ("c", 4, 100)]).output() == [
         ("a", [2, "in/0/2@8"], 8),
         ("b", [1, "in/0/1@6"], 6),
@@ -105,7 +109,7 @@ def test_behind_a_join_with_grace_the_context_is_that_of_the_record_that_waited(
     versions = Materialized.as_versioned("table", history_retention="1 hour")
     table = builder.table("table", value=int, materialized=versions)
     joined = stream.join(table, lambda left, right, context: [right, place(context)], grace=10)
-    joined.map_values(lambda value, context: [*value, place(context)]).to("out")
+    joined.map_values(lambda value, context: [*value, place(context)], value=list).to("out")
     rows = [("table", "a", 7, 0), ("in", "a", 1, 5), ("in", "b", 2, 6), ("in", "c", 3, 100)]
     assert run(builder, rows).output() == [("a", [7, "in/0/0@5", "in/0/0@5"], 5)]
 
@@ -115,11 +119,12 @@ def test_joins_and_groupings_have_it_too():
     stream = builder.stream("in", value=int)
     table = builder.table("table", value=int)
     everywhere = builder.global_table("everywhere", value=int)
-    stream.join(table, lambda left, right, context: [left, right, context.offset]).to("with-table")
+    stream.join(table, lambda left, right, context: [left, right, context.offset], value=list).to("with-table")
     stream.join(
         everywhere,
         lambda key, left, right, context: [key, left, right, context.offset],
         key_selector=lambda key, value, context: key if context.offset else None,
+        value=list,
     ).to("with-all")
     near = JoinWindows.of_time_difference_with_no_grace(5)
     stream.join(stream, lambda left, right, context: context.offset, near).to("with-itself")
@@ -165,7 +170,7 @@ def test_who_does_not_ask_gets_what_was_always_given():
         (lambda context: context, 5),
         (lambda *arguments: list(arguments), [5]),
     ]:
-        driver = driver_of(lambda stream, function=function: stream.map_values(function))
+        driver = driver_of(lambda stream, function=function: stream.map_values(function, value=Any))
         driver.pipe_input("in", "a", 5)
         assert [record.value for record in driver.read_output("out")] == [given]
 

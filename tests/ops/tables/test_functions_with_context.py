@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kip("KS-08")
 ROWS = [("a", 1, 10), ("b", 2, 11), ("a", 3, 12), ("b", None, 13), ("a", 4, 9)]
 
 
-def place(value, context):
+def place(value, context) -> str:
     return f"{value} at {context.offset}, {context.timestamp}"
 
 
@@ -34,7 +34,9 @@ def test_map_values_is_told_the_context_of_the_record_that_changed_the_row(run: 
 
 def test_map_values_of_key_and_value_may_ask_too(run: Run):
     builder = StreamsBuilder()
-    mapped = builder.table("in", value=int).map_values(lambda key, value, at: [key, value, at.topic, at.partition])
+    mapped = builder.table("in", value=int).map_values(
+        lambda key, value, at: [key, value, at.topic, at.partition], value=list
+    )
     mapped.to_stream().to("out")
     assert run(builder, ROWS[:1]).output() == [("a", ["a", 1, "in", 0], 10)]
 
@@ -80,7 +82,9 @@ def test_a_join_finds_what_was_given_then(run: Run):
 def test_joins_of_tables_are_told_of_the_record_of_the_side_that_changed(run: Run):
     builder = StreamsBuilder()
     left, right = builder.table("left", value=int), builder.table("right", value=int)
-    joined = left.outer_join(right, lambda one, other, context: f"{one}, {other}: {context.topic} {context.offset}")
+    joined = left.outer_join(
+        right, lambda one, other, context: f"{one}, {other}: {context.topic} {context.offset}", value=str
+    )
     joined.to_stream().to("out")
     rows = [("left", "a", 1, 1), ("right", "a", 2, 2), ("left", "a", 3, 3), ("right", "a", None, 4)]
     assert run(builder, rows).output() == [
@@ -105,7 +109,10 @@ def test_a_joiner_by_a_foreign_key_is_told_of_the_message_that_brings_the_answer
     builder = StreamsBuilder()
     orders, customers = builder.table("orders", value=str), builder.table("customers", value=str)
     joined = orders.join(
-        customers, lambda order, customer, context: [customer, context.timestamp], foreign_key=lambda order: order
+        customers,
+        lambda order, customer, context: [customer, context.timestamp],
+        foreign_key=lambda order: order,
+        value=list,
     )
     joined.to_stream().to("out")
     rows = [("customers", "ann", "Ann", 1), ("orders", "1", "ann", 2), ("customers", "ann", "Anna", 3)]
@@ -142,7 +149,7 @@ def test_of_a_versioned_table_results_are_kept_as_they_are_told_to(run: Run):
     builder = StreamsBuilder()
     kept = Materialized.as_versioned("places", history_retention="1 hour")
     table = versioned(builder).map_values(place, materialized=kept)
-    builder.stream("asked", value=int).join(table, lambda left, right: right).to("out")
+    builder.stream("asked", value=int).join(table, lambda left, right: right, value=str).to("out")
     rows = [("in", "a", 1, 10), ("in", "a", 2, 30), ("asked", "a", 0, 20), ("asked", "a", 0, 40)]
     assert run(builder, rows).output() == [("a", "1 at 0, 10", 20), ("a", "2 at 1, 30", 40)]
 

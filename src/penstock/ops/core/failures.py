@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
+from penstock.java_names import of_module
 from penstock.messages import describe, show
 from penstock.plan.functions import UserFunction, is_own_file
 from penstock.plan.passes.makers import Made, Maker, SourceTypes
@@ -67,7 +68,7 @@ class Failure(NamedTuple):
         key, value = (None, None) if types is None else (types.key, types.value)
         lines = [
             f"{self.node} failed on the record at topic {at.topic!r}, partition {at.partition}, offset {at.offset}: "
-            f"{describe(self.error)}",
+            f"{describe(self.error)}{_of_java(self.error)}",
             f"  the record: key {_shown(at.key, key)}, value {_shown(at.value, value)}, timestamp {at.timestamp}",
         ]
         if function is not None:
@@ -138,6 +139,12 @@ def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None)
         return _as(error, told), f"have it return {_plain(serde)}, or {say} where {_plain(serde)} is said behind it"
     annotate = "" if method in _FORWARDING else "annotate its result or "
     return _as(error, told), f"{annotate}{say} at {method}; without that the {column}s keep the type they had"
+
+
+def _of_java(error: BaseException) -> str:
+    """What stands here for a name of Kafka Streams' that a function uses and that is not here."""
+    way = of_module(error.name or "") if isinstance(error, NameError) else ""
+    return way and f"; {way}"
 
 
 _FORWARDING = ("process", "process_values", "add_processor")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, Batch, Order, Origins, Routed, header_list, take_order
+from penstock.batch import HEADERS, Batch, Order, Origins, Routed, header_list, take_order, why_no_headers
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
@@ -55,6 +55,13 @@ class Forwarded:
                         "since 1970 that is not negative"
                     ),
                 )
+
+    def wrong_headers(self) -> Iterator[tuple[int, ProcessingError]]:
+        """The records whose headers are none."""
+        *_, headers = self._columns
+        for row, given in enumerate(headers) if any(headers) else ():
+            if given and (why := why_no_headers(given)):
+                yield row, ProcessingError(f"it forwards a record whose headers cannot be written: {why}")
 
     def wrong_keys(self) -> Iterator[tuple[int, ProcessingError]]:
         """The records that have another key than the record they were forwarded for."""

@@ -132,6 +132,8 @@ class Member(Process):
         """Send a record on: to members behind this one at once, child by child, to others when the chunk ends."""
         if type(record.timestamp) is not int or record.timestamp < 0:
             raise next(error for _, error in Forwarded([record], {}, ()).wrong_times())
+        if record.headers and (wrong := dict(Forwarded([record], {}, ()).wrong_headers())):
+            raise wrong[0]
         if self._keeps_keys and (self.group.position is None or record.key != self._key):
             raise ProcessingError(
                 "a processor of process_values forwards records under the key they came with, and none in "

@@ -247,7 +247,7 @@ class Process(Operator):
 
     def _batch(self, forwarded: Forwarded) -> Batch | None:
         """Forwarded records as columns, without those that cannot be."""
-        wrong = dict(forwarded.wrong_times())
+        wrong = dict(forwarded.wrong_times()) | dict(forwarded.wrong_headers())
         if self._keeps_keys:
             wrong |= dict(forwarded.wrong_keys())
         if wrong:

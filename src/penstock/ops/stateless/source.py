@@ -12,7 +12,7 @@ from penstock.metrics import LATENESS
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Operator
-from penstock.ops.stateless.timestamps import ExtractedTimes
+from penstock.ops.stateless.timestamps import EXPECTED, INVALID, ExtractedTimes, is_time
 from penstock.plan.functions import UserFunction
 from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.state.clock import StreamTime
@@ -62,14 +62,10 @@ class Source(Operator):
         values = batch.value.decoded()
         arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
         batch, times = caller.rows(batch, *arguments)
-        batch, times = caller.check(batch, times, _is_time, _EXPECTED)
-        return replace(batch, timestamp=np.array([parsed(time) for time in times], np.int64))
+        batch, times = caller.check(batch, times, is_time, EXPECTED)
+        batch = replace(batch, timestamp=np.array(list(map(parsed, times)), np.int64))
+        self._context.drop(self._node, batch.position[batch.timestamp < 0], INVALID)
+        return batch.keep(batch.timestamp >= 0)
 
 
 FAIL_ON_INVALID = extractor_of(FailOnInvalidTimestamp)
-_EXPECTED = "the record's time, an int of milliseconds that is not negative"
-
-
-def _is_time(value: object) -> bool:
-    time = parsed(value)
-    return time is not None and 0 <= time < 2**63

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class ExtractedTimes:
         """The time of a record, which moves its partition's time on."""
         clock = self._clock(clock_name(record.topic, record.partition))
         time = parsed(self._extractor.function.call(record, clock.now))
-        if time is None or time >= 2**63:
+        if time is None or not is_time(time):
             raise TypeError(f"the extractor must return {EXPECTED}")
         clock.now = max(clock.now, time)
         return time
@@ -85,6 +86,12 @@ class ExtractedTimes:
         for place, time in zip(places, times.tolist(), strict=True):
             clock = self._clock(clock_name(*place[:2]))
             clock.now = max(clock.now, time)
+
+
+def is_time(given: Any) -> bool:
+    """Whether something is a time; negative ones are, and their records are dropped."""
+    time = parsed(given)
+    return time is not None and -(2**63) <= time < 2**63
 
 
 def clock_name(topic: str | None, partition: int) -> str:
