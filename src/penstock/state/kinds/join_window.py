@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, binary, concat
+from penstock.arrays import Binary, IntArray, binary, concat, numbered
 from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
@@ -68,10 +68,10 @@ class JoinWindowStore(SegmentedStore):
         """Put records, in the order in which they came; with a timestamp beside their time, if it is to be kept."""
         if not len(codes):
             return
-        slots = self._slots(times)
-        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
-        places, row = np.unique(codes * span + slots - base, return_inverse=True)
-        located = self.locate(keys.at(places // span, places % span + base))
+        slots, named = numbered(self._slots(times), int(codes.max()) + 1)
+        span = int(slots.max()) + 1
+        places, row = np.unique(codes * span + slots, return_inverse=True)
+        located = self.locate(keys.at(places // span, named(places % span)))
         there = unpack(located.get().data)
         seconds = np.zeros(len(row), np.int64) if timestamps is None else timestamps
         every = _joined(there, Entries(row, times, seconds, data))
