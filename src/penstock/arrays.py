@@ -6,7 +6,7 @@ of a hundred thousand keys is a few dozen numpy calls and no Python per key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,37 @@ MOST_BYTES = 2**31 - 2
 
 _TOO_LARGE = ("offset overflow", "overflowed binary array capacity", "input array too large")
 """What Arrow says in errors that have no type of their own."""
+
+
+LATEST = 2**63 - 1
+"""The end of time."""
+
+
+def shifted(times: IntArray, by: int) -> IntArray:
+    """Times moved by a duration, which may be negative, but not beyond what times go to.
+
+    >>> shifted(np.array([1, LATEST - 1]), 5).tolist() == [6, LATEST], shifted(np.array([1, -LATEST]), -5).tolist()[0]
+    (True, -4)
+    """
+    if by >= 0:
+        moved: IntArray = np.minimum(times, LATEST - by) + by
+        return moved
+    return np.maximum(times, -LATEST - 1 - by) + by
+
+
+def numbered(far: IntArray, groups: int) -> tuple[IntArray, Callable[[IntArray], IntArray]]:
+    """Numbers from 0 on in place of those that may be far apart, so that there is one for each pair of such a number
+    and one of so many groups; and what turns them back.
+
+    >>> numbers, named = numbered(np.array([5, 2**62, 5]), 7)
+    >>> numbers.tolist(), named(numbers).tolist()
+    ([0, 1, 0], [5, 4611686018427387904, 5])
+    """
+    base, span = int(far.min()), int(far.max()) - int(far.min()) + 1
+    if span < 2**62 // max(groups, 1):
+        return far - base, lambda numbers: numbers + base
+    found, numbers = np.unique(far, return_inverse=True)
+    return numbers, lambda numbers: found[numbers]
 
 
 class Spans(NamedTuple):

@@ -53,6 +53,18 @@ def to_signed_ms(duration: Duration, what: str = "duration") -> int:
     return -to_ms(-duration, what) if _is_negative(duration) else to_ms(duration, what)  # type: ignore[operator]
 
 
+def later(time: int, duration: Duration) -> int:
+    """A time so much later.
+
+    Raises:
+        ConfigError: it lies behind the end of time.
+    """
+    ms = time + to_ms(duration)
+    if ms > MAX_MS:
+        raise ConfigError(f"{duration!r} after {time} is {ms}, more than the {MAX_MS} ms that times go up to")
+    return ms
+
+
 def _is_negative(duration: Duration) -> bool:
     return (isinstance(duration, int) and duration < 0) or (isinstance(duration, timedelta) and duration < timedelta(0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import IntArray
+from penstock.arrays import LATEST, IntArray
 
 
 class StreamTime:
@@ -31,7 +31,7 @@ class StreamTime:
     def go_on(self, duration: int) -> None:
         """Move on by so many milliseconds without a record; time that no record has set yet stays."""
         if self.now >= 0:
-            self.now += duration
+            self.now = min(self.now + duration, LATEST)
 
     def commit(self) -> None:
         self._committed = self.now

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, header_list
-from penstock.durations import Duration, to_ms
+from penstock.durations import Duration, later
 from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
 from penstock.engine.task import Task
@@ -184,7 +184,7 @@ class CutDriver:
         """Let wall-clock time pass."""
         self.commit()
         self._application.coordinator.advance_time()  # what waits, waits from now on
-        self.wall_clock_ms += to_ms(duration)
+        self.wall_clock_ms = later(self.wall_clock_ms, duration)
         self._application.coordinator.advance_time()
         self.commit()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
 from penstock.columns import BytesColumn, Column, null_column
-from penstock.durations import Duration, to_ms
+from penstock.durations import Duration, later
 from penstock.engine.flow import Flow
 from penstock.engine.idle import IdleTasks
 from penstock.engine.layout import topic_names
@@ -231,7 +231,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         """Let wall-clock time pass."""
         self._check_open()
         self._idle.due(self._numbers())  # what waits, waits from now on
-        self.wall_clock_ms += to_ms(duration)
+        self.wall_clock_ms = later(self.wall_clock_ms, duration)
         for task, advances in self._idle.due(self._numbers()).items():
             flow, state, context = next(one for one in self._tasks if one[1].task == task)
             self._deliver(flow.advance_time(advances))

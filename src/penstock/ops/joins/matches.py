@@ -8,6 +8,9 @@ import numpy as np
 
 from penstock.arrays import IntArray
 
+_FAR = 2**62
+"""Lines that are longer than this one behind the other have no single one."""
+
 
 class Matches(NamedTuple):
     """Records and their partners: by record, and then by the partner's time and arrival."""
@@ -41,6 +44,8 @@ class Timelines(NamedTuple):
     first: int
     """The time at which each line begins."""
     length: int
+    ranks: IntArray | None = None
+    """All times, where they are so far apart that lines are of their numbers instead."""
 
     @classmethod
     def of(cls, codes: IntArray, times: IntArray, arrival: IntArray, number: IntArray) -> Timelines:
@@ -52,16 +57,24 @@ class Timelines(NamedTuple):
         >>> asked.tolist(), lines.number[at].tolist()
         ([0, 0], [2, 0])
         """
-        first, length = int(times.min()), int(times.max() - times.min()) + 2
+        first, length = int(times.min()), int(times.max()) - int(times.min()) + 2
         order = np.lexsort((times, codes))
-        place = codes[order] * length + times[order] - first
-        return cls(place, times[order], arrival[order], number[order], first, length)
+        ordered = times[order], arrival[order], number[order]
+        if length < _FAR // (int(codes.max()) + 1):
+            return cls(codes[order] * length + times[order] - first, *ordered, first, length)
+        ranks = np.unique(times)
+        place = codes[order] * (len(ranks) + 1) + np.searchsorted(ranks, times[order])
+        return cls(place, *ordered, 0, len(ranks) + 1, ranks)
 
     def between(self, codes: IntArray, earliest: IntArray, latest: IntArray) -> tuple[IntArray, IntArray]:
         """The records of keys between two times, both included: who asked, and which record it is, in order."""
         start = codes * self.length
-        low = np.clip(np.maximum(earliest, 0) - self.first, 0, self.length - 1)
-        high = np.clip(np.maximum(latest, 0) - self.first, -1, self.length - 2)
+        earliest, latest = np.maximum(earliest, 0), np.maximum(latest, 0)
+        if self.ranks is None:
+            low = np.clip(earliest - self.first, 0, self.length - 1)
+            high = np.clip(latest - self.first, -1, self.length - 2)
+        else:
+            low, high = np.searchsorted(self.ranks, earliest), np.searchsorted(self.ranks, latest, "right") - 1
         begin = np.searchsorted(self.place, start + low)
         counts = np.maximum(np.searchsorted(self.place, start + high, "right") - begin, 0)
         asked = np.repeat(np.arange(len(codes)), counts)

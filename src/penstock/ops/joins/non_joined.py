@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, fixed_binary
+from penstock.arrays import Binary, BoolArray, IntArray, binary, fixed_binary, shifted
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.join_window import NEVER, WaitingStore
 
@@ -132,7 +132,8 @@ class Waiting:
 
     def go_through(self, arrivals: Arrivals, partners: Partners) -> Waits:
         """Have records wait, take out those that found a partner, and let go of those that waited long enough."""
-        until = np.maximum(arrivals.times + np.where(arrivals.is_left, self._reach.left, self._reach.right), 0)
+        left, right = (shifted(arrivals.times, reach) for reach in (self._reach.left, self._reach.right))
+        until = np.maximum(np.where(arrivals.is_left, left, right), 0)
         immediate = arrivals.is_single & (until < arrivals.stream_time)
         waits = np.flatnonzero(arrivals.is_single & ~immediate)
         own = dict(zip(waits.tolist(), self._places(waits, arrivals), strict=True))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present
+from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, shifted
 from penstock.batch import Batch, Origins, merge_headers, merge_held, order_columns
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
@@ -163,8 +163,8 @@ class StreamJoin(TwoSided):
         side, probes = self._sides[not is_left], np.flatnonzero(rows.is_live & (rows.is_left != is_left))
         count = len(rows.keys)
         earliest, latest = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
-        np.minimum.at(earliest, rows.codes[probes], rows.times[probes] - side.before)
-        np.maximum.at(latest, rows.codes[probes], np.maximum(rows.times[probes] + side.after, 0))
+        np.minimum.at(earliest, rows.codes[probes], shifted(rows.times[probes], -side.before))
+        np.maximum.at(latest, rows.codes[probes], np.maximum(shifted(rows.times[probes], side.after), 0))
         asked = np.flatnonzero(latest >= 0)
         found = self._sides[is_left].store.load(rows.keys.take(asked), earliest[asked], latest[asked])
         return Entries(asked[found.row], found.first, found.second, found.data)
@@ -177,8 +177,8 @@ class StreamJoin(TwoSided):
             expired = mine & (rows.times <= now[1:] - store.retention)
         else:
             mine &= rows.has_value
-            oldest = np.trunc((now[1:] - store.retention) / store.segment_interval)
-            expired = mine & (rows.times // store.segment_interval < oldest)
+            oldest = now[1:] - store.retention  # before 0 no segment is too old, as Kafka Streams divides
+            expired = mine & (rows.times // store.segment_interval < np.maximum(oldest, 0) // store.segment_interval)
         self._drop(rows, expired, "expired-window")
         store.advance(int(now[-1]))
         kept = np.flatnonzero(mine & rows.has_value & ~expired & store.visible(rows.times))
@@ -212,7 +212,7 @@ class StreamJoin(TwoSided):
             number=np.concatenate([first + np.arange(len(loaded)), here]),
         )
         side, times = self._sides[not is_left], rows.times[asking]
-        asked, at = line.between(rows.codes[asking], times - side.before, times + side.after)
+        asked, at = line.between(rows.codes[asking], shifted(times, -side.before), shifted(times, side.after))
         row = asking[asked]
         there = (line.arrival[at] < row) & (line.time[at] > now[row] - self._sides[is_left].store.retention)
         return Matches(row[there], line.number[at[there]], line.time[at[there]])

@@ -124,9 +124,10 @@ class BufferedStreamTableJoin(StreamTableJoin):
         time = np.maximum(np.maximum.accumulate(batch.timestamp), self._buffer.observed_stream_time)
         entries = self._entries(batch)
         waiting = self._buffer.due(int(time[-1]))
-        from_chunk = np.maximum(np.searchsorted(time, batch.timestamp + grace), np.arange(len(batch)))
+        until = time - grace
+        from_chunk = np.maximum(np.searchsorted(until, batch.timestamp), np.arange(len(batch)))
         own = np.flatnonzero(from_chunk < len(batch))
-        triggers = np.concatenate([np.searchsorted(time, waiting.times + grace), from_chunk[own]])
+        triggers = np.concatenate([np.searchsorted(until, waiting.times), from_chunk[own]])
         self._buffer.advance(int(time[-1]))
         stays = np.flatnonzero(from_chunk == len(batch))
         if stays.size:

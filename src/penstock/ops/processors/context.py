@@ -18,7 +18,7 @@ from penstock.metrics import PUNCTUATED
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.processors.arrivals import NO_ARRIVALS
-from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name
+from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name, existing
 from penstock.plan.functions import called
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
@@ -228,7 +228,8 @@ class TaskProcessorContext(KafkaNames):
         is_kept = self._is_starting
         next_ = self._clock(clock_name(self._node, type_, self._scheduled)) if is_kept else StreamTime()
         if next_.now == -1:
-            next_.now = 0 if type_ is PunctuationType.STREAM_TIME else self.current_system_time_ms + interval
+            is_by_stream = type_ is PunctuationType.STREAM_TIME
+            next_.now = 0 if is_by_stream else existing(self.current_system_time_ms + interval)
         return next_
 
     def _number_of(self, child: str) -> int:

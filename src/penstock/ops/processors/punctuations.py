@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.arrays import LATEST
 from penstock.processor import PunctuationType
 from penstock.state.clock import StreamTime
 
@@ -19,6 +20,11 @@ BEHIND = 2**40
 position caused."""
 
 _CANCELLED = -2
+
+
+def existing(time: int) -> int:
+    """The time of a call; one behind the end of time is cancelled."""
+    return time if time <= LATEST else _CANCELLED
 
 
 class Punctuation:
@@ -50,7 +56,7 @@ class Punctuation:
     def called(self, now: int) -> None:
         """It was called: the next time is an interval later; those that time has jumped over are left out."""
         missed = (now - self.at) // self.interval
-        self._next.now = self.at + (missed + 1) * self.interval
+        self._next.now = existing(self.at + (missed + 1) * self.interval)
 
 
 class _Due(NamedTuple):

@@ -156,7 +156,7 @@ class Suppress(Operator):
     def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
         """Count what was sent on, and how long after the last update of each that was due it was so."""
         self._context.count(EMITTED, self._node, sent)
-        self._context.observe(OVERTIME, self._node, np.maximum(times + self._buffer.retention - seen, 0))
+        self._context.observe(OVERTIME, self._node, np.maximum(self._buffer.retention - (seen - times), 0))
 
     # --- deciding ------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, nulls
+from penstock.arrays import BoolArray, IntArray, nulls, shifted
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import WindowedColumn, null_column
-from penstock.durations import MAX_MS
 from penstock.ops.aggregations.plain import Aggregate
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.fold import Fold, Rows
@@ -69,7 +68,7 @@ class WindowAggregate(Aggregate):
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """What ``_assign`` gives, without the windows that are closed, which count as drops."""
         row, start, within = self._assign(batch.timestamp)
-        is_open = self._ends(start) > closed_at[row]
+        is_open = self._is_open(start, closed_at[row])
         if not is_open.all():
             self._context.drop(self._node, batch.position[row[~is_open]], CLOSED_WINDOW)
             row, start, within = row[is_open], start[is_open], within[is_open]
@@ -99,13 +98,19 @@ class WindowAggregate(Aggregate):
             return None
         keys, values = found
         assert keys.times is not None
-        ends = keys.times + size
+        ends = self._ends(keys.times)
         row = closing.closed_by(closed_at, ends)
         return closing.results(batch, row, keys.data, keys.times, ends, *values)
 
     def _ends(self, start: IntArray) -> IntArray:
-        ends: IntArray = np.minimum(start, MAX_MS - self._windows.size_ms) + self._windows.size_ms
-        return ends
+        return shifted(start, self._windows.size_ms)
+
+    def _is_open(self, start: IntArray, closed_at: IntArray) -> BoolArray:
+        """Which windows have not closed yet, also of those that end behind the end of time."""
+        if isinstance(self._windows, UnlimitedWindows):
+            return np.ones(len(start), np.bool_)
+        is_open: BoolArray = start > closed_at - self._windows.size_ms
+        return is_open
 
     def _fold_windows(self, batch: Batch, row: IntArray, start: IntArray, within: IntArray) -> Changes | None:
         every = len(row) == len(batch) and self._windows.size_ms == self._windows.advance_ms

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, binary, concat
+from penstock.arrays import Binary, IntArray, binary, concat, numbered
 from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
@@ -32,6 +32,9 @@ class JoinWindowStore(SegmentedStore):
         retention: milliseconds for which records are kept.
         in_memory: keep all rows in memory.
     """
+
+    keeps_timestamps = False
+    """Whether records have a timestamp beside their time."""
 
     def __init__(
         self, name: str, reach: int, retention: int, in_memory: bool = False, segment_interval: int | None = None
@@ -68,10 +71,10 @@ class JoinWindowStore(SegmentedStore):
         """Put records, in the order in which they came; with a timestamp beside their time, if it is to be kept."""
         if not len(codes):
             return
-        slots = self._slots(times)
-        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
-        places, row = np.unique(codes * span + slots - base, return_inverse=True)
-        located = self.locate(keys.at(places // span, places % span + base))
+        slots, named = numbered(self._slots(times), int(codes.max()) + 1)
+        span = int(slots.max()) + 1
+        places, row = np.unique(codes * span + slots, return_inverse=True)
+        located = self.locate(keys.at(places // span, named(places % span)))
         there = unpack(located.get().data)
         seconds = np.zeros(len(row), np.int64) if timestamps is None else timestamps
         every = _joined(there, Entries(row, times, seconds, data))
@@ -91,7 +94,7 @@ class JoinWindowStore(SegmentedStore):
         """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
         first = max(earliest, self.earliest_visible, 0)
         rows = self.scan_key(key, *self._slots_of(first, latest), reverse)
-        return (row[1:] for row in _taken_apart(rows, first, latest, reverse))
+        return (row[1:] for row in self._taken_apart(rows, first, latest, reverse))
 
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
@@ -99,22 +102,24 @@ class JoinWindowStore(SegmentedStore):
         """The records of a range of keys (None: no bound) in a range of time, ends included, by segment, key and
         time: key, timestamp, value and timestamp."""
         first = max(earliest, self.earliest_visible, 0)
-        return _taken_apart(self.scan_keys(low, high, *self._slots_of(first, latest), reverse), first, latest, reverse)
+        rows = self.scan_keys(low, high, *self._slots_of(first, latest), reverse)
+        return self._taken_apart(rows, first, latest, reverse)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
         return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)
 
+    def _taken_apart(self, rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[WindowRow]:
+        """The records of rows that lie in a range of time, ends included."""
+        keeps = self.keeps_timestamps
+        for key, _, packed, _ in rows:
+            entries = unpack_one(packed)
+            for time, timestamp, value in reversed(entries) if reverse else entries:
+                if earliest <= time <= latest:
+                    yield key, time, value, timestamp if keeps else time
+
     def _slots_of(self, earliest: int, latest: int) -> tuple[int, int]:
         first, last = self._slots(np.array([earliest, min(latest, max(self.observed_stream_time, 0))])).tolist()
         return first, last
-
-
-def _taken_apart(rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[WindowRow]:
-    for key, _, packed, _ in rows:
-        entries = unpack_one(packed)
-        for time, _, value in reversed(entries) if reverse else entries:
-            if earliest <= time <= latest:
-                yield key, time, value, time
 
 
 def _joined(there: Entries, new: Entries) -> Entries:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, is_present
+from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, is_present, numbered
 from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
@@ -99,9 +99,10 @@ class PackedStore(SegmentedStore):
         slots = np.concatenate([slot_of_old, slot_of_new])
         if not len(slots):
             return
-        base, span = int(slots.min()), int(slots.max()) - int(slots.min()) + 1
-        code_of_old = old.row * span + slot_of_old - base
-        code_of_new = new.row * span + slot_of_new - base
+        numbers, named = numbered(slots, len(loaded.keys))
+        span = int(numbers.max()) + 1
+        code_of_old = old.row * span + numbers[: len(slot_of_old)]
+        code_of_new = new.row * span + numbers[len(slot_of_old) :]
         codes = distinct(np.concatenate([code_of_old[removed], code_of_new]))
         if not len(codes):
             return
@@ -112,7 +113,7 @@ class PackedStore(SegmentedStore):
         entries = stays.join(joins)
         last = np.full(len(codes), -1, np.int64)
         last[entries.row] = entries.first
-        located = self.locate(loaded.keys.at(codes // span, codes % span + base))
+        located = self.locate(loaded.keys.at(codes // span, named(codes % span)))
         self.put(located, Values(pack(entries, len(codes)), last))
 
     def put_entries(self, names: Binary, new: Entries, by_both: bool) -> None:

@@ -93,7 +93,7 @@ def _find_sessions(sessions: Sessions, record: Any, gap: int) -> tuple[int, int]
     """Rule 1: a record meets the sessions within the gap that can still be seen; they lie side by side."""
     first = _first_from(sessions, record.owner, max(record.time - gap, record.visible_from))
     stop = first
-    while stop < _end(sessions, record.owner) and sessions.places[stop].start <= record.time + gap:
+    while stop < _end(sessions, record.owner) and sessions.places[stop].start - gap <= record.time:
         stop += 1
     return first, stop
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray
+from penstock.arrays import IntArray, shifted
 from penstock.batch import Batch, Changes, join, take_order
 from penstock.columns import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
@@ -106,7 +106,7 @@ class SlidingAggregate(PackedAggregate):
             if changes is not None and self._is_looked_up:
                 start, timestamp = work.loaded.entries.first, work.loaded.entries.second
                 times = np.append(time_before, outcome.updates.start)
-                self._note(work.loaded, start, start + self._difference, timestamp, changes, times)
+                self._note(work.loaded, start, shifted(start, self._difference), timestamp, changes, times)
         if self._closing is None:
             return len(batch), self._emit(changes)
         return len(batch), self._close(self._closing, batch, closed_at[: len(batch)], rows)
@@ -117,8 +117,8 @@ class SlidingAggregate(PackedAggregate):
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
         earliest = np.minimum.reduceat(times, groups.starts) - 2 * self._difference
-        loaded = self._store.load_range(keys, earliest, np.maximum.reduceat(times, groups.starts) + 1)
-        in_time = batch.timestamp + self._difference >= closed_at
+        loaded = self._store.load_range(keys, earliest, shifted(np.maximum.reduceat(times, groups.starts), 1))
+        in_time = batch.timestamp >= closed_at - self._difference
         rows = np.flatnonzero(in_time)
         records = records_of(codes[rows], batch.timestamp[rows], closed_at[rows])
         time = self._store.observed_stream_time
@@ -164,7 +164,7 @@ class SlidingAggregate(PackedAggregate):
             if self._cache is not None:  # it tells what the store had, and not what a window began with
                 before = before.where(is_there)
         return Changes(
-            WindowedColumn(batch.key.take(row), start, start + self._difference, self._serde),
+            WindowedColumn(batch.key.take(row), start, shifted(start, self._difference), self._serde),
             new,
             timestamp,
             (*take_order(batch.order, row), np.arange(len(row))),
@@ -189,7 +189,7 @@ class SlidingAggregate(PackedAggregate):
         if found is None:
             return None
         keys, entries = found
-        ends = entries.first + self._difference
+        ends = shifted(entries.first, self._difference)
         row = looking[closing.closed_by(closed_at, ends)]
         data = keys.take(entries.row).data
         return closing.results(batch, row, data, entries.first, ends, entries.data, entries.second)

@@ -31,7 +31,7 @@ GO_ON = constant(2)
 COPY = constant(3)
 """A window behind the record begins with what another window had before the record."""
 
-EPOCH = constant(0)
+EPOCH, LATEST = constant(0), constant(2**63 - 1)
 """No window begins before."""
 NONE = constant(-1)
 
@@ -173,7 +173,7 @@ def _update_window_and_forward(
     Args:
         other: the place of the window itself, or for ``GO_ON`` of the one that it goes on from.
     """
-    if start + rules.difference < records[i].closed_at:
+    if start < records[i].closed_at - rules.difference:
         records[i].closed += 1
         return used
     put, places = puts[used], windows.places
@@ -205,17 +205,17 @@ def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, us
     places, seen_from = windows.places, _seen_from(rules, windows, time - 2 * difference)
     left, right, right_put, previous = NONE, NONE, NONE, NONE
     has_left, has_right = False, False
-    at = _first_from(windows, owner, time + 2) - 1
+    at = (_first_from(windows, owner, time + 2) if time < LATEST - 1 else _end(windows, owner)) - 1
     while at >= windows.keys[owner].first and places[at].start >= seen_from:
         start, latest = places[at].start, places[at].latest
-        if start == time + 1:  # rule 1: its right window is there
+        if start > time:  # rule 1: its right window is there
             has_right = True
-        elif start + difference > time:  # rule 2: a window around it; what the last one holds tells what is right of it
+        elif start > time - difference:  # rule 2: a window around it; what the last one holds tells what is right of it
             before = used
             used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
             if right == NONE:
                 right, right_put = at, before if used > before else NONE
-        elif start + difference == time:  # rule 3: its left window is there
+        elif start == time - difference:  # rule 3: its left window is there
             has_left = True
             used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
             if latest >= time:  # rule 4: a record of its time has come before, and has made what there is to make
@@ -227,7 +227,7 @@ def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, us
         at -= 1
 
     # rule 6: the right window of the record before begins with this record, if that falls into it
-    if previous >= 0 and previous + 1 + difference >= time and not _has(windows, owner, previous + 1):
+    if previous >= 0 and previous + 1 >= time - difference and not _has(windows, owner, previous + 1):
         used = _update_window_and_forward(rules, records, windows, puts, used, i, previous + 1, BEGIN, NONE)
     # rule 7: its left window goes on from the one before that, if the record before falls into it
     if not has_left:
