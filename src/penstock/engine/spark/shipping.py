@@ -10,11 +10,14 @@ import importlib
 import io
 import sys
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import msgspec
 from pyspark import cloudpickle
 
+from penstock.engine.spark.by_value import goes_by_name, reduced, with_members
+from penstock.engine.spark.proof import problem_of
 from penstock.engine.spark.unpicklable import culprit
 from penstock.engine.spark.user_classes import as_it_travels, meta_parts, needs_own_way, take_apart
 from penstock.errors import ConfigError
@@ -27,23 +30,23 @@ def dumps(program: Any) -> bytes:
     Raises:
         ConfigError: something in it cannot travel; the message says what.
     """
-    buffer = io.BytesIO()
     try:
-        _Pickler(buffer).dump((_import_folders(), None))
-        _Pickler(buffer).dump(program)
+        data = _packed(_import_folders()) + _packed(program)
+        if problem := problem_of(data, loads):
+            raise UnpicklingError(f"in another process: {problem}")
     except Exception as error:
-        said = culprit(getattr(program, "topology", program), _pickle) or describe(error)
+        said = culprit(getattr(program, "topology", program), _check) or describe(error)
         raise ConfigError(
             f"the topology cannot be sent to the slots: {said}. Functions may only refer to what can be pickled; make "
             "connections, locks and sessions inside the function instead of around it"
         ) from error
-    return buffer.getvalue()
+    return data
 
 
 def loads(data: bytes) -> Any:
     """The program, in a slot; its bytes came from this application's own driver, through Spark."""
     buffer = io.BytesIO(data)
-    folders, _ = cloudpickle.load(buffer)
+    folders = cloudpickle.load(buffer)
     sys.path.extend(folder for folder in folders if folder not in sys.path and Path(folder).is_dir())
     importlib.invalidate_caches()
     return cloudpickle.load(buffer)
@@ -56,31 +59,34 @@ def _import_folders() -> list[str]:
     return [folder for folder in dict.fromkeys(own) if not folder.startswith(system)]
 
 
-def _pickle(value: Any) -> None:
-    _Pickler(io.BytesIO()).dump(value)
+def _packed(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+def _check(value: Any) -> None:
+    """Raise what packing a value raises, or unpacking it elsewhere."""
+    if problem := problem_of(_packed([]) + _packed(value), loads):
+        raise UnpicklingError(f"in another process: {problem}")
 
 
 class _Pickler(cloudpickle.CloudPickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, msgspec.Meta):
             return meta_parts(obj)
+        if (given := reduced(obj)) is not None:
+            return given
         is_class = isinstance(obj, type)
-        if is_class and needs_own_way(obj) and not _goes_by_name(obj):
+        if is_class and needs_own_way(obj) and not goes_by_name(obj):
             return take_apart(obj)
-        reduced = super().reducer_override(obj)
-        if is_class and isinstance(reduced, tuple) and len(reduced) == _WITH_SETTER:
-            function, arguments, (state, slots), *rest = reduced
-            return function, arguments, (as_it_travels(obj, state), slots), *rest
-        return reduced
+        usual = super().reducer_override(obj)
+        if is_class and isinstance(usual, tuple) and len(usual) == _WITH_SETTER:
+            function, arguments, (attributes, slots), _, _, set_state = usual
+            state, set_state = with_members(obj, (as_it_travels(obj, attributes), slots), set_state)
+            return function, arguments, state, None, None, set_state
+        return usual
 
 
 _WITH_SETTER = 6
 """How long what cloudpickle gives for a class is that it takes apart."""
-
-
-def _goes_by_name(class_: type) -> bool:
-    """Whether a class can be imported under its name, elsewhere too."""
-    found: Any = None if class_.__module__ == "__main__" else sys.modules.get(class_.__module__)
-    for name in class_.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is class_
