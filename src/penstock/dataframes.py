@@ -28,6 +28,7 @@ def write(
     log: Path | str | None = None,
     partitions: int | None = None,
     checkpoint: Path | str | None = None,
+    timestamp_unit: str | None = None,
 ) -> StreamingQuery | None:
     """Write a Spark DataFrame, batch or streaming, into a topic of a file log.
 
@@ -49,6 +50,7 @@ def write(
         log: the folder of the log; by default the setting ``log_dir``.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         checkpoint: for a streaming DataFrame, where Spark keeps its progress; needed there.
+        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``.
 
     Returns:
         The ``StreamingQuery`` for a streaming DataFrame, else None.
@@ -69,9 +71,10 @@ def write(
         )
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the folder where Spark keeps its progress")
-    types = Chosen("write", key, value, timestamp).types(arrow_schema(df.schema))
     open_log_ = open_log(log)
-    topic_types(open_log_, topic, *types)
+    topic_types(
+        open_log_, topic, *Chosen("write", key, value, timestamp, timestamp_unit).types(arrow_schema(df.schema))
+    )
     check_partitions(open_log_, topic, partitions)
     make_known(df.sparkSession)
     named = {"key": key, "value": value, "timestamp": timestamp}
@@ -81,6 +84,7 @@ def write(
         columns.append(everything.alias("value", metadata={IS_JSON: True}))
     rows = df.select(*columns)
     options = {"topic": topic, "log": str(Path(open_log_.url).resolve()), "partitions": str(partitions or 1)}
+    options |= {} if timestamp_unit is None else {"timestamp_unit": timestamp_unit}
     if not df.isStreaming:
         try:
             rows.write.format(FORMAT).mode("append").options(**options).save()

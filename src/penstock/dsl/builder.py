@@ -12,17 +12,16 @@ from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import DEFAULT_KEY, DEFAULT_VALUE, Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, kept_as
+from penstock.dsl.materialized import Materialized
 from penstock.dsl.processors import add_store
+from penstock.dsl.table_types import kept_where, table_types
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type
-from penstock.plan.options import in_place_of
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
-from penstock.serdes import Serde
 
 
 class StreamsBuilder:
@@ -49,6 +48,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -61,6 +61,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[K, Any]: ...
 
     @overload
@@ -74,6 +75,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -86,6 +88,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -97,6 +100,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
@@ -115,11 +119,13 @@ class StreamsBuilder:
                 ``"none"`` (its start fails), a ``timedelta`` (what is not older), a ``datetime`` (what is of that
                 time or later), or an ``AutoOffsetReset``; by default what the setting ``auto_offset_reset`` says.
             consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
+            timestamp_unit: what the numbers in the field that ``timestamp`` names count since 1970: ``"s"``, ``"ms"``
+                (default), ``"us"`` or ``"ns"``.
 
         Raises:
             TopologyError: there is no topic, ``offset_reset`` is none of these, or something was said twice.
         """
-        read = consumed_of("stream", consumed, key, value, timestamp, name, offset_reset)
+        read = consumed_of("stream", consumed, key, value, timestamp, name, offset_reset, timestamp_unit)
         pattern = pattern_of(topic)
         topics = () if pattern else tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics and pattern is None:
@@ -134,7 +140,7 @@ class StreamsBuilder:
             pattern=pattern,
             key=read.key or DEFAULT_KEY,
             value=values,
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
             offset_reset=read.offset_reset,
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
@@ -162,6 +168,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[K, V]: ...
 
     @overload
@@ -176,6 +183,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[K, Any]: ...
 
     @overload
@@ -191,6 +199,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[str, V]: ...
 
     @overload
@@ -205,6 +214,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -218,6 +228,7 @@ class StreamsBuilder:
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -229,11 +240,11 @@ class StreamsBuilder:
             TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
                 said twice.
         """
-        key, value, given = _kept_as("table", key, value, materialized, store)
-        read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset)
+        key, value, given = kept_where("table", key, value, materialized, store)
+        read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset, timestamp_unit)
         check_type(topic, str, "the topic of table", "a table is made of one topic")
         graph = self._graph
-        keys, values = _table_types("table", read, given)
+        keys, values = table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.TableSource(
@@ -244,7 +255,7 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=spec,
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
             offset_reset=read.offset_reset,
         )
         return KTable(graph, graph.add(node), keys, values)
@@ -271,6 +282,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[K, V]: ...
 
     @overload
@@ -284,6 +296,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[K, Any]: ...
 
     @overload
@@ -298,6 +311,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[str, V]: ...
 
     @overload
@@ -311,6 +325,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]: ...
 
     def global_table(
@@ -323,6 +338,7 @@ class StreamsBuilder:
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]:
         """The records of a topic as a table of which every task has all, to join streams with by any key.
 
@@ -347,15 +363,15 @@ class StreamsBuilder:
         """
         graph = self._graph
         check_type(topic, str, "global_table", "give the topic's name")
-        key, value, given = _kept_as("global_table", key, value, materialized, store)
-        read = consumed_whole("global_table", consumed, key, value, timestamp, name)
+        key, value, given = kept_where("global_table", key, value, materialized, store)
+        read = consumed_whole("global_table", consumed, key, value, timestamp, name, timestamp_unit=timestamp_unit)
         if given is not None and given.history_retention_ms is not None:
             raise TopologyError(
                 f"the global table of topic {topic!r} at {caller()} cannot be versioned (KIP-914): it is read without "
                 "regard to time, so the version that is valid at a record's time is not known. Use a table, or a "
                 "global table in an unversioned store"
             )
-        keys, values = _table_types("global_table", read, given)
+        keys, values = table_types("global_table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.GlobalTable(
@@ -366,7 +382,7 @@ class StreamsBuilder:
             key=keys,
             value=values,
             store=replace(spec, named_by_user=True, caching=False),
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
         )
         return GlobalKTable(graph.add(node), keys, values)
 
@@ -391,6 +407,7 @@ class StreamsBuilder:
         value: Any = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> StreamsBuilder:
         """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
 
@@ -443,7 +460,7 @@ class StreamsBuilder:
                 source_name=source,
                 key=read.key or DEFAULT_KEY,
                 value=values,
-                timestamp=timestamp_of(read.timestamp, values),
+                timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
                 store=replace(spec, named_by_user=True, caching=False),
                 supplier=function,
             )
@@ -457,30 +474,3 @@ class StreamsBuilder:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
         return Topology(self._graph.declared, self._graph.stores.values()).checked()
-
-
-def _kept_as(
-    method: str, key: Any, value: Any, materialized: Materialized | None, store: str | Materialized | None
-) -> tuple[Any, Any, Materialized | None]:
-    """The types a table is read with, and how it is kept; a ``Materialized`` may stand behind the topic or behind the
-    ``Consumed``, where Kafka Streams has it."""
-    materialized, key = in_place_of(Materialized, key, materialized, method, "materialized")
-    return key, *kept_as(method, value, materialized, store)
-
-
-def _table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None) -> tuple[Serde, Serde]:
-    """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
-    kept = kept or Materialized()
-    return (
-        _table_type(method, "key", read.key, kept.key, DEFAULT_KEY),
-        _table_type(method, "value", read.value, kept.value, DEFAULT_VALUE),
-    )
-
-
-def _table_type(method: str, what: str, read: Serde | None, kept: Serde | None, default: Serde) -> Serde:
-    if read is not None and kept is not None and kept != read:
-        raise TopologyError(
-            f"{method} at {caller()}: {what}= is {read.name}, and the Materialized says {kept.name}: a table is kept "
-            "as it is read, so say the type once"
-        )
-    return read or kept or default

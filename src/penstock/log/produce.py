@@ -22,8 +22,9 @@ from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, Row, now, records_of
+from penstock.log.strange_times import tell_of_strange_times
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, fits, from_name, of
-from penstock.times import parsed
+from penstock.times import UNITS, Unit, parsed, unit_named
 
 
 def produce(
@@ -33,6 +34,7 @@ def produce(
     value: Any = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
+    timestamp_unit: str | None = None,
 ) -> int:
     """Write rows of Python values into a topic.
 
@@ -40,12 +42,15 @@ def produce(
 
     Args:
         rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes.
+            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes
+            (or None).
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        timestamp_unit: what timestamps that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or
+            ``"ns"``; those in seconds may have a fraction.
 
     Returns:
         How many records were written.
@@ -62,10 +67,10 @@ def produce(
     >>> [(record.key, record.value) for record in consume("departures", log=folder)]
     [('JFK', {'delay': 5}), ('LGA', {'delay': 2})]
     """
-    log = open_log(log)
+    log, unit = open_log(log), unit_named(timestamp_unit)
     check_partitions(log, topic, partitions)
     keys, values = topic_types(log, topic, key, value)
-    records = records_of(rows, topic, keys, values)
+    records = records_of(rows, topic, keys, values, unit)
     return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
 
 
@@ -77,6 +82,7 @@ def produce_columns(
     timestamp: str | None = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
+    timestamp_unit: str | None = None,
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
@@ -93,6 +99,8 @@ def produce_columns(
             zone is given); now by default.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``;
+            those in another unit than milliseconds may be floats.
 
     Returns:
         How many records were written.
@@ -109,7 +117,7 @@ def produce_columns(
     log = open_log(log)
     check_partitions(log, topic, partitions)
     reader = _reader(columns)
-    chosen = Chosen("produce_columns", key, value, timestamp)
+    chosen = Chosen("produce_columns", key, value, timestamp, timestamp_unit)
     keys, values = chosen.types(reader.schema)
     topic_types(log, topic, keys, values)
     batches = (chosen.encode(piece) for batch in reader for piece in _small(batch))
@@ -151,6 +159,9 @@ def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
         )
 
 
+SAY_UNIT = 'timestamp_unit="{unit}"'
+"""How a program says it."""
+
 BY_KEY = -1
 """In place of a partition: the one that Kafka's partitioner chooses."""
 
@@ -165,13 +176,16 @@ class Placed(NamedTuple):
         return len(self.records)
 
 
-def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed]) -> int:
+def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed], way_out: str = SAY_UNIT) -> int:
     """Write encoded records to the partitions they belong to and make all visible at once; how many there were.
 
-    The topic is made as ``new`` says when it does not exist.
+    Args:
+        new: what the topic is made as when it does not exist.
+        way_out: how to say which unit times have.
     """
     batches = iter(batches)
     first = list(islice(batches, 1))  # what is wrong with records mostly shows here, before the topic is made
+    _tell_of_times(new.name, first, way_out)
     info = existing_or_new(log, new)
     total, turn = 0, sum(log.end_offsets(info.name))
     with log.writer(info.name, f"produce-{os.urandom(8).hex()}") as writer:
@@ -181,6 +195,12 @@ def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed]) -> int
     if total:
         log.append(info.name, writer.segments())
     return total
+
+
+def _tell_of_times(topic: str, first: list[Records | Placed], way_out: str) -> None:
+    for one in first:
+        records = one.records if isinstance(one, Placed) else one
+        tell_of_strange_times(topic, records.timestamp, way_out)
 
 
 def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
@@ -272,6 +292,7 @@ class Chosen(NamedTuple):
     key: str | None
     value: str | None
     timestamp: str | None
+    timestamp_unit: str | None = None
 
     def types(self, schema: Any) -> tuple[Serde, Serde]:
         """The types of the keys and of the values.
@@ -283,7 +304,8 @@ class Chosen(NamedTuple):
             if name is not None and name not in schema.names:
                 known = ", ".join(schema.names)
                 raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}")
-        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type):
+        unit = unit_named(self.timestamp_unit, f"{self.method}: timestamp_unit")
+        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type, unit):
             raise ConfigError(f"{self._times_must_be()} {kind}")
         return (
             BYTES if self.key is None else _serde_of(schema.field(self.key).type),
@@ -315,7 +337,8 @@ class Chosen(NamedTuple):
         if self.timestamp is None:
             return np.full(batch.num_rows, now())
         times = batch.column(self.timestamp)
-        times = self._parsed(times.to_pylist()) if _is_text(times.type) else _as_milliseconds(times)
+        unit = unit_named(self.timestamp_unit)
+        times = self._parsed(times.to_pylist()) if _is_text(times.type) else self._as_milliseconds(times, unit)
         result: IntArray = times.fill_null(now()).to_numpy(zero_copy_only=False).astype(np.int64)
         if result.size and result.min() < 0:
             raise ConfigError(
@@ -330,10 +353,18 @@ class Chosen(NamedTuple):
                 raise ConfigError(f"{self._times_must_be()} {text!r}, which is no time in ISO 8601")
         return pa.array(times, pa.int64())
 
+    def _as_milliseconds(self, times: Any, unit: Unit) -> Any:
+        if unit is UNITS["ms"] or not _is_number(times.type):
+            return _as_milliseconds(times)
+        found = [None if time is None else parsed(time, unit) for time in times.to_pylist()]
+        if found.count(None) > times.null_count or any(time is not None and time >= 2**63 for time in found):
+            raise ConfigError(f"{self._times_must_be()} a number that is no time in {unit.name}")
+        return pa.array(found, pa.int64())
+
     def _times_must_be(self) -> str:
+        numbers = "whole milliseconds" if self.timestamp_unit in (None, "ms") else "numbers"
         return (
-            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or whole milliseconds; "
-            "it holds"
+            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or {numbers}; it holds"
         )
 
 
@@ -343,8 +374,13 @@ def _plain_values(data: Any, kind: Any) -> list[Any]:
     return values
 
 
-def _holds_times(kind: Any) -> bool:
-    return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind) or _is_text(kind)
+def _holds_times(kind: Any, unit: Unit) -> bool:
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind) or _is_text(kind)
+    return is_time or (unit is not UNITS["ms"] and _is_number(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _as_milliseconds(times: Any) -> Any:

@@ -30,13 +30,14 @@ from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.consumed import decoded
 from penstock.log.file.log import FileLog
-from penstock.log.produce import Chosen, existing_or_new, topic_types, write_batch
+from penstock.log.produce import SAY_UNIT, Chosen, existing_or_new, topic_types, write_batch
+from penstock.log.strange_times import tell_of_strange_times
 from penstock.messages import nearest
 from penstock.serdes import BYTES, JSON, from_name
 from penstock.serdes.arrow_columns import column_type
 
 FORMAT = "penstock"
-_OPTIONS = ("topic", "log", "typed", "partitions", "producer")
+_OPTIONS = ("topic", "log", "typed", "partitions", "producer", "timestamp_unit")
 _CHECKPOINT = "checkpointlocation"
 """Spark's own option of a streaming query, which it hands on."""
 IS_JSON = "penstock.json"
@@ -138,7 +139,8 @@ class PenstockSource(DataSource):
                 f"a topic is written from the columns key (optional), value and timestamp (optional); got {names}. "
                 "penstock.write(df, topic, key=...) brings any DataFrame into that form"
             )
-        chosen = Chosen("write", *(name if name in names else None for name in ("key", "value", "timestamp")))
+        columns = (name if name in names else None for name in ("key", "value", "timestamp"))
+        chosen = Chosen("write", next(columns), next(columns), next(columns), self.options.get("timestamp_unit"))
         keys, values = chosen.types(arrow_schema(schema))
         values = JSON if schema["value"].metadata.get(IS_JSON) else values
         topic_types(FileLog(log), topic, keys, values)
@@ -278,6 +280,8 @@ class _Target:
         log = FileLog(self.log)
         encoded = (self.chosen.encode(batch) for batch in batches)
         first = list(islice(encoded, 1))  # what is wrong with records mostly shows here, before the topic is made
+        for records in first:
+            tell_of_strange_times(self.new.name, records.timestamp, SAY_UNIT)
         info = existing_or_new(log, self.new)
         turn = 0
         with log.writer(info.name, f"spark-{os.urandom(8).hex()}") as writer:
