@@ -34,6 +34,7 @@ def write(
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     checkpoint: Path | str | None = None,
+    timestamp_unit: str | None = None,
 ) -> StreamingQuery | None:
     """Write a Spark DataFrame, batch or streaming, into a topic.
 
@@ -61,6 +62,7 @@ def write(
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         checkpoint: for a streaming DataFrame, where Spark keeps its progress: a folder, or a URL of any file system
             that Spark has; needed there.
+        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``.
 
     Returns:
         The ``StreamingQuery`` for a streaming DataFrame, else None.
@@ -82,11 +84,12 @@ def write(
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
     named = {"key": key, "value": value, "timestamp": timestamp}
-    types = _types(df, named)
+    types = _types(df, named, timestamp_unit)
     with nullcontext(log) if isinstance(log, Log) else closing(open_log(log)) as opened:
         topic_types(opened, topic, *types)
         check_partitions(opened, topic, partitions)
         options = {"topic": topic, "log": option_of(opened), "partitions": str(partitions or 1)}
+        options |= {} if timestamp_unit is None else {"timestamp_unit": timestamp_unit}
         make_known(df.sparkSession)
         if df.isStreaming and place is not None:
             _look_back(df.sparkSession, opened, topic, place)
@@ -100,12 +103,12 @@ def write(
     return None
 
 
-def _types(df: DataFrame, named: dict[str, str | None]) -> tuple[Serde, Serde]:
+def _types(df: DataFrame, named: dict[str, str | None], timestamp_unit: str | None) -> tuple[Serde, Serde]:
     """The types of keys and values; raises ``ConfigError`` for columns that a topic cannot keep."""
     from penstock.engine.spark.frame_types import written_schema
 
     used = df.columns if named["value"] is None else [name for name in named.values() if name is not None]
-    return Chosen("write", **named).types(written_schema(df.schema, used))
+    return Chosen("write", **named, timestamp_unit=timestamp_unit).types(written_schema(df.schema, used))
 
 
 def _look_back(spark: SparkSession, log: Log, topic: str, checkpoint: str) -> None:

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 import time as clock
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from fractions import Fraction
+from math import floor, isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.errors import ConfigError
+
+
+class Unit(NamedTuple):
+    """A unit of times since 1970."""
+
+    name: str
+    in_ms: Fraction
+
+    def to_ms(self, time: int | float) -> int:
+        """A time in milliseconds; what is less than one is cut off, of seconds with a fraction it is rounded.
+
+        Raises:
+            ValueError: it is no number.
+
+        >>> UNITS["s"].to_ms(1.5), UNITS["us"].to_ms(2999)
+        (1500, 2)
+        """
+        if isinstance(time, float):
+            return round(Fraction(time) * self.in_ms) if self.in_ms > 1 else floor(Fraction(time) * self.in_ms)
+        return time * self.in_ms.numerator // self.in_ms.denominator
+
+
+UNITS = {
+    "s": Unit("seconds", Fraction(1000)),
+    "ms": Unit("milliseconds", Fraction(1)),
+    "us": Unit("microseconds", Fraction(1, 1000)),
+    "ns": Unit("nanoseconds", Fraction(1, 1_000_000)),
+}
+"""The units in which times may be given, by the names that say so."""
 
 Time = int | datetime
 """Milliseconds since 1970, or a ``datetime``; one that says no zone is UTC."""
@@ -22,12 +53,25 @@ def wall_clock_ms() -> int:
     return clock.time_ns() // 1_000_000
 
 
-def to_timestamp(time: Any, what: str = "a timestamp") -> int:
+def unit_named(name: str | None, what: str = "timestamp_unit") -> Unit:
+    """The unit of a name, milliseconds for None.
+
+    Raises:
+        ConfigError: there is none of it.
+    """
+    unit = UNITS.get("ms" if name is None else name)
+    if unit is None:
+        raise ConfigError(f"{what} is one of {', '.join(UNITS)}; got {name!r}")
+    return unit
+
+
+def to_timestamp(time: Any, what: str = "a timestamp", unit: Unit = UNITS["ms"]) -> int:
     """Milliseconds since 1970 of a point in time; what says no zone is UTC.
 
     Args:
         time: whole milliseconds, a ``datetime``, or text in ISO 8601.
         what: what the time is of, for the error message.
+        unit: that of numbers.
 
     Raises:
         ConfigError: it is no time, or one before 1970.
@@ -35,10 +79,10 @@ def to_timestamp(time: Any, what: str = "a timestamp") -> int:
     >>> to_timestamp(1000), to_timestamp(datetime(2013, 1, 1, 5)), to_timestamp("2013-01-01T06:00:00.250+01:00")
     (1000, 1357016400000, 1357016400250)
     """
-    ms = parsed(time)
+    ms = parsed(time, unit)
     if ms is None or not 0 <= ms < 2**63:
         raise ConfigError(
-            f"{what} is a number of milliseconds since 1970; got {time!r}, which is no datetime and no text in "
+            f"{what} is a number of {unit.name} since 1970; got {time!r}, which is no datetime and no text in "
             "ISO 8601 from then on either"
         )
     return ms
@@ -49,12 +93,18 @@ def bound(time: Time) -> int:
     return time if isinstance(time, int) else to_timestamp(time)
 
 
-def parsed(time: Any) -> int | None:
-    """A time in milliseconds, also before 1970; None for what is no time."""
-    if type(time) is int:
+def parsed(time: Any, unit: Unit = UNITS["ms"]) -> int | None:
+    """A time in milliseconds, also before 1970; None for what is no time.
+
+    Args:
+        unit: that of numbers; those of other units than milliseconds may have a fraction.
+    """
+    if type(time) is int and unit is UNITS["ms"]:
         return time
     if isinstance(time, int | np.integer) and not isinstance(time, bool):
-        return int(time)
+        return unit.to_ms(int(time))
+    if isinstance(time, float) and unit is not UNITS["ms"]:
+        return unit.to_ms(time) if isfinite(time) else None
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time.strip())

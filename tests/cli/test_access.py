@@ -29,16 +29,15 @@ def program(folder: Path) -> None:
     (folder / "app.py").write_text(PROGRAM)
 
 
-@pytest.mark.parametrize(
-    "command", [["run", "app.py", "--ui"], ["run", "app.py", "--serve"], ["ui", "app"], ["serve", "app"]]
-)
+@pytest.mark.parametrize("command", ["run app.py --ui", "run app.py --serve", "ui app", "serve app"])
 def test_an_address_beyond_this_machine_wants_a_token_before_anything_is_begun(penstock: Penstock, command: str):
     for host in ("0.0.0.0", "::", "10.1.2.3", "machine.example"):
         ran = penstock(*command.split(), "--host", host)
         assert (ran.code, ran.out) == (2, [])
         assert ran.err[-1] == (
-            f"Error: at {host} all who reach this machine could read all stores and topics: give a token that they need, "
-            "in a file (--token-file) or the variable PENSTOCK_TOKEN; or say that everybody may read, with --no-token"
+            f"Error: at {host} all who reach this machine could read all stores and topics: give a token that they "
+            "need, in a file (--token-file) or the variable PENSTOCK_TOKEN; or say that everybody may read, with "
+            "--no-token"
         )
 
 

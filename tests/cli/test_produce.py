@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import Windowed, consume
+from penstock.log import strange_times
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 
@@ -181,3 +182,72 @@ def test_windowed_keys_are_written_as_key_start_and_end_or_not_at_all(penstock):
         "Error: keys or values of type windowed[str, 3600000] cannot be written from text; write them from Python with "
         "penstock.produce, or as they are with --key bytes or --value bytes"
     ]
+
+
+def test_times_may_be_in_another_unit(penstock):
+    lines = '{"at": 1767225600}\n{"at": 1767225600.25}\n{"at": "2026-01-01T00:00:01Z"}\n'
+    options = ("--timestamp-field", "at", "--timestamp-unit")
+    assert penstock("topics", "produce", "seconds", *options, "s", stdin=lines).err == [
+        "Wrote 3 records to topic seconds in .penstock/log."
+    ]
+    assert [time for _, _, time in records("seconds")] == [1_767_225_600_000, 1_767_225_600_250, 1_767_225_601_000]
+    penstock("topics", "produce", "micros", *options, "us", stdin='{"at": 1767225600000999}')
+    penstock("topics", "produce", "nanos", *options, "ns", stdin='{"at": 1767225600000999999}')
+    penstock("topics", "produce", "lines", "--json", "--timestamp-unit", "s", stdin='{"value": 1, "timestamp": 7}')
+    assert [records(topic)[0][2] for topic in ("micros", "nanos", "lines")] == [1_767_225_600_000] * 2 + [7000]
+    refused = penstock("topics", "produce", "seconds", *options, "s", stdin='{"at": 1e300}')
+    assert (refused.code, "is no time: write seconds since 1970" in refused.err[0]) == (1, True)
+
+
+def test_seconds_that_are_taken_for_milliseconds_are_told_once(penstock, caplog):
+    strange_times._told.clear()
+    for _ in range(2):
+        penstock("topics", "produce", "times", "--json", stdin='{"value": 1, "timestamp": 1767225600}')
+    assert [record.getMessage() for record in caplog.records] == [
+        "topic 'times': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; "
+        "--timestamp-unit s says that they are in seconds"
+    ]
+
+
+def test_a_name_may_have_dots_itself(penstock):
+    lines = (
+        '{"user.id": "a", "log.at": 5}',
+        '{"user": {"id": "b"}, "log": {"at": 6}}',
+        '{"user": {"id": "c"}, "user.id": "d", "log.at": 7}',
+    )
+    options = ("--key-field", "user.id", "--timestamp-field", "log.at")
+    penstock("topics", "produce", "ecs", *options, stdin="\n".join(lines))
+    assert [(key, time) for key, _, time in records("ecs")] == [("a", 5), ("b", 6), ("c", 7)]
+
+
+def test_a_key_of_another_type_says_what_to_give(penstock):
+    ran = penstock("topics", "produce", "ids", "--key-field", "id", stdin='{"id": 7}')
+    assert ran.err == [
+        "Error: standard input, line 1: the serde 'str' cannot encode 7 of type int; for keys like this a new topic "
+        "takes --key int. Nothing was written; --skip-bad-lines leaves it out"
+    ]
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "record"),
+    [
+        (["--json"], b'{"key": "k", "value": 1}', ("k", 1)),
+        ([], b'{"a": 1}', (None, {"a": 1})),
+        (["--value", "str"], b"text", (None, "text")),
+        (["--value", "int"], b"5", (None, 5)),
+        (["--key-separator", ":", "--value", "bytes"], b"k:v", ("k", b"v")),
+        (["--key-field", "id"], b'{"id": "k"}', ("k", {"id": "k"})),
+        (["--value", "bytes"], b"", (None, MARK)),  # they are what they are
+    ],
+)
+def test_a_byte_order_mark_is_no_part_of_the_first_line(penstock, options, line, record):
+    assert penstock("topics", "produce", "marked", *options, stdin=MARK + line + b"\n" + line).code == 0
+    assert keys_and_values("marked")[0] == record
+
+
+def test_utf_16_is_refused(penstock):
+    ran = penstock("topics", "produce", "wide", "--value", "str", stdin="text".encode("utf-16"))
+    assert (ran.code, "the text is UTF-16; make UTF-8 of it first: iconv -f UTF-16 -t UTF-8" in ran.err[0]) == (1, True)

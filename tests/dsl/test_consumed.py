@@ -240,3 +240,30 @@ def test_another_option_object_is_refused():
         StreamsBuilder().stream("in", consumed=Produced.with_(str))  # type: ignore[call-overload]
     with pytest.raises(ConfigError):
         StreamsBuilder().stream("in", Produced.with_(str))
+
+
+def test_the_field_of_a_time_may_be_in_another_unit_and_have_dots_in_its_name():
+    def times(**options: Any) -> list[int]:
+        builder = StreamsBuilder()
+        builder.stream("in", value=dict, **options).to("out")
+        driver = TopologyTestDriver(builder.build())
+        for value in ({"log.at": 5}, {"log": {"at": 7.5}}, {"log": {"at": "1970-01-01T00:00:09Z"}}):
+            driver.pipe_input("in", "k", value)
+        return [record.timestamp for record in driver.read_output("out")]
+
+    assert times(timestamp="log.at", timestamp_unit="s") == [5000, 7500, 9000]
+    assert times(consumed=Consumed.with_timestamp_extractor("log.at"), timestamp_unit="s") == [5000, 7500, 9000]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timestamp_unit": "s"}, "there is no timestamp=: name a field"),
+        ({"timestamp": lambda value: 1, "timestamp_unit": "s"}, "timestamp= is none: name a field"),
+        ({"timestamp": "at", "timestamp_unit": "h"}, "is one of s, ms, us, ns; got 'h'"),
+    ],
+)
+def test_a_unit_without_a_field_is_refused(options: dict[str, Any], said: str):
+    for method in ("stream", "table", "global_table"):
+        with pytest.raises(TopologyError, match=said):
+            getattr(StreamsBuilder(), method)("in", value=dict, **options)

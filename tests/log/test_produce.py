@@ -12,12 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock import Record, Windowed, consume, produce, produce_columns
+from penstock import Record, StreamsBuilder, Windowed, consume, produce, produce_columns
+from penstock.engine.local import LocalApplication
+from penstock.engine.source_times import SourceTimes
 from penstock.errors import ConfigError, OffsetOutOfRangeError, SerdeError, TopicNotFoundError
+from penstock.log import strange_times
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
 from penstock.serdes import STR, TimeWindowedSerde
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
 
 
 def rows(log: Path | Log, topic: str, **arguments: Any) -> list[tuple[Any, ...]]:
@@ -297,3 +302,95 @@ def test_times_may_be_datetimes_and_text(tmp_path: Path) -> None:
     produce_columns({"n": [0, 1], "at": times[:1] * 2}, "datetimes", value="n", timestamp="at", log=tmp_path)
     for topic, count in [("rows", 4), ("text", 2), ("datetimes", 2)]:
         assert [record.timestamp for record in consume(topic, log=tmp_path)] == [five] * count
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "expected"),
+    [
+        ("s", [1_767_225_600, 1_767_225_600.25, np.int64(1_767_225_601)], [0, 250, 1000]),
+        ("ms", [1_767_225_600_001], [1]),
+        ("us", [1_767_225_600_000_999, 1_767_225_600_001_000], [0, 1]),
+        ("ns", [1_767_225_600_000_999_999], [0]),
+        ("s", [datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:01Z"], [0, 1000]),
+    ],
+)
+def test_times_may_be_in_another_unit(tmp_path: Path, unit: str, times: list[Any], expected: list[int]):
+    since = 1_767_225_600_000
+    produce([("k", n, time) for n, time in enumerate(times)], "rows", value=int, log=tmp_path, timestamp_unit=unit)
+    assert [record.timestamp - since for record in consume("rows", log=tmp_path)] == expected
+    if not all(isinstance(time, int | float | np.integer) for time in times):
+        return
+    columns = {"v": np.arange(len(times)), "t": np.array(times)}
+    produce_columns(columns, "columns", value="v", timestamp="t", log=tmp_path, timestamp_unit=unit)
+    assert [record.timestamp - since for record in consume("columns", log=tmp_path)] == expected
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -1, 1e300, True, 2**62])
+def test_what_is_no_time_in_seconds_is_refused(tmp_path: Path, time: Any):
+    with pytest.raises(ConfigError, match="a number of seconds since 1970; got"):
+        produce([("k", 1, time)], "t", log=tmp_path, timestamp_unit="s")
+    with pytest.raises(ConfigError, match="timestamp_unit is one of s, ms, us, ns; got 'h'"):
+        produce([], "t", log=tmp_path, timestamp_unit="h")
+
+
+def test_headers_may_be_null(tmp_path: Path):
+    headers = (("a", None), ("a", b""), ("b", b"x"))
+    produce([("k", "v", 1, headers)], "t", value=str, log=tmp_path)
+    [record] = consume("t", log=tmp_path)
+    assert record.headers == headers
+    with pytest.raises(ConfigError, match="headers are pairs of a name and bytes; got"):
+        produce([("k", "v", 1, (("a", "text"),))], "t", value=str, log=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("time", "told"),
+    [
+        (1_767_225_600, 'timestamp_unit="s" says that they are in seconds'),
+        (1_767_225_600_000_000, 'timestamp_unit="us" says that they are in microseconds'),
+        (1_767_225_600_000_000_000, 'timestamp_unit="ns" says that they are in nanoseconds'),
+        (315_532_799_999, "are they meant so?"),  # 1979
+        (7_258_118_400_000, "are they meant so?"),  # 2200
+        (315_532_800_000, None),
+        (7_258_118_399_999, None),
+        (86_399_999, None),  # counted from zero
+        (0, None),
+    ],
+)
+def test_times_of_strange_years_are_told_of_once_a_topic(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, time: int, told: str | None
+):
+    strange_times._told.clear()
+    for _ in range(2):
+        produce([("k", 1, time)], "rows", log=tmp_path)
+        produce_columns({"v": np.array([1]), "t": np.array([time])}, "columns", None, "v", "t", log=tmp_path)
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == (0 if told is None else 2)
+    assert all(said.startswith(f"topic '{name}': ") for said, name in zip(found, ("rows", "columns"), strict=False))
+    assert all(said.endswith(told or "") for said in found)
+
+
+def test_the_times_of_sources_are_told_of_where_they_come_from(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    builder = StreamsBuilder()
+    builder.stream("carried", value=int).to("out-1")
+    builder.stream("in-a-field", value=dict, timestamp="at").to("out-2")
+    builder.table("right", value=dict, timestamp="at", timestamp_unit="s", store="rows")
+    log = FileLog(tmp_path / "log")
+    at = 1_767_225_600
+    produce([("k", 1, at)], "carried", str, int, log)
+    produce([("k", {"at": at}, 5)], "in-a-field", str, dict, log)
+    produce([("k", {"at": at}, 5)], "right", str, dict, log)
+    running = LocalApplication(builder.build(), "app", Settings(), log, LocalStorage(tmp_path / "checkpoint"))
+    times = SourceTimes(running.coordinator.topology)
+    strange_times._told.clear()
+    caplog.clear()
+    times.after(running.coordinator.manifest)
+    assert caplog.records == []
+    running.run_until()
+    for _ in range(2):
+        times.after(running.coordinator.manifest)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"topic '{topic}': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; "
+        f'timestamp_unit="s" where {where} says that they are in seconds'
+        for topic, where in (("carried", "they are produced"), ("in-a-field", "the source is read"))
+    ]
+    running.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,9 @@ from penstock.errors import SerdeError
 from penstock.log.base import Records
 from penstock.log.produce import BY_KEY, Placed
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
+from penstock.plan.fields import MISSING, found_at
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
+from penstock.times import UNITS, Unit, parsed
 
 OnBadLine = Callable[[int, SerdeError], None]
 
@@ -49,6 +51,7 @@ class LineParser:
         key_field: where in the value the key stands, names with dots between them.
         timestamp_field: where in the value the timestamp stands.
         partitions: how many the topic has; lines of a topic with as many go to the partitions they were in.
+        unit: that of timestamps that are numbers.
 
     >>> parser = LineParser(STR, JsonSerde(), separator=b"=", timestamp_field="at.ms")
     >>> parser.parse(b'a={"at": {"ms": 5}}')
@@ -64,7 +67,10 @@ class LineParser:
         key_field: str | None = None,
         timestamp_field: str | None = None,
         partitions: int = 1,
+        unit: Unit = UNITS["ms"],
     ):
+        self._unit = unit
+        self._is_text = as_json or key_field is not None or separator is not None or value != BYTES
         self._partitions = partitions
         self._separator = separator
         self._as_json = as_json
@@ -89,10 +95,19 @@ class LineParser:
             return found
         value = None if found.value is None else msgspec.json.decode(found.value)
         if self._key_field is not None:
-            found = found._replace(key=self._encode_key(msgspec.json.encode(_field(value, self._key_field))))
+            found = found._replace(key=self._key_in(value, self._key_field))
         if self._timestamp_field is not None:
-            found = found._replace(timestamp=_milliseconds(_field(value, self._timestamp_field)))
+            found = found._replace(timestamp=_milliseconds(_field(value, self._timestamp_field), self._unit))
         return found
+
+    def _key_in(self, value: Any, path: str) -> bytes | None:
+        key = _field(value, path)
+        try:
+            return self._encode_key(msgspec.json.encode(key))
+        except SerdeError as error:
+            guess = {int: "int", float: "float", dict: "json", list: "json"}.get(type(key))
+            hint = f"; for keys like this a new topic takes --key {guess}" if guess else ""
+            raise SerdeError(f"{error}{hint}") from None
 
     def _parse_text(self, line: bytes) -> Line:
         if self._separator is None:
@@ -104,7 +119,7 @@ class LineParser:
 
     def _parse_json(self, line: bytes) -> Line:
         parts = parse_line(line)
-        timestamp = None if parts.timestamp is None else _milliseconds(parts.timestamp)
+        timestamp = None if parts.timestamp is None else _milliseconds(parts.timestamp, self._unit)
         pairs = parts.headers.items() if isinstance(parts.headers, dict) else parts.headers
         headers = tuple((name, None if value is None else bytes_of_json(value)) for name, value in pairs)
         key, value = parts.read("key", self._encode_key), parts.read("value", self._encode_value)
@@ -116,7 +131,7 @@ class LineParser:
         nbytes = 0
         for number, line in enumerate(lines, 1):
             try:
-                found = self.parse(line)
+                found = self.parse(_without_mark(line) if number == 1 and self._is_text else line)
             except SerdeError as error:
                 on_bad(number, error)
                 continue
@@ -178,23 +193,28 @@ def _number(type_: type[int] | type[float], text: bytes) -> Any:
 
 def _field(value: Any, path: str) -> Any:
     """What stands in a JSON value under names with dots between them."""
-    found = value
-    for name in path.split("."):
-        if not isinstance(found, dict) or name not in found:
-            raise SerdeError(f"there is no {path} in {shorten(msgspec.json.encode(value))}")
-        found = found[name]
+    found = found_at(value, path.split("."))
+    if found is MISSING:
+        raise SerdeError(f"there is no {path} in {shorten(msgspec.json.encode(value))}")
     return found
 
 
-def _milliseconds(time: Any) -> int:
-    """A timestamp: milliseconds since 1970, or ISO 8601, in UTC where it does not say."""
-    if isinstance(time, str):
-        try:
-            moment = datetime.fromisoformat(time)
-        except ValueError:
-            raise SerdeError(f"{time!r} is no time: write milliseconds since 1970 or 2013-01-31T06:00:00Z") from None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        time = round(moment.timestamp() * 1000)
-    if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < 2**63:
-        raise SerdeError(f"{time!r} is no time: write milliseconds since 1970 or 2013-01-31T06:00:00Z")
-    return int(time)
+def _milliseconds(time: Any, unit: Unit) -> int:
+    """A timestamp: a number since 1970, or ISO 8601, in UTC where it does not say."""
+    if unit is UNITS["ms"] and isinstance(time, float) and isfinite(time):
+        time = int(time)
+    ms = parsed(time, unit)
+    if ms is None or not 0 <= ms < 2**63:
+        raise SerdeError(f"{time!r} is no time: write {unit.name} since 1970 or 2013-01-31T06:00:00Z")
+    return ms
+
+
+def _without_mark(line: bytes) -> bytes:
+    """The first line of a file without the byte order mark that some programs write in front of UTF-8.
+
+    Raises:
+        SerdeError: the mark is one of UTF-16.
+    """
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SerdeError("the text is UTF-16; make UTF-8 of it first: iconv -f UTF-16 -t UTF-8")
+    return line.removeprefix(b"\xef\xbb\xbf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
@@ -17,7 +17,8 @@ from penstock.cli.terminal import count, say
 from penstock.errors import SerdeError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.produce import append, topic_types
-from penstock.serdes import JsonSerde, from_name
+from penstock.serdes import JsonSerde, Serde, from_name
+from penstock.times import UNITS
 
 _SHOWN_BAD_LINES = 5
 
@@ -30,8 +31,15 @@ _SHOWN_BAD_LINES = 5
 @click.option("--partitions", type=click.IntRange(min=1), help="Of a new topic. [default: 1]")
 @click.option("--key-separator", metavar="TEXT", help="What stands between key and value in a line.")
 @click.option("--json", "lines_are_json", is_flag=True, help="Lines are objects with key, value, timestamp, headers.")
-@click.option("--key-field", metavar="PATH", help="Where in a JSON value its key stands.")
+@click.option("--key-field", metavar="PATH", help="Where in a JSON value its key stands: id, or user.id.")
 @click.option("--timestamp-field", metavar="PATH", help="Where in a JSON value its time stands.")
+@click.option(
+    "--timestamp-unit",
+    type=click.Choice([*UNITS]),
+    default="ms",
+    show_default=True,
+    help="What times that are numbers count since 1970.",
+)
 @click.option("--skip-bad-lines", is_flag=True, help="Leave out lines that cannot be read.")
 @log_option
 def produce(
@@ -40,50 +48,82 @@ def produce(
     key: str | None,
     value: str | None,
     partitions: int | None,
-    key_separator: str | None,
-    lines_are_json: bool,
-    key_field: str | None,
-    timestamp_field: str | None,
     skip_bad_lines: bool,
     log_dir: Path | None,
+    **reading: Any,
 ) -> None:
     """Write lines of FILE, or of standard input, into a topic.
 
     A line is a value, or a key and a value with --key-separator between them, or with --json an object with key, value,
     timestamp and headers. Records get the current time unless --timestamp-field or the object says otherwise: in
-    milliseconds since 1970 or as 2013-01-31T06:00:00Z. They go to the partition of their key, those without a key to
-    all partitions in turn.
+    milliseconds since 1970 (or --timestamp-unit) or as 2013-01-31T06:00:00Z. They go to the partition of their key,
+    those without a key to all partitions in turn.
+
+    Lines of `penstock topics cat --json` make an exact copy: bytes, headers and times. A new topic gets the same types
+    and partitions, and where there are as many partitions each record goes to the one it was in.
 
     All records become visible at once, when the input ends. A line that cannot be read stops it and nothing is written.
 
     \b
     Examples:
       penstock topics produce departures flights.ndjson --key-field origin --timestamp-field time
+      penstock topics produce changes changes.ndjson --timestamp-field timestamp --timestamp-unit s
       echo 'JFK:{"delay": 5}' | penstock topics produce departures --key-separator :
       seq 10 | penstock topics produce numbers --value int --partitions 2
       penstock topics cat departures --json | penstock topics produce copy --json
     """
-    _check_where_keys_are({"--key-separator": key_separator, "--key-field": key_field, "--json": lines_are_json})
+    how = _Reading(**reading)
+    how.check()
     log = open_file_log(log_dir)
     _check_partitions(log, name, partitions)
-    lines, of_lines = _first_types(file) if lines_are_json else (file, TypesOfLine())
+    lines, of_lines = _first_types(file) if how.lines_are_json else (file, TypesOfLine())
     new = _new_topic(log, name, key, value, partitions, of_lines)
-    types = [None if type_ is None else from_name(type_) for type_ in (key, value)]
-    keys, values = from_name(new.key), from_name(new.value)
-    if log.keeps_types and log.exists(name):
-        keys, values = topic_types(log, name, *types)
-    for option, path in (("--key-field", key_field), ("--timestamp-field", timestamp_field)):
-        if path is not None and not isinstance(values, JsonSerde):
-            raise click.UsageError(f"{option} needs values of type json; those of topic {name} are {values.name}")
-    separator = None if key_separator is None else key_separator.encode()
-    count_ = log.topic(name).partitions if log.exists(name) else new.partitions
-    parser = LineParser(keys, values, separator, lines_are_json, key_field, timestamp_field, count_)
+    parser = how.parser(name, *_types(log, new, key, value), _partitions(log, new))
     bad_lines = _BadLines(getattr(file, "name", "-"), skip_bad_lines)
     if file.isatty():
         say("One record a line; Ctrl-D ends.")
-    written = append(log, new, parser.batches(lines, bad_lines))
+    written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit}")
     skipped = f", skipped {count(bad_lines.number, 'bad line')}" if bad_lines.number else ""
     say(f"Wrote {count(written, 'record')} to topic {name} in {log.url}{skipped}.")
+
+
+class _Reading(NamedTuple):
+    """How lines are read."""
+
+    key_separator: str | None
+    lines_are_json: bool
+    key_field: str | None
+    timestamp_field: str | None
+    timestamp_unit: str
+
+    def check(self) -> None:
+        """Refuse options that say different things about the same."""
+        if self.key_separator == "":
+            raise click.BadParameter("it must not be empty", param_hint="'--key-separator'")
+        options = {"--key-separator": self.key_separator, "--key-field": self.key_field, "--json": self.lines_are_json}
+        given = [name for name, value in options.items() if value]
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} both say where keys come from; give one of them")
+
+    def parser(self, topic: str, keys: Serde, values: Serde, partitions: int) -> LineParser:
+        """What reads the lines for a topic of these types."""
+        for option, path in (("--key-field", self.key_field), ("--timestamp-field", self.timestamp_field)):
+            if path is not None and not isinstance(values, JsonSerde):
+                raise click.UsageError(f"{option} needs values of type json; those of topic {topic} are {values.name}")
+        separator = None if self.key_separator is None else self.key_separator.encode()
+        fields = self.lines_are_json, self.key_field, self.timestamp_field
+        return LineParser(keys, values, separator, *fields, partitions, UNITS[self.timestamp_unit])
+
+
+def _types(log: Log, new: TopicInfo, key: str | None, value: str | None) -> tuple[Serde, Serde]:
+    """The types of keys and values: those given, else the topic's, else those of the topic to be made."""
+    if log.keeps_types and log.exists(new.name):
+        return topic_types(log, new.name, *(None if type_ is None else from_name(type_) for type_ in (key, value)))
+    return from_name(new.key), from_name(new.value)
+
+
+def _partitions(log: Log, new: TopicInfo) -> int:
+    return log.topic(new.name).partitions if log.exists(new.name) else new.partitions
 
 
 def _first_types(file: BinaryIO) -> tuple[Iterator[bytes], TypesOfLine]:
@@ -102,15 +142,6 @@ def _new_topic(
     """What the topic is made as: as the options say, and else as that which the lines are of."""
     count_ = partitions or (of_lines.partitions if log.keeps_types else 1)
     return TopicInfo(name, count_, key or of_lines.key, value or of_lines.value)
-
-
-def _check_where_keys_are(options: dict[str, Any]) -> None:
-    """Refuse options that say different things about the same."""
-    if options["--key-separator"] == "":
-        raise click.BadParameter("it must not be empty", param_hint="'--key-separator'")
-    given = [name for name, value in options.items() if value]
-    if len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} both say where keys come from; give one of them")
 
 
 def _check_partitions(log: Log, topic: str, wanted: int | None) -> None:

@@ -87,9 +87,6 @@ def run(
     serve_port: int | None,
     shows_page: bool,
     ui_port: int | None,
-    host: str,
-    token_file: Path | None,
-    no_token: bool,
     live: bool,
     renamed: tuple[str, ...],
     dropped: tuple[str, ...],
@@ -123,6 +120,11 @@ def run(
     trigger = AVAILABLE_NOW if available_now else trigger
     if trigger not in (None, AVAILABLE_NOW):
         _check_trigger(trigger)
+    answers = _Answers(
+        _port(serve, serve_port, "PENSTOCK_SERVE_PORT", PORT),
+        _port(shows_page, ui_port, "PENSTOCK_UI_PORT", UI_PORT),
+        *(options.pop(name) for name in ("host", "token_file", "no_token")),
+    )
     settings = load_settings(**options)
     if log_format == "json":
         log_as_json()
@@ -130,10 +132,7 @@ def run(
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
         given = {"application_id": application_id, **options}
-        serve_at = _port(serve, serve_port, "PENSTOCK_SERVE_PORT", PORT)
-        page_at = _port(shows_page, ui_port, "PENSTOCK_UI_PORT", UI_PORT)
-        at = _access(host, token_file, no_token, serve_at, page_at)
-        running = _Run(signals, _display(as_json, trigger, live, log_format), at, serve_at, page_at)
+        running = _Run(signals, _display(as_json, trigger, live, log_format), answers)
         try:
             streams = running.to_its_end(
                 topology,
@@ -164,16 +163,26 @@ def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int 
     return int(text)
 
 
-def _access(host: str, token_file: Path | None, no_token: bool, serve_at: int | None, page_at: int | None) -> Access:
-    """Who is answered. What is wrong with it is found before Spark is started."""
-    if page_at is None and serve_at is None:
-        return Access(host, None, no_token)
-    check_installed("the page" if page_at is not None else "serving state over HTTP")
-    at = access(host, token_file, no_token)
-    for port, option in ((serve_at, "--serve-port"), (page_at, "--ui-port")):
-        if port is not None:
-            check_free(host, port, option)
-    return at
+class _Answers:
+    """What is answered over HTTP, and to whom. What is wrong with it is found before Spark is started.
+
+    Args:
+        state_port: where state is served; None for nowhere.
+        page_port: where the page is.
+    """
+
+    def __init__(
+        self, state_port: int | None, page_port: int | None, host: str, token_file: Path | None, no_token: bool
+    ):
+        self.state_port, self.page_port = state_port, page_port
+        self.access = Access(host, None, no_token)
+        if state_port is None and page_port is None:
+            return
+        check_installed("the page" if page_port is not None else "serving state over HTTP")
+        self.access = access(host, token_file, no_token)
+        for port, option in ((state_port, "--serve-port"), (page_port, "--ui-port")):
+            if port is not None:
+                check_free(host, port, option)
 
 
 def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) -> Display:
@@ -253,17 +262,8 @@ class _Run:
     on, and PySpark would put a handler of its own in place of ours.
     """
 
-    def __init__(
-        self,
-        signals: Signals,
-        display: Display,
-        access: Access,
-        serve_at: int | None = None,
-        page_at: int | None = None,
-    ):
-        self._access = access
-        self._serve_at = serve_at
-        self._page_at = page_at
+    def __init__(self, signals: Signals, display: Display, answers: _Answers):
+        self._answers = answers
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
@@ -307,31 +307,33 @@ class _Run:
     @contextmanager
     def _served(self, streams: Streams) -> Iterator[None]:
         """Its state can be asked for over HTTP meanwhile, where that is wanted."""
-        if self._serve_at is None:
+        if self._answers.state_port is None:
             yield
             return
         from penstock.query.health import HealthCheck
         from penstock.query.server import StateServer, app
 
-        stores, at = streams.stores(), self._access
+        stores, at = streams.stores(), self._answers.access
         health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
-        with StateServer(stores, at.host, self._serve_at, app(stores, health), at.token, at.is_open) as server:
+        with StateServer(
+            stores, at.host, self._answers.state_port, app(stores, health), at.token, at.is_open
+        ) as server:
             self._display.status(f"its state is at {server.url}/stores{at.told}")
             yield
 
     @contextmanager
     def _shown(self, streams: Streams) -> Iterator[None]:
         """A page shows it meanwhile, where that is wanted."""
-        if self._page_at is None:
+        if self._answers.page_port is None:
             yield
             return
         from penstock.query.server import StateServer
         from penstock.watch.server import page_app
 
-        stores, at = streams.stores(), self._access
+        stores, at = streams.stores(), self._answers.access
         log = open_log(streams.log.place)  # its own log: the other is the committing thread's
         page = page_app(stores, log, at.host, lambda: streams.state.name, at.token)
-        with StateServer(stores, at.host, self._page_at, page, at.token, at.is_open) as server:
+        with StateServer(stores, at.host, self._answers.page_port, page, at.token, at.is_open) as server:
             say(f"It is shown at {server.url}{at.told}")
             yield
 

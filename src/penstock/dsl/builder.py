@@ -12,20 +12,19 @@ from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import Graph, K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
-from penstock.dsl.materialized import Materialized, kept_as
+from penstock.dsl.materialized import Materialized
 from penstock.dsl.processors import add_store
+from penstock.dsl.table_types import kept_where, table_types
 from penstock.errors import TopologyError
 from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_topic
-from penstock.plan.options import in_place_of
 from penstock.plan.passes.partitioning import warn_of_misplaced
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
-from penstock.serdes import Serde
 
 
 class StreamsBuilder(KafkaNames):
@@ -52,6 +51,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -64,6 +64,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[K, Any]: ...
 
     @overload
@@ -77,6 +78,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -89,6 +91,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -100,6 +103,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics as a stream.
 
@@ -118,11 +122,13 @@ class StreamsBuilder(KafkaNames):
                 ``"none"`` (its start fails), a ``timedelta`` (what is not older), a ``datetime`` (what is of that
                 time or later), or an ``AutoOffsetReset``; by default what the setting ``auto_offset_reset`` says.
             consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
+            timestamp_unit: what the numbers in the field that ``timestamp`` names count since 1970: ``"s"``, ``"ms"``
+                (default), ``"us"`` or ``"ns"``.
 
         Raises:
             TopologyError: there is no topic, ``offset_reset`` is none of these, or something was said twice.
         """
-        read = consumed_of("stream", consumed, key, value, timestamp, name, offset_reset)
+        read = consumed_of("stream", consumed, key, value, timestamp, name, offset_reset, timestamp_unit)
         pattern = pattern_of(topic)
         topics = () if pattern else tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics and pattern is None:
@@ -137,7 +143,7 @@ class StreamsBuilder(KafkaNames):
             pattern=pattern,
             key=read.key or DEFAULT_KEY,
             value=values,
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
             offset_reset=read.offset_reset,
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)
@@ -165,6 +171,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[K, V]: ...
 
     @overload
@@ -179,6 +186,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[K, Any]: ...
 
     @overload
@@ -194,6 +202,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[str, V]: ...
 
     @overload
@@ -208,6 +217,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -221,6 +231,7 @@ class StreamsBuilder(KafkaNames):
         name: str | None = None,
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -232,11 +243,11 @@ class StreamsBuilder(KafkaNames):
             TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
                 said twice.
         """
-        key, value, given = _kept_as("table", key, value, materialized, store)
-        read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset)
+        key, value, given = kept_where("table", key, value, materialized, store)
+        read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset, timestamp_unit)
         check_topic(topic, "the topic of table", "a table is made of one topic")
         graph = self._graph
-        keys, values = _table_types("table", read, given)
+        keys, values = table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.TableSource(
@@ -247,7 +258,7 @@ class StreamsBuilder(KafkaNames):
             key=keys,
             value=values,
             store=spec,
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
             offset_reset=read.offset_reset,
         )
         return KTable(graph, graph.add(node), keys, values)
@@ -274,6 +285,7 @@ class StreamsBuilder(KafkaNames):
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[K, V]: ...
 
     @overload
@@ -287,6 +299,7 @@ class StreamsBuilder(KafkaNames):
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[K, Any]: ...
 
     @overload
@@ -301,6 +314,7 @@ class StreamsBuilder(KafkaNames):
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[str, V]: ...
 
     @overload
@@ -314,6 +328,7 @@ class StreamsBuilder(KafkaNames):
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]: ...
 
     def global_table(
@@ -326,6 +341,7 @@ class StreamsBuilder(KafkaNames):
         timestamp: Timestamp | None = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]:
         """The records of a topic as a table of which every task has all, to join streams with by any key.
 
@@ -350,15 +366,15 @@ class StreamsBuilder(KafkaNames):
         """
         graph = self._graph
         check_topic(topic, "the topic of global_table")
-        key, value, given = _kept_as("global_table", key, value, materialized, store)
-        read = consumed_whole("global_table", consumed, key, value, timestamp, name)
+        key, value, given = kept_where("global_table", key, value, materialized, store)
+        read = consumed_whole("global_table", consumed, key, value, timestamp, name, timestamp_unit=timestamp_unit)
         if given is not None and given.history_retention_ms is not None:
             raise TopologyError(
                 f"the global table of topic {topic!r} at {caller()} cannot be versioned (KIP-914): it is read without "
                 "regard to time, so the version that is valid at a record's time is not known. Use a table, or a "
                 "global table in an unversioned store"
             )
-        keys, values = _table_types("global_table", read, given)
+        keys, values = table_types("global_table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
         source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.GlobalTable(
@@ -369,7 +385,7 @@ class StreamsBuilder(KafkaNames):
             key=keys,
             value=values,
             store=replace(spec, named_by_user=True, caching=False),
-            timestamp=timestamp_of(read.timestamp, values),
+            timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
         )
         return GlobalKTable(graph.add(node), keys, values)
 
@@ -394,6 +410,7 @@ class StreamsBuilder(KafkaNames):
         value: Any = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
+        timestamp_unit: str | None = None,
     ) -> StreamsBuilder:
         """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
 
@@ -446,7 +463,7 @@ class StreamsBuilder(KafkaNames):
                 source_name=source,
                 key=read.key or DEFAULT_KEY,
                 value=values,
-                timestamp=timestamp_of(read.timestamp, values),
+                timestamp=timestamp_of(read.timestamp, values, read.timestamp_unit),
                 store=replace(spec, named_by_user=True, caching=False),
                 supplier=function,
             )
@@ -464,30 +481,3 @@ class StreamsBuilder(KafkaNames):
         topology = Topology(self._graph.declared, self._graph.stores.values()).checked()
         warn_of_misplaced(topology.declared)
         return topology
-
-
-def _kept_as(
-    method: str, key: Any, value: Any, materialized: Materialized | None, store: str | Materialized | None
-) -> tuple[Any, Any, Materialized | None]:
-    """The types a table is read with, and how it is kept; a ``Materialized`` may stand behind the topic or behind the
-    ``Consumed``, where Kafka Streams has it."""
-    materialized, key = in_place_of(Materialized, key, materialized, method, "materialized")
-    return key, *kept_as(method, value, materialized, store)
-
-
-def _table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None) -> tuple[Serde, Serde]:
-    """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
-    kept = kept or Materialized()
-    return (
-        _table_type(method, "key", read.key, kept.key, DEFAULT_KEY),
-        _table_type(method, "value", read.value, kept.value, DEFAULT_VALUE),
-    )
-
-
-def _table_type(method: str, what: str, read: Serde | None, kept: Serde | None, default: Serde) -> Serde:
-    if read is not None and kept is not None and kept != read:
-        raise TopologyError(
-            f"{method} at {caller()}: {what}= is {read.name}, and the Materialized says {kept.name}: a table is kept "
-            "as it is read, so say the type once"
-        )
-    return read or kept or default

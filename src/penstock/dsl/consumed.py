@@ -40,6 +40,7 @@ class Consumed(Options, Generic[K, V]):
     timestamp: Timestamp | None = None
     name: str | None = None
     offset_reset: AutoOffsetReset | None = None
+    timestamp_unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name_if_given(self.name)
@@ -139,6 +140,7 @@ def consumed_of(
     timestamp: Timestamp | None = None,
     name: str | None = None,
     offset_reset: OffsetReset | None = None,
+    timestamp_unit: str | None = None,
 ) -> Consumed[Any, Any]:
     """How a topic is read, of what a method was given: a ``Consumed``, in the place of ``key`` or not, and keywords.
 
@@ -148,7 +150,11 @@ def consumed_of(
     given, key = in_place_of(Consumed, key, given, method, "consumed")
     types = types_given(key=key, value=value)
     said: Consumed[Any, Any] = Consumed(
-        **types, timestamp=timestamp, name=name, offset_reset=offset_reset_of(offset_reset)
+        **types,
+        timestamp=timestamp,
+        name=name,
+        offset_reset=offset_reset_of(offset_reset),
+        timestamp_unit=timestamp_unit,
     )
     return said_once(method, "consumed", given, said)
 

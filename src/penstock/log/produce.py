@@ -21,8 +21,10 @@ from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
 from penstock.log.rows import Row, records_of
+from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
+from penstock.times import unit_named
 from penstock.topic_names import check_topic_name
 
 
@@ -33,6 +35,7 @@ def produce(
     value: Any = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
+    timestamp_unit: str | None = None,
 ) -> int:
     """Write rows of Python values into a topic.
 
@@ -40,12 +43,15 @@ def produce(
 
     Args:
         rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes.
+            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes
+            (or None).
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        timestamp_unit: what timestamps that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or
+            ``"ns"``; those in seconds may have a fraction.
 
     Returns:
         How many records were written.
@@ -66,10 +72,10 @@ def produce(
     given: Any = rows
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"produce takes rows such as [(key, value), (key, value)]; got {rows!r}")
-    log = open_log(log)
+    log, unit = open_log(log), unit_named(timestamp_unit)
     check_partitions(log, topic, partitions)
     keys, values = topic_types(log, topic, key, value)
-    records = records_of(rows, topic, keys, values)
+    records = records_of(rows, topic, keys, values, unit)
     return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
 
 
@@ -81,6 +87,7 @@ def produce_columns(
     timestamp: str | None = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
+    timestamp_unit: str | None = None,
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
@@ -98,6 +105,8 @@ def produce_columns(
             zone is given), without nulls; by default every record gets the present time.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``;
+            those in another unit than milliseconds may be floats.
 
     Returns:
         How many records were written.
@@ -116,7 +125,7 @@ def produce_columns(
     log = open_log(log)
     check_partitions(log, topic, partitions)
     reader = reader_of(columns, "produce_columns")
-    chosen = Chosen("produce_columns", key, value, timestamp)
+    chosen = Chosen("produce_columns", key, value, timestamp, timestamp_unit)
     keys, values = chosen.types(reader.schema)
     topic_types(log, topic, keys, values)
     batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
@@ -158,6 +167,9 @@ def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
         )
 
 
+SAY_UNIT = 'timestamp_unit="{unit}"'
+"""How a program says it."""
+
 BY_KEY = -1
 """In place of a partition: the one that Kafka's partitioner chooses."""
 
@@ -172,13 +184,16 @@ class Placed(NamedTuple):
         return len(self.records)
 
 
-def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed]) -> int:
+def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed], way_out: str = SAY_UNIT) -> int:
     """Write encoded records to the partitions they belong to and make all visible at once; how many there were.
 
-    The topic is made as ``new`` says when it does not exist.
+    Args:
+        new: what the topic is made as when it does not exist.
+        way_out: how to say which unit times have.
     """
     batches = iter(batches)
     first = list(islice(batches, 1))  # what is wrong with records mostly shows here, before the topic is made
+    _tell_of_times(new.name, first, way_out)
     info = existing_or_new(log, new)
     total, turn = 0, sum(log.end_offsets(info.name))
     with log.writer(info.name, f"produce-{os.urandom(8).hex()}") as writer:
@@ -188,6 +203,12 @@ def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed]) -> int
     if total:
         log.append(info.name, writer.segments())
     return total
+
+
+def _tell_of_times(topic: str, first: list[Records | Placed], way_out: str) -> None:
+    for one in first:
+        records = one.records if isinstance(one, Placed) else one
+        tell_of_strange_times(topic, records.timestamp, way_out)
 
 
 def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:

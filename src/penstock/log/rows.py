@@ -17,7 +17,7 @@ from penstock.log.base import Records, join_records
 from penstock.messages import describe, show
 from penstock.record import as_row
 from penstock.serdes import Serde
-from penstock.times import to_timestamp
+from penstock.times import UNITS, Unit, to_timestamp
 
 BATCH_ROWS = 32_768
 BATCH_BYTES = 32 << 20
@@ -31,17 +31,19 @@ Row = tuple[Any, ...]
 """``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
 
 
-def records_of(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+def records_of(
+    rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit = UNITS["ms"]
+) -> Iterator[Records]:
     """The records of rows, for a topic of these types, many at a time but no more than ``BATCH_BYTES``."""
-    return _gathered(_encode_rows(rows, topic, key, value))
+    return _gathered(_encode_rows(rows, topic, key, value, unit))
 
 
-def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde) -> Iterator[Records]:
+def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit) -> Iterator[Records]:
     """The records of some rows; how many are encoded at once depends on how large they are."""
     rows = iter(rows)
     first, count = 1, _FEW_ROWS
     while some := list(islice(rows, count)):
-        records = _encode_some(_checked(some, topic, first), topic, key, value, first)
+        records = _encode_some(_checked(some, topic, first), topic, key, value, first, unit)
         yield from records
         first += len(some)
         count = _MANY_ROWS if sum(one.nbytes for one in records) < _SMALL_BYTES else _FEW_ROWS
@@ -61,7 +63,7 @@ def _checked(rows: list[Any], topic: str, first: int) -> list[Row]:
     return checked
 
 
-def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int) -> list[Records]:
+def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int, unit: Unit) -> list[Records]:
     """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
     try:
         keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
@@ -70,9 +72,9 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
         if len(rows) == 1:
             raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
         half = len(rows) // 2
-        before = _encode_some(rows[:half], topic, key, value, first)
-        return before + _encode_some(rows[half:], topic, key, value, first + half)
-    times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first)
+        before = _encode_some(rows[:half], topic, key, value, first, unit)
+        return before + _encode_some(rows[half:], topic, key, value, first + half, unit)
+    times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first, unit)
     headers = row_headers([row[3] if len(row) > 3 else () for row in rows], f"topic {topic!r}, row", first)
     return [Records(-1, keys, values, times, headers)]
 
@@ -106,14 +108,15 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
         raise
 
 
-def row_times(times: list[Any], what: str, first: int) -> IntArray:
+def row_times(times: list[Any], what: str, first: int, unit: Unit = UNITS["ms"]) -> IntArray:
     """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
-    if all(type(time_) is int and time_ >= 0 for time_ in times):
+    if unit is UNITS["ms"] and all(type(time_) is int and time_ >= 0 for time_ in times):
         return np.array(times, np.int64)
     present = now()
     numbered = enumerate(times, first)
     found = [
-        present if time_ is None else to_timestamp(time_, f"{what} {number}: a timestamp") for number, time_ in numbered
+        present if time_ is None else to_timestamp(time_, f"{what} {number}: a timestamp", unit)
+        for number, time_ in numbered
     ]
     return np.array(found, np.int64)
 

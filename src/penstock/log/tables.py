@@ -18,7 +18,7 @@ from penstock.log import json_columns
 from penstock.log.base import Records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, now
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde
-from penstock.times import parsed
+from penstock.times import UNITS, Unit, parsed, unit_named
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -122,6 +122,8 @@ class Chosen(NamedTuple):
     key: str | None
     value: str | None
     timestamp: str | None
+    timestamp_unit: str | None = None
+    """What times that are numbers count; milliseconds by default."""
 
     def types(self, schema: Any) -> tuple[Serde, Serde]:
         """The types of the keys and of the values.
@@ -136,7 +138,8 @@ class Chosen(NamedTuple):
         twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
         if twice is not None:
             raise ConfigError(f"{self.method}: there are two columns {twice!r}; rename one of them")
-        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type):
+        unit = unit_named(self.timestamp_unit, f"{self.method}: timestamp_unit")
+        if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type, unit):
             raise ConfigError(f"{self._times_must_be()} {kind}")
         keys = BYTES if self.key is None else serde_of(schema.field(self.key).type)
         values = JSON if self.value is None else serde_of(schema.field(self.value).type)
@@ -194,7 +197,8 @@ class Chosen(NamedTuple):
                 f"{self.method}: column {self.timestamp!r} holds no time in row {row} of {len(times)} (null or NaT). "
                 "Fill it (fillna, fill_null, coalesce), or leave such rows out"
             )
-        times = self._parsed(times.to_pylist()) if json_columns.is_text(times.type) else _as_milliseconds(times)
+        is_text, unit = json_columns.is_text(times.type), unit_named(self.timestamp_unit)
+        times = self._parsed(times.to_pylist()) if is_text else self._as_milliseconds(times, unit)
         result: IntArray = times.to_numpy(zero_copy_only=False).astype(np.int64)
         if result.size and result.min() < 0:
             raise ConfigError(
@@ -209,10 +213,18 @@ class Chosen(NamedTuple):
                 raise ConfigError(f"{self._times_must_be()} {text!r}, which is no time in ISO 8601")
         return pa.array(times, pa.int64())
 
+    def _as_milliseconds(self, times: Any, unit: Unit) -> Any:
+        if unit is UNITS["ms"] or not _is_number(times.type):
+            return _as_milliseconds(times)
+        found = [parsed(time, unit) for time in times.to_pylist()]
+        if any(time is None or time >= 2**63 for time in found):
+            raise ConfigError(f"{self._times_must_be()} a number that is no time in {unit.name}")
+        return pa.array(found, pa.int64())
+
     def _times_must_be(self) -> str:
+        numbers = "whole milliseconds" if self.timestamp_unit in (None, "ms") else "numbers"
         return (
-            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or whole milliseconds; "
-            "it holds"
+            f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or {numbers}; it holds"
         )
 
 
@@ -224,9 +236,14 @@ def _cast(values: Any, kind: Any) -> Any:
     return pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(kind)).dictionary_decode()
 
 
-def _holds_times(kind: Any) -> bool:
+def _holds_times(kind: Any, unit: Unit) -> bool:
     times = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    return times or pa.types.is_integer(kind) or json_columns.is_text(kind)
+    is_time = times or pa.types.is_integer(kind) or json_columns.is_text(kind)
+    return is_time or (unit is not UNITS["ms"] and _is_number(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _as_milliseconds(times: Any) -> Any:

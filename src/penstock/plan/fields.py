@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from penstock.errors import TopologyError
 from penstock.plan.functions import UserFunction, caller
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
+from penstock.times import UNITS, Unit, parsed
 
 JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
 """What plain JSON decodes to; the attributes of these are not fields."""
@@ -50,12 +52,46 @@ def field(path: str, method: str, value: Serde) -> Field:
     return Field(names, where)
 
 
-def field_function(path: str, method: str, value: Serde) -> UserFunction:
-    """A function of (value) that gives the field that a text names; raises as ``field`` does."""
-    named = field(path, method, value)
+MISSING: Any = object()
+"""What stands nowhere."""
+
+
+def found_at(value: Any, names: Sequence[str]) -> Any:
+    """What stands under names, each within the one before it. A name of the value may have dots itself, as in ECS; what
+    is nested goes before that.
+
+    >>> found_at({"log": {"level": 1}, "log.level": 2}, ["log", "level"]), found_at({"log.level": 2}, ["log", "level"])
+    (1, 2)
+    >>> found_at({"a": 1}, ["b"]) is MISSING
+    True
+    """
+    for count in range(1, len(names) + 1):
+        name = ".".join(names[:count])
+        found = value.get(name, MISSING) if type(value) is dict else _attribute(value, name)
+        if found is not MISSING and count < len(names):
+            found = found_at(found, names[count:])
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def _attribute(value: Any, name: str) -> Any:
+    return MISSING if type(value) in JSON_TYPES else getattr(value, name, MISSING)
+
+
+def time_field(path: str, value: Serde, unit: Unit) -> UserFunction:
+    """A function of (value) that gives the field with its time that a text names; raises as ``field`` does.
+
+    Args:
+        unit: that of times that are numbers.
+    """
+    named = field(path, "timestamp", value)
 
     def read(value: Any) -> Any:
-        return named.of(value)
+        found = found_at(value, named.path)
+        if isinstance(found, int | float) and unit is not UNITS["ms"]:
+            return parsed(found, unit)
+        return None if found is MISSING else found
 
     read.__qualname__ = f"the field {path!r}"
     return UserFunction(read, 1, columnar=False, where=named.where)

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from penstock.calls import why_methods_unusable
-from penstock.errors import TopologyError
-from penstock.plan.fields import field_function
+from penstock.errors import ConfigError, TopologyError
+from penstock.plan.fields import time_field
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.serdes import Serde
+from penstock.times import unit_named
 from penstock.timestamps import InvalidTimestampExtractor, TimestampExtractor, WallclockTimestampExtractor, is_extractor
 
 Timestamp = (
@@ -48,18 +49,29 @@ class Extractor:
         )
 
 
-def timestamp_of(given: Timestamp | None, value: Serde) -> UserFunction | Extractor | None:
+def timestamp_of(given: Timestamp | None, value: Serde, unit: str | None = None) -> UserFunction | Extractor | None:
     """What gives the times of a source's records; None for the times that they carry.
 
     Args:
         given: what the user gave.
         value: the type of the source's values.
+        unit: that of times that are numbers, where a field has them; None for milliseconds.
 
     Raises:
         TopologyError: it is none of the forms.
     """
+    try:
+        of_field = unit_named(unit, f"timestamp_unit at {caller()}")
+    except ConfigError as error:
+        raise TopologyError(str(error)) from None
     if isinstance(given, str):
-        return field_function(given, "timestamp", value)
+        return time_field(given, value, of_field)
+    if unit is not None:
+        got = "there is no timestamp=" if given is None else "timestamp= is none"
+        raise TopologyError(
+            f"timestamp_unit at {caller()} is of times in a field of the value, and {got}: name a field; functions and "
+            "extractors give milliseconds or a datetime themselves"
+        )
     if given is not None and is_extractor(given):
         return extractor_of(given)
     return None if given is None else user_function(given, "timestamp", ("value",), ("key", "value"), context=True)

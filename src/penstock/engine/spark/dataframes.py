@@ -29,7 +29,7 @@ from penstock.serdes import BYTES, from_name
 from penstock.serdes.arrow_columns import column_type
 
 FORMAT = "penstock"
-_OPTIONS = ("topic", "log", "typed", "partitions")
+_OPTIONS = ("topic", "log", "typed", "partitions", "timestamp_unit")
 _CHECKPOINT = "checkpointlocation"
 """Spark's own option of a streaming query, which it hands on."""
 _PLACE = (
@@ -115,7 +115,8 @@ class PenstockSource(DataSource):
                 f"a topic is written from the columns key (optional), value and timestamp (optional); got {names}. "
                 "penstock.write(df, topic, key=...) brings any DataFrame into that form"
             )
-        chosen = Chosen("write", *(name if name in names else None for name in ("key", "value", "timestamp")))
+        key, value, timestamp = (name if name in names else None for name in ("key", "value", "timestamp"))
+        chosen = Chosen("write", key, value, timestamp, self.options.get("timestamp_unit"))
         types = written_schema(schema, names)
         keys, values = chosen.types(types)
         new = TopicInfo(self._topic, self._partitions(), keys.name, values.name)

@@ -20,7 +20,8 @@ from penstock.engine.spark.log_option import Place
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.open import open_log
-from penstock.log.produce import existing_or_new, write_batch
+from penstock.log.produce import SAY_UNIT, existing_or_new, write_batch
+from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen
 
 
@@ -44,6 +45,7 @@ class Target:
             first = list(islice(encoded, 1))  # what is wrong with records mostly shows here, before the topic is made
             if not first:
                 return Written(None, query)
+            tell_of_strange_times(self.new.name, first[0].timestamp, SAY_UNIT)
             info = existing_or_new(log, self.new)
             turn = 0
             with log.writer(info.name, f"spark-{os.urandom(8).hex()}") as writer:

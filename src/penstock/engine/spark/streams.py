@@ -27,6 +27,7 @@ from penstock.engine.program import ProgramFile
 from penstock.engine.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
+from penstock.engine.source_times import SourceTimes
 from penstock.engine.spark.arguments import AVAILABLE_NOW
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
@@ -93,6 +94,7 @@ class Streams(KafkaNames):
             self._open(spark, slots, program, on_spark)
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self._rates = Rates(self._labelled())
+            self._times = SourceTimes(self._coordinator.topology)
             interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
             self._loop = CommitLoop(
                 self._coordinator,
@@ -179,6 +181,7 @@ class Streams(KafkaNames):
         self._total += done.records
         lag = self._coordinator.lag(ends)
         self._rates.after(self._labelled)
+        self._times.after(self._coordinator.manifest)
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
         places = self._coordinator.manifest.places or Places()
         did = done.commit, done.records, self._total, lag, done.seconds, losses
