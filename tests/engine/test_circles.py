@@ -7,32 +7,22 @@ any size, over any number of partitions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Topology
-from penstock.arrays import partitions
+from penstock import JoinWindows, KStream, StreamsBuilder, TimeWindows, Topology
 from penstock.engine.circles import Circle, circles_of
-from penstock.engine.local import LocalApplication
+from penstock.engine.layout import layout_of
+from penstock.engine.rounds import Rounds
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from penstock.metrics import DROPPED, readable, total
-from penstock.plan import nodes
-from penstock.serdes import INT, STR
-from penstock.settings import Settings
-from penstock.storage import LocalStorage
-from support.folders import MEMORY
-from support.topologies import EXAMPLES, topology_of
-
-Row = tuple[str, Any, Any, int]
-"""Topic, key, value, timestamp."""
+from support.topologies import EXAMPLES, larger, pair, stream, topology_of
+from support.topologies_of_circles import by_value
+from support.worlds import CUTS, Row, World, backlog, in_any_order, in_disorder, in_order, live
 
 
 def circles(topology: Topology) -> tuple[Circle, ...]:
@@ -41,119 +31,6 @@ def circles(topology: Topology) -> tuple[Circle, ...]:
 
 
 NAMES = [name for name in EXAMPLES if circles(topology_of(name))]
-BY_TIME = [name for name in NAMES if not name.startswith("processor")]
-"""Those whose results do not depend on how many tasks they are spread over."""
-
-
-class World:
-    """An application over topics of so many partitions."""
-
-    def __init__(self, topology: Topology, count: int = 1, **settings: Any):
-        self.topology = topology
-        self.log = MemoryLog()
-        for topic in topology.source_topics:
-            self.log.create_topic(TopicInfo(topic, count))
-        self._folder = TemporaryDirectory(dir=MEMORY)
-        self._settings = Settings.load(environment={}, **{"statestore_cache_max_bytes": 0} | settings)
-        self.application = self._start()
-        self._appends = 0
-
-    def _start(self) -> LocalApplication:
-        storage = LocalStorage(Path(self._folder.name))
-        return LocalApplication(self.topology, "app", self._settings, self.log, storage)
-
-    def append(self, rows: Sequence[Row]) -> None:
-        for topic in dict.fromkeys(row[0] for row in rows):
-            mine = [row for row in rows if row[0] == topic]
-            self._appends += 1
-            with self.log.writer(topic, f"in-{self._appends}") as writer:
-                count = self.log.topic(topic).partitions
-                placed = partitions(STR.encode_all([row[1] for row in mine]), count, 0)
-                for partition in range(count):
-                    here = [row for row, at in zip(mine, placed, strict=True) if at == partition]
-                    columns = [STR.encode_all([row[1] for row in here]), INT.encode_all([row[2] for row in here])]
-                    writer.write(partition, *columns, np.array([row[3] for row in here], np.int64))
-            self.log.append(topic, writer.segments())
-
-    def run(self) -> None:
-        self.application.run_until()
-
-    def crash(self) -> None:
-        """Begin anew from what is committed."""
-        for task in self.application.host.tasks():
-            task.abandon()
-        self.application = self._start()
-
-    def outputs(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All records of all topics, partition by partition."""
-        return {topic: list(self._records(topic)) for topic in self.topology.sink_topics if self.log.exists(topic)}
-
-    def _records(self, topic: str) -> Any:
-        sinks = [node for node in self.topology.nodes if isinstance(node, nodes.Sink) and node.topic == topic]
-        for partition, end in enumerate(self.log.end_offsets(topic)):
-            for records in self.log.read(topic, partition, 0, end):
-                keys, values = sinks[0].key.decode_all(records.key), sinks[0].value.decode_all(records.value)
-                yield from zip(keys, values, records.timestamp.tolist(), strict=True)
-
-    def waits(self) -> bool:
-        return bool(self.application.coordinator.manifest.waiting)
-
-    def dropped(self) -> int:
-        return int(total(readable(self.application.coordinator.manifest.metrics), DROPPED))
-
-
-def live(topology: Topology, rows: Sequence[Row], count: int = 1) -> World:
-    """Each record is processed, with all that comes of it, before the next one is there."""
-    world = World(topology, count)
-    for row in rows:
-        world.append([row])
-        world.run()
-    return world
-
-
-def backlog(topology: Topology, rows: Sequence[Row], count: int = 1, **settings: Any) -> World:
-    """All records are there at once."""
-    world = World(topology, count, **settings)
-    world.append(rows)
-    world.run()
-    return world
-
-
-def in_any_order(outputs: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[str]]:
-    """What several tasks write into one topic is not in the order of time (docs/decisions/0025)."""
-    return {topic: sorted(map(repr, rows)) for topic, rows in outputs.items()}
-
-
-CUTS = st.fixed_dictionaries(
-    {
-        "chunk_records": st.sampled_from([1000, 7, 2, 1]),
-        "chunk_bytes": st.sampled_from([1 << 25, 60]),
-        "commit_max_bytes": st.sampled_from([1 << 28, 300, 40, 1]),
-        "input_buffer_max_bytes": st.sampled_from([1 << 29, 100, 1]),
-        "statestore_uncommitted_max_records": st.sampled_from([-1, 5]),
-    }
-)
-
-KEYS, VALUES = st.sampled_from(["a", "b", "c", "d", None]), st.sampled_from([0, 1, 2, 3, None])
-
-
-def topics_of(topology: Topology) -> list[str]:
-    return [topic for topic in topology.source_topics if topic not in topology.sink_topics]
-
-
-@st.composite
-def in_disorder(draw: st.DrawFn, topology: Topology) -> list[Row]:
-    """Records of one topic, many of them at one time, and others late."""
-    topic = st.just(topics_of(topology)[0])
-    return draw(st.lists(st.tuples(topic, KEYS, VALUES, st.integers(0, 6).map(lambda time: time * 5)), max_size=25))
-
-
-@st.composite
-def in_order(draw: st.DrawFn, topology: Topology) -> list[Row]:
-    """Records of all topics, each later than the one before."""
-    topic, gap = st.sampled_from(topics_of(topology)), st.integers(1, 12) | st.just(1000)
-    drawn = draw(st.lists(st.tuples(topic, KEYS, VALUES, gap), max_size=25))
-    return [(*row[:3], int(time)) for row, time in zip(drawn, np.cumsum([row[3] for row in drawn]), strict=True)]
 
 
 FEW = settings(max_examples=max(4, settings.default.max_examples // 5))
@@ -182,3 +59,152 @@ def test_a_backlog_over_several_partitions_gives_what_live_reading_gives(name: s
     assert in_any_order(cut.outputs()) == in_any_order(uncut.outputs())
     assert cut.dropped() == uncut.dropped()
     assert not cut.waits()
+
+
+# --- any circle ------------------------------------------------------------------------------------------------------
+
+
+def taken_further(streams: list[KStream], kind: str, one: int, other: int) -> KStream:
+    """A stream that is made of two others, or of one and its own records under other keys."""
+    first, second = streams[one % len(streams)], streams[other % len(streams)]
+    back = second.select_key(by_value, key=str)
+    if kind == "count":
+        return first.left_join(back.group_by_key().count(), lambda value, count: value + (count or 0), value=int)
+    if kind == "windows":
+        windows = JoinWindows.of_time_difference_and_grace(10, 5)
+        return first.join(back, lambda value, came: (value * 3 + came) % 100, windows, value=int)
+    if kind == "merge":
+        return first.merge(back.repartition())
+    if kind == "table":
+        return first.left_join(back.to_table(), lambda value, last: (value * 7 + (last or 0)) % 100, value=int)
+    kept = first.to_table()
+    if kind == "foreign":
+        joined = kept.join(
+            kept, lambda row, other: (row * 5 + other) % 100, foreign_key=lambda v: "abc"[v % 3], value=int
+        )
+        return joined.to_stream()
+    counts = kept.group_by(lambda key, value: (by_value(key, value), value), key=str, value=int).count()
+    return kept.left_join(counts, lambda value, count: (value + (count or 0)) % 100, value=int).to_stream()
+
+
+KINDS = st.sampled_from(["count", "windows", "merge", "table", "foreign", "rows"])
+STEPS = st.lists(st.tuples(KINDS, st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3)
+
+
+def any_circle(steps: list[tuple[str, int, int]]) -> Topology:
+    builder = StreamsBuilder()
+    streams = [stream(builder).filter(lambda key, value: None not in (key, value))]
+    for kind, one, other in steps:
+        streams.append(taken_further(streams, kind, one, other).filter(lambda key, value: value is not None))
+    streams[-1].to("out")
+    summed = streams[-1].group_by_key().windowed_by(TimeWindows.of_size_and_grace(20, 10)).reduce(larger)
+    summed.to_stream().to("largest")
+    return builder.build()
+
+
+@FEW
+@given(data=st.data())
+def test_no_circle_of_any_form_shows_how_its_input_was_cut(data: st.DataObject) -> None:
+    """Circles one behind the other and within each other, behind steps of all kinds; one partition, in disorder."""
+    topology = any_circle(data.draw(STEPS, "steps"))
+    rows = data.draw(in_disorder(topology), "rows")
+    uncut, cut = live(topology, rows), World(topology, **data.draw(CUTS, "cuts"))
+    for number, row in enumerate(rows):
+        cut.append([row])
+        if data.draw(st.integers(0, 5)) == 0:
+            cut.run()
+        if number % 7 == 6 and data.draw(st.booleans()):
+            cut.crash()
+    cut.run()
+    assert cut.outputs() == uncut.outputs()
+    assert cut.dropped() == uncut.dropped()
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------
+
+
+def payments() -> Topology:
+    builder = StreamsBuilder()
+    paid = builder.stream("in", value=int)
+    received = paid.select_key(lambda key, value: "abc"[value], key=str)
+    paid.join(received, pair, JoinWindows.of_time_difference_and_grace(10, 0), value=str).to("out")
+    return builder.build()
+
+
+PAYMENTS: list[Row] = [("in", "abc"[number % 3], (number + 1) % 3, number * 7) for number in range(200)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_who_pays_meets_who_is_paid_however_many_records_there_are_at_once(count: int) -> None:
+    """Of 200 payments in perfect order each meets the one before it, but for the first."""
+    expected = sorted(("abc"[number % 3], f"{(number + 1) % 3}|{number % 3}", number * 7) for number in range(1, 200))
+    assert sorted(backlog(payments(), PAYMENTS, count).outputs()["out"]) == expected
+    assert sorted(live(payments(), PAYMENTS, count).outputs()["out"]) == expected
+
+
+def test_records_that_come_back_are_not_late_in_windows_without_grace() -> None:
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", value=int)
+    both = numbers.merge(numbers.select_key(by_value, key=str).repartition())
+    both.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 0)).count().to_stream().to("out")
+    world = backlog(builder.build(), PAYMENTS)
+    assert (len(world.outputs()["out"]), world.dropped()) == (400, 0)
+
+
+def test_a_backlog_goes_around_a_circle_chunk_by_chunk_and_not_record_by_record(monkeypatch: Any) -> None:
+    laps: Counter[str] = Counter()
+    whole = Rounds._lap
+
+    def counted(self: Any, told: Any) -> Any:
+        laps["laps"] += 1
+        return whole(self, told)
+
+    monkeypatch.setattr(Rounds, "_lap", counted)
+    rows = [("in", "abc"[number % 3], (number + 1) % 3, number * 7) for number in range(5000)]
+    world = backlog(payments(), rows, chunk_records=2000)
+    assert len(world.outputs()["out"]) == 4999
+    assert laps["laps"] < 20
+
+
+def test_what_comes_of_few_records_may_be_much_and_chunks_stay_as_small_as_they_may_be() -> None:
+    """Each record comes back 50 times; after the first rounds a task works on no more at once than it is told."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", value=int)
+    back = numbers.flat_map(lambda key, value: [(str(number), value) for number in range(50)], key=str, value=int)
+    numbers.left_join(back.group_by_key().count(), pair, value=str).to("out")
+    sizes: list[int] = []
+    world = World(builder.build(), chunk_records=400, chunk_bytes=1 << 20)
+    whole = world.application.run
+
+    def seen(stage: Any, label: str) -> Any:
+        laps = [work.lap.comes_back for work in stage.tasks if work.lap is not None and work.lap.comes_back]
+        sizes.extend(sum(ref.records for refs in topics.values() for ref in refs) for topics in laps)
+        return whole(stage, label)
+
+    world.application.run = seen  # type: ignore[method-assign]
+    world.append([("in", "1", number % 3, number) for number in range(3000)])
+    world.run()
+    assert len(world.outputs()["out"]) == 3000
+    assert sizes[0] == 400 * 50
+    assert 200 < min(sizes[1:-1]) <= max(sizes[1:]) <= 400
+
+
+def test_files_between_laps_are_gone_when_a_commit_is_made() -> None:
+    world = backlog(payments(), PAYMENTS, commit_max_bytes=500, chunk_records=10)
+    assert world.application.coordinator.manifest.commit > 5
+    assert world.application.coordinator.storage.list("exchange") == []
+
+
+def test_sub_topologies_that_send_to_each_other_are_one_stage() -> None:
+    topology, log = topology_of("circle_of_two_sub_topologies"), MemoryLog()
+    log.create_topic(TopicInfo("in", 2))
+    layout = layout_of(topology, log)
+    [circle] = layout.circles
+    assert [[sub.id for sub in stage] for stage in layout.stages] == [[0, 1]]
+    assert circle.last_lap == 2
+    assert sorted(circle.turn.values()) == [1, 2]
+
+
+def test_processors_go_around_record_by_record_as_they_hear_of_time() -> None:
+    [circle] = circles(topology_of("processor_in_a_circle"))
+    assert circle.lap is None

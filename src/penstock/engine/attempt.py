@@ -148,7 +148,7 @@ class Attempt:
             }
             ends = {place: end for place, end in ends.items() if end > entry.offsets.get(place, 0)}
             bounds = self._alignment.bounds(sub, task, self._done)
-            exchange = self._exchange(task.name, bounds)
+            exchange = self._exchange(task, bounds)
             advances = self._advances.get(task.name, {})
             if ends or exchange or advances:
                 until = self._alignment.until(sub)
@@ -202,14 +202,15 @@ class Attempt:
         unread = {topic: max(self._ends[topic][task.id.partition] - offset, 0) for topic, offset in at.items()}
         return self._coordinator.idling.awaited(task.id, unread)
 
-    def _exchange(self, task: str, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
+    def _exchange(self, task: TaskPlaces, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
         """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
         of it has to wait on."""
-        waiting = self._waiting.get(task, {})
+        waiting = self._waiting.get(task.name, {})
         until = min((clock for clock, _ in bounds.values()), default=LATEST)
+        until -= task.id.sub in self._coordinator.layout.meetings.subs  # what is of that time waits for the rest of it
         if all(ref.clock > until for refs in waiting.values() for ref in refs):
             return {}
-        return self._waiting.pop(task)
+        return self._waiting.pop(task.name)
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
         """Have some tasks do their work; what each of them did.

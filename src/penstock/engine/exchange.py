@@ -49,6 +49,9 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_WITH_CAUSES = _SCHEMA.append(pa.field("cause", pa.int64()))
+"""The same where causes go along."""
+
 
 class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
     """Some record batches of a file, all for one partition; the first ``skip`` records are done already."""
@@ -109,12 +112,15 @@ class ExchangeWriter:
             else:
                 self._write_parts()
 
-    def write(self, partition: int, batch: Batch, clock: IntArray, old: Column | None) -> None:
+    def write(
+        self, partition: int, batch: Batch, clock: IntArray, old: Column | None, cause: IntArray | None = None
+    ) -> None:
         """Write records for one partition, in order.
 
         Args:
             clock: how far the task has come in time, for each record.
             old: the values before, in topics that carry changes of a table.
+            cause: which records of the log caused them, in all records of a topic or in none.
         """
         count = len(batch)
         columns = [
@@ -125,7 +131,9 @@ class ExchangeWriter:
             pa.array(clock),
             pa.nulls(count, HEADERS) if batch.headers is None else batch.headers,
         ]
-        records = pa.record_batch(columns, schema=_SCHEMA)
+        schema = _SCHEMA if cause is None else _WITH_CAUSES
+        columns += [] if cause is None else [pa.array(cause)]
+        records = pa.record_batch(columns, schema=schema)
         one = _Held(records, records.nbytes, int(clock[0]))
         self._held.setdefault(partition, []).append(one)
         self._held_bytes += one.nbytes
@@ -183,7 +191,7 @@ class _Held(NamedTuple):
 def _arrow_file(held: list[_Held]) -> Any:
     """Record batches as an Arrow file, in memory."""
     sink = pa.BufferOutputStream()
-    with ipc.new_file(sink, _SCHEMA) as writer:
+    with ipc.new_file(sink, held[0].records.schema) as writer:
         for one in held:
             writer.write_batch(one.records)
     return sink.getvalue()
@@ -193,7 +201,9 @@ def read_exchange(storage: Storage, refs: list[ExchangeRef]) -> Iterator[Records
     """The records behind some references, in order, without offsets."""
     for ref in refs:
         where = f"{storage.shown}/{ref.file.name}"
-        file = ArrowFile(storage.read_verified(ref.file, ref.at), (_SCHEMA,), ("timestamp", "clock"), where)
+        file = ArrowFile(
+            storage.read_verified(ref.file, ref.at), (_SCHEMA, _WITH_CAUSES), ("timestamp", "clock"), where
+        )
         end = 0
         for number in ref.batches:
             batch = file.batch(number)
@@ -225,7 +235,7 @@ def left_over(refs: list[ExchangeRef], taken: int, clock: int) -> list[ExchangeR
 
 
 def _records(batch: Any) -> Records:
-    key, value, old, timestamp, clock, headers = batch.columns
+    key, value, old, timestamp, clock, headers, *cause = batch.columns
     return Records(
         0,
         key,
@@ -235,4 +245,5 @@ def _records(batch: Any) -> Records:
         True,
         clock=np.asarray(clock.to_numpy()),
         old=old,
+        cause=np.asarray(cause[0].to_numpy()) if cause else None,
     )

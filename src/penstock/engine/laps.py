@@ -32,7 +32,6 @@ class Laps:
         self._reader = task.reader
         self._outlets = task.outlets(attempt)
         self._records = self._nbytes = 0
-        self._most = self._most_bytes = 0
         self._looked = 1
         """How many records it takes in the next round, at most."""
         inputs = self._reader.inputs
@@ -42,7 +41,6 @@ class Laps:
 
     def go(self, lap: Lap) -> TaskDone:
         """Do what there is to do until the next lap."""
-        self._most = self._most_bytes = 0
         if lap.number is not None:
             self._go_around(lap, lap.number)
         else:
@@ -85,7 +83,6 @@ class Laps:
         self._task.work_on(chunk, self._outlets, lap)
         self._records += chunk.records
         self._nbytes += chunk.nbytes
-        self._most, self._most_bytes = max(self._most, chunk.records), max(self._most_bytes, chunk.nbytes)
 
     def _answer(self, lap: Lap) -> TaskDone:
         head = until = None
@@ -93,7 +90,7 @@ class Laps:
             self._looked = min(lap.looks, self._task.settings.chunk_records)
             self._reader.turn_to(self._into, self._looked, self._task.settings.chunk_bytes)
             head, until = self._reader.ahead()
-        done = LapDone(head, until, self._most, self._most_bytes, self._task.is_full(self._nbytes))
+        done = LapDone(head, until, self._task.is_full(self._nbytes))
         return TaskDone(self._work.task, exchange=self._outlets.end_lap(), lap=done)
 
     def _end(self) -> TaskDone:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.engine.circles import Circle, circles_of
+from penstock.engine.meetings import NO_MEETINGS, Meetings, meetings_of
 from penstock.log.base import Log
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
@@ -55,6 +56,7 @@ class Layout:
         stages: the sub-topologies in the order in which they run in a commit; those of one stage need nothing of
             each other, or are a circle.
         circles: those that send to each other.
+        meetings: those to which what one record causes comes through several topics.
     """
 
     partitions: dict[str, int]
@@ -62,6 +64,7 @@ class Layout:
     stages: tuple[tuple[SubTopology, ...], ...]
     application_id: str = ""
     circles: tuple[Circle, ...] = ()
+    meetings: Meetings = NO_MEETINGS
     _known: dict[int, tuple[TaskPlaces, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,6 +108,9 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     waiting = [sub for sub in topology.sub_topologies if not sub.is_global]
     tasks: dict[int, int] = {}
     circles = circles_of(tuple(waiting), topology.internal_topics, topology.facts)
+    meetings = meetings_of(
+        tuple(waiting), topology.internal_topics, frozenset[str]().union(*(one.topics for one in circles))
+    )
     stages = _stages(waiting, circles, writers)
     while waiting:
         # where repartition topics feed each other in a circle, it is cut open at the first sub-topology in it
@@ -125,7 +131,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions
-    return Layout(partitions, tasks, stages, application_id, circles)
+    return Layout(partitions, tasks, stages, application_id, circles, meetings)
 
 
 def _stages(

@@ -24,6 +24,7 @@ from penstock.arrays import IntArray, concat
 from penstock.arrays import take as take_binary
 from penstock.engine.exchange import EARLIEST, ExchangeRef, left_over, read_exchange
 from penstock.engine.layout import TaskId
+from penstock.engine.meetings import in_order
 from penstock.log.base import Records, join_headers
 from penstock.storage import Storage
 
@@ -48,6 +49,7 @@ class MergedExchange:
         bound: nothing behind this place is given.
         records: how many records are given at once, at most.
         nbytes: how many bytes they have, at most, or one record's.
+        by_cause: whether of equal clocks the causes decide, and not the tasks (``meetings.py``).
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class MergedExchange:
         bound: Bound | None = None,
         records: int = sys.maxsize,
         nbytes: int = sys.maxsize,
+        by_cause: bool = False,
     ):
         by_task: dict[str, list[ExchangeRef]] = {}
         for ref in refs:
@@ -68,6 +71,7 @@ class MergedExchange:
         self._bound = bound
         self._records = records
         self._nbytes = nbytes
+        self._by_cause = by_cause
         self._given: list[IntArray] = []
         """Of which channels the records are that were given so far."""
 
@@ -85,29 +89,38 @@ class MergedExchange:
 
     def _counts(self) -> list[int]:
         """How many records of each channel may go now: none behind what a channel may have besides."""
-        unread = [Bound(int(one.clock[-1]), one.task) for one in self._channels if one.may_have_more]
-        bound = min(unread if self._bound is None else [*unread, self._bound], default=None)
+        unread = [one for one in self._channels if one.may_have_more]
+        bounds = [] if self._by_cause else [Bound(int(one.clock[-1]), one.task) for one in unread]
+        bound = min(bounds if self._bound is None else [*bounds, self._bound], default=None)
         counts = [len(one.clock) if bound is None else one.up_to(bound) for one in self._channels]
+        if self._by_cause and unread:
+            last = min((int(one.clock[-1]), int(one.cause[-1])) for one in unread)
+            counts = [min(count, one.up_to_cause(*last)) for one, count in zip(self._channels, counts, strict=True)]
         return counts if sum(map(bool, counts)) <= 1 else self._within_limits(counts)
 
     def _within_limits(self, counts: list[int]) -> list[int]:
         """How many of each make up the first that are not too many together."""
-        clock, which = self._next(counts)
-        first = np.argsort(clock, kind="stable")[: self._records]
+        _, order, which = self._next(counts)
+        first = order[: self._records]
         sizes = np.concatenate([one.sizes(count) for one, count in zip(self._channels, counts, strict=True)])
         count = max(int(np.searchsorted(np.cumsum(sizes[first]), self._nbytes, "right")), 1)
         return [int(number) for number in np.bincount(which[first[:count]], minlength=len(counts))]
 
-    def _next(self, counts: list[int]) -> tuple[IntArray, IntArray]:
-        """The clocks of the next records of each channel, one channel after the other, and which channels these are."""
+    def _next(self, counts: list[int]) -> tuple[IntArray, IntArray, IntArray]:
+        """The clocks of the next records of each channel, one channel after the other; their order; and which channels
+        these are."""
         clock = np.concatenate([one.clock[:count] for one, count in zip(self._channels, counts, strict=True)])
-        return clock, np.repeat(np.arange(len(counts)), counts)
+        if self._by_cause:
+            cause = np.concatenate([one.cause[:count] for one, count in zip(self._channels, counts, strict=True)])
+            order = np.lexsort((cause, clock))
+        else:
+            order = np.argsort(clock, kind="stable")
+        return clock, order, np.repeat(np.arange(len(counts)), counts)
 
     def _take(self, counts: list[int], offset: int) -> Iterator[Records]:
-        clock, which = self._next(counts)
+        clock, order, which = self._next(counts)
         pieces = [piece for one, count in zip(self._channels, counts, strict=True) for piece in one.take(count)]
-        if (clock[1:] < clock[:-1]).any():
-            order = np.argsort(clock, kind="stable")
+        if (order[1:] < order[:-1]).any():
             clock, which = clock[order], which[order]
             pieces = [_gathered(pieces, order)]
         self._given.append(which)
@@ -140,7 +153,11 @@ class _Channel:
         self._pieces = read_exchange(storage, refs)
         self._waiting: list[Records] = []
         self._nbytes = 0
+        self.cause: IntArray = np.zeros(0, np.int64)
+        """What caused each of them, where that decides."""
         self._taken: list[IntArray] = []
+        self._highest = refs[0].clock
+        """The clock of the last record that was taken."""
 
     def fill(self, records: int, nbytes: int) -> None:
         """Have so many records or bytes waiting, if there are so many."""
@@ -156,10 +173,12 @@ class _Channel:
                 self._nbytes += piece.nbytes
         if found:
             self._waiting += found
-            highest = self.clock[-1] if len(self.clock) else self._taken[-1][-1] if self._taken else EARLIEST
+            highest = self.clock[-1] if len(self.clock) else self._highest
             clock = np.concatenate([_clock_of(piece) for piece in found])
             clock = np.maximum.accumulate(np.maximum(clock, highest))
+            cause = np.concatenate([_cause_of(piece) for piece in found])
             self.clock = np.concatenate([self.clock, clock])
+            self.cause = in_order(self.clock, np.concatenate([self.cause, cause]))
 
     def sizes(self, count: int) -> IntArray:
         """How many bytes each of the next records has."""
@@ -175,9 +194,16 @@ class _Channel:
         """How many of the records that wait go before a place, or stand there."""
         return int(np.searchsorted(self.clock, bound.clock, "right" if self.task <= bound.task else "left"))
 
+    def up_to_cause(self, clock: int, cause: int) -> int:
+        """How many of the records that wait go before a place, or stand there."""
+        first, end = (int(np.searchsorted(self.clock, clock, side)) for side in ("left", "right"))
+        return first + int(np.searchsorted(self.cause[first:end], cause, "right"))
+
     def take(self, count: int) -> list[Records]:
         """The next records."""
+        self.cause = self.cause[count:]
         self._taken.append(self.clock[:count])
+        self._highest = int(self.clock[count - 1]) if count else self._highest
         self.clock = self.clock[count:]
         taken: list[Records] = []
         while count:
@@ -204,6 +230,10 @@ def _clock_of(piece: Records) -> IntArray:
     return piece.clock
 
 
+def _cause_of(piece: Records) -> IntArray:
+    return np.zeros(len(piece), np.int64) if piece.cause is None else piece.cause
+
+
 def _placed(piece: Records, offset: int, clock: IntArray) -> Records:
     """A piece with its offset; its own clock says where the records come from in tests, see ``ArrivalReader``."""
     return Records(
@@ -216,7 +246,12 @@ def _placed(piece: Records, offset: int, clock: IntArray) -> Records:
         arrival=piece.clock,
         clock=clock,
         old=piece.old,
+        cause=piece.cause,
     )
+
+
+def _causes_of(pieces: list[Records]) -> IntArray:
+    return np.concatenate([_cause_of(piece) for piece in pieces])
 
 
 def _gathered(pieces: list[Records], order: IntArray) -> Records:
@@ -231,4 +266,5 @@ def _gathered(pieces: list[Records], order: IntArray) -> Records:
         True,
         clock=np.concatenate([_clock_of(piece) for piece in pieces])[order],
         old=take_binary(concat([piece.old for piece in pieces if piece.old is not None]), order),
+        cause=None if any(piece.cause is None for piece in pieces) else _causes_of(pieces)[order],
     )

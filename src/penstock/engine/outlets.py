@@ -49,6 +49,8 @@ class Outlets:
         context: where it is noted what was put out.
         circle: the repartition topics that lead around a circle, of which a file is finished in each lap.
         roots: what the records in these are told to have come of, see ``Reader``.
+        meeting: the repartition topics in which causes go along.
+        causes: which records of the log caused those at some positions, see ``Reader``.
     """
 
     def __init__(
@@ -60,7 +62,11 @@ class Outlets:
         context: Context,
         circle: frozenset[str] = frozenset(),
         roots: Callable[[IntArray], IntArray] | None = None,
+        meeting: frozenset[str] = frozenset(),
+        causes: Callable[[IntArray], IntArray] | None = None,
     ):
+        self._meeting = meeting
+        self._causes = causes
         self._circle = circle
         self._roots = roots or clocks
         self._laps = 0
@@ -179,7 +185,8 @@ class Outlets:
             self._exchanges[topic] = writer if topic in self._circle else self._stack.enter_context(writer)
         old = batch.old if isinstance(batch, Changes) else None
         clocks = self._roots if topic in self._circle else self._clocks
-        writer.write(partition, batch, clocks(batch.position), old)
+        told = self._causes if topic in self._meeting else None
+        writer.write(partition, batch, clocks(batch.position), old, None if told is None else told(batch.position))
 
     def _writer(self, topic: str) -> SegmentWriter:
         writer = self._segments.get(topic)

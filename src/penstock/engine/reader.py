@@ -19,6 +19,7 @@ from penstock.arrays import BoolArray, IntArray, concat
 from penstock.batch import Batch, Changes, Origins, Placement, merge, pairs_of
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
+from penstock.engine.meetings import in_order
 from penstock.engine.stretch import Stretch, places_behind, roots_of
 from penstock.log.base import Records, join_headers
 from penstock.ops.core.failures import Origin
@@ -44,6 +45,8 @@ class Input:
     """Whether it carries changes of a table."""
     goes_first: bool = False
     """Whether all of it comes before other inputs, as global tables do."""
+    first_cause: int = 0
+    """In a topic of the log what the record at offset 0 is called as a cause, see ``Meetings``."""
     end: int | None = None
     """In a topic of the log the offset up to which it is read; None where records are counted instead."""
     taken: int = 0
@@ -95,6 +98,10 @@ class Input:
             return np.full(min(records, self.waiting), EARLIEST)
         times = self._of_next(records, lambda piece: piece.timestamp if piece.clock is None else piece.clock)
         return np.maximum.accumulate(np.maximum(times, self._highest))
+
+    def causes(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        return self._of_next(records, lambda piece: causes_of(piece, np.arange(len(piece)), self.first_cause))
 
     def timestamps(self, records: int) -> IntArray:
         """Of the next waiting records."""
@@ -181,8 +188,11 @@ class Reader:
         self.inputs = list(inputs)
         self.clock = clock
         """That of the last record that was taken."""
+        self._begun_at = clock
         self.awaited: frozenset[str] = frozenset()
         """The topics of which more may come in time: nothing is taken behind the end of one."""
+        self.is_meeting = False
+        """Whether what one record causes comes through several topics: of equal times, causes decide."""
         self._active = self.inputs
         """Those that are read now."""
         self._chunk_records = chunk_records
@@ -210,7 +220,7 @@ class Reader:
         for number, one in enumerate(self.inputs):
             if not one.goes_first:
                 others = enumerate(self.inputs)
-                earlier = [bounds[o.topic] - (at < number) for at, o in others if o.topic in bounds]
+                earlier = [bounds[o.topic] - (at < number or self.is_meeting) for at, o in others if o.topic in bounds]
                 one.until = min([*earlier, until])
 
     def turn_to(
@@ -280,7 +290,13 @@ class Reader:
         return min([*heads, *self._bounds.values()], default=self.clock)
 
     def clocks(self, positions: IntArray) -> IntArray:
-        """The clocks of the records at some positions; for what no record caused, that of the last one."""
+        """The clocks of the records at some positions; for what no record caused, that of the last one.
+
+        None is lower than how far the commits before have come: who is behind may have what they sent.
+        """
+        return np.maximum(self._clocks_of(positions), self._begun_at)
+
+    def _clocks_of(self, positions: IntArray) -> IntArray:
         found = np.full(len(positions), self.clock)
         for stretch in reversed(self._stretches):
             is_record = (positions >= stretch.first) & (positions < stretch.end)
@@ -340,7 +356,7 @@ class Reader:
         every = [self._upcoming(one, self._chunk_records) for one in ready]
         times = np.concatenate(every)
         which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
-        order = np.argsort(times, kind="stable")
+        order = np.argsort(times, kind="stable") if not self.is_meeting else self._by_causes(ready, every)
         cut = min(len(order), self._chunk_records)
         for i, one in enumerate(ready):
             is_open = one.may_have_more or one.topic in self.awaited
@@ -349,6 +365,11 @@ class Reader:
         sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
         order = order[: self._within_bytes(sizes[order[:cut]])]
         return which[order], times[order]
+
+    def _by_causes(self, ready: list[Input], every: list[IntArray]) -> IntArray:
+        """The order of the next records by times, of equal times by causes."""
+        causes = [in_order(times, one.causes(len(times))) for one, times in zip(ready, every, strict=True)]
+        return np.lexsort((np.concatenate(causes), np.concatenate(every)))
 
     def _places(self, times: IntArray) -> tuple[IntArray, ...]:
         """Where the next records stand in the processing order, by their times."""
@@ -378,7 +399,8 @@ class Reader:
         chunk.nbytes += sum(piece.nbytes for piece in pieces)
         offset = 0
         for piece in pieces:
-            self._origins.append(_Piece(one.topic, one.partition, position[offset : offset + len(piece)], piece))
+            here = position[offset : offset + len(piece)]
+            self._origins.append(_Piece(one.topic, one.partition, here, piece, one.first_cause))
             offset += len(piece)
 
     def origin(self, position: int) -> Origin:
@@ -399,6 +421,16 @@ class Reader:
                 rows, found = piece.rows(positions[first:end])
                 offsets[first:end][found] = piece.records.offsets_of(rows)
         return offsets
+
+    def causes(self, positions: IntArray) -> IntArray:
+        """Which records of the log caused those at some positions, -1 where none did; the positions never decrease."""
+        causes = np.full(len(positions), -1, np.int64)
+        for piece in self._origins:
+            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
+            if first < end:
+                rows, found = piece.rows(positions[first:end])
+                causes[first:end][found] = causes_of(piece.records, rows, piece.first_cause)
+        return causes
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
         """Where the records at some positions came from, nowhere for what none caused; the positions never decrease.
@@ -422,7 +454,8 @@ class Reader:
 class _Piece:
     """Records that were read, by their positions; a run of positions is kept as its ends."""
 
-    def __init__(self, topic: str, partition: int, positions: IntArray, records: Records):
+    def __init__(self, topic: str, partition: int, positions: IntArray, records: Records, first_cause: int):
+        self.first_cause = first_cause
         self.topic = topic
         self.partition = partition
         self.first = int(positions[0])
@@ -451,6 +484,11 @@ class _Piece:
         headers = self.records.headers
         own = () if headers is None else pairs_of(headers[row].as_py())
         return Origin(self.topic, self.partition, offset, key, value, timestamp, own)
+
+
+def causes_of(records: Records, rows: IntArray, first: int) -> IntArray:
+    """What some records came of: in a topic of the log, of themselves."""
+    return first + records.offsets_of(rows) if records.cause is None else records.cause[rows]
 
 
 def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:

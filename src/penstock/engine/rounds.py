@@ -67,8 +67,6 @@ class Rounds:
         self._coming: dict[str, Refs] = {}
         """What is on its way, by the tasks that it is for."""
         self._next_root = FIRST_ROOT
-        self._room = 1.0
-        """How many times as much a round could be, for each task to work on as much at once as it may."""
         self._looks = 1 if circle.lap is None else _FIRST_RECORDS
 
     def run(self) -> None:
@@ -119,17 +117,27 @@ class Rounds:
     def _round(self, stretch: Stretch) -> None:
         """Have a stretch read, and all that comes of it."""
         last = self._circle.last_lap
-        self._room = _GROWTH
+        room = float(_GROWTH)
+        looked = max(self._at_hand[task] for task in stretch.places)
         files = self._lap({task: Lap(number=0, stretch=stretch, takes=True) for task in stretch.places})
         begun = dict.fromkeys(stretch.places)
         for number in range(1, last + 1):
             due = self._due(number)
             begun |= dict.fromkeys(due)
+            room = min([room, *(self._room_for(topics.values()) for topics in due.values())])
+            if number == last:
+                self._look_for(int(looked * room))
             files |= self._lap({task: Lap(number, stretch, comes_back=due.get(task, {})) for task in begun})
         assert not self._coming, f"{', '.join(self._coming)} got something behind the last lap"
         self._next_root = stretch.end
         self._attempt.forget(files)
-        self._look_for(int(self._looks * self._room))
+
+    def _room_for(self, topics: Iterable[list[ExchangeRef]]) -> float:
+        """How many times as much a round could be for what comes back to a task to be as much as it may work on at
+        once."""
+        refs, settings = [ref for some in topics for ref in some], self._attempt.settings
+        records, nbytes = sum(ref.records for ref in refs), sum(ref.nbytes for ref in refs)
+        return min(settings.chunk_records / max(records, 1), settings.chunk_bytes / max(nbytes, 1))
 
     def _due(self, lap: int) -> dict[str, Refs]:
         """What is on its way to steps that have their turn in a lap."""
@@ -161,13 +169,10 @@ class Rounds:
 
     def _lap(self, laps: Mapping[str, Lap]) -> set[str]:
         """Have some tasks do a lap; the files that they read, which nobody needs any more."""
-        settings = self._attempt.settings
         for done in self._order(laps).values():
             assert done.lap is not None
             self._at[done.task] = done.lap
             self._at_hand[done.task] = self._looks
-            for limit, had in ((settings.chunk_records, done.lap.records), (settings.chunk_bytes, done.lap.nbytes)):
-                self._room = min(self._room, limit / max(had, 1))
             for topic, refs in done.exchange.items():
                 for ref in refs:
                     task = str(TaskId(self._readers[topic], ref.partition))

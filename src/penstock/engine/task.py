@@ -95,6 +95,7 @@ class Task:
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
         self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
+        self._meetings = layout.meetings
         self._laps: Laps | None = None
         """What it does in the attempt that is under way, where it goes around a circle."""
         self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._circle)
@@ -156,13 +157,14 @@ class Task:
         exchanges = self._exchanges(work)
         self.reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
         self.reader.awaited = frozenset(work.awaited)
+        self.reader.is_meeting = self.id.sub in self._meetings.subs
         self.reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
         return exchanges
 
     def outlets(self, attempt: str) -> Outlets:
         """Where results go."""
-        told = self.reader.clocks, self.context, self._circle.topics, self.reader.roots
-        outlets = Outlets(self._sinks, self._places, attempt, *told)
+        told = self.reader.clocks, self.context, self._circle.topics, self.reader.roots, self._meetings.topics
+        outlets = Outlets(self._sinks, self._places, attempt, *told, self.reader.causes)
         outlets.gathering = self.gathering
         return outlets
 
@@ -289,7 +291,8 @@ class Task:
         for topic, refs in work.exchange.items():
             bound = Bound.of(*work.bounds[topic]) if topic in work.bounds else None
             start = work.entry.offsets.get(topic, 0)
-            found[topic] = MergedExchange(self.storage, refs, start, bound, *limits)
+            by_cause = topic in self._meetings.topics
+            found[topic] = MergedExchange(self.storage, refs, start, bound, *limits, by_cause)
         return found
 
     def _is_crowded(self) -> bool:
@@ -347,6 +350,7 @@ class Task:
             changes=changes,
             goes_first=is_global,
             end=end,
+            first_cause=self._meetings.first_cause(topic, partition) if self._meetings.topics else 0,
         )
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:

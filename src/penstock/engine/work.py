@@ -37,9 +37,6 @@ class LapDone(msgspec.Struct, frozen=True, omit_defaults=True):
     """The clock of the next record that it may take of what comes into the circle; None where there is none."""
     until: int | None = None
     """To which clock that goes which is at hand, where there is or may come more behind it."""
-    records: int = 0
-    """How many records it worked on at once."""
-    nbytes: int = 0
     is_full: bool = False
     """Whether it has taken as much as it may in one commit."""
 

@@ -95,6 +95,8 @@ class Records:
     """In internal topics: how far the task that sent each one had come in time, see ``Reader``."""
     old: Binary | None = None
     """In internal topics that carry changes of a table: the value before."""
+    cause: IntArray | None = None
+    """In some internal topics: which record of the log caused each one, see ``Meetings``."""
     offsets: IntArray | None = None
     """The offset of each one where they need not be consecutive, as in Kafka; None where they are."""
 
@@ -152,6 +154,7 @@ class Records:
             arrival=None if self.arrival is None else self.arrival[start:stop],
             clock=None if self.clock is None else self.clock[start:stop],
             old=None if self.old is None else self.old.slice(start, length),
+            cause=None if self.cause is None else self.cause[start:stop],
             offsets=offsets,
         )
 

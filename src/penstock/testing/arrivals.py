@@ -98,6 +98,9 @@ class ArrivalReader(Reader):
     def roots(self, positions: IntArray) -> IntArray:
         return positions
 
+    def causes(self, positions: IntArray) -> IntArray:
+        return np.zeros(len(positions), np.int64)  # that is what arrivals are for
+
     def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
         if self._sequence is None:
             self._sequence, self._taken = self._planned(), self._position

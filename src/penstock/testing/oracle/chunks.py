@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.plan import nodes
@@ -11,15 +13,18 @@ from penstock.testing.cuts import CutDriver
 from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, figures_of, read, store_rows
+from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, differences, figures_of, read, store_rows
 
 Then = Callable[[], None] | None
 
 
-def runner(seed: int) -> Runner:
-    """Runs cases with cuts that follow from a seed."""
+@dataclass(frozen=True)
+class Cut:
+    """Runs cases with cuts that follow from a seed; None for none at all, so that all input is one commit."""
 
-    def run(case: Spec) -> Outcome:
+    seed: int | None
+
+    def __call__(self, case: Spec) -> Outcome:
         outcome = Outcome(dropped=[], reads=[], total_order=False)
         try:
             build = Build(case)
@@ -28,11 +33,35 @@ def runner(seed: int) -> Runner:
             outcome.error, outcome.error_when = error, "build"
             return outcome
         settings = settings_of(case) | {"emit_interval_ms": 0}  # the wall clock is none that a case could advance
-        with CutDriver(topology, f"{seed}-{case['name']}", **settings) as driver:
+        with CutDriver(topology, self.seed and f"{self.seed}-{case['name']}", **settings) as driver:
             run_cut(case, build, driver, outcome)
         return outcome
 
-    return run
+    def shows(self, case: Spec, outcome: Outcome) -> list[str]:
+        """How a case's outcome differs from that without cuts. It is asked where a rule decides what may differ from
+        Kafka Streams: no rule says that cuts may show. Only caches do, and what failed has no outcome."""
+        caches = bool(int(case.get("config", {}).get("statestore.cache.max.bytes", 0)))
+        if caches or outcome.error is not None or not differences(case, outcome):
+            return []
+        uncut = Cut(None)(case)
+        here, there = (_by_place(one) for one in (outcome, uncut))
+        places = sorted(place for place in here.keys() | there.keys() if here.get(place) != there.get(place))
+        return [f"a cut shows in {place}: {here.get(place)}, without cuts {there.get(place)}" for place in places]
+
+
+def runner(seed: int) -> Runner:
+    """Runs cases with cuts that follow from a seed."""
+    return Cut(seed)
+
+
+def _by_place(outcome: Outcome) -> dict[str, Any]:
+    """What came out, topic by topic and store by store."""
+    found: dict[str, Any] = {"drops": outcome.dropped_total}
+    for row in outcome.output:
+        found.setdefault(f"topic {row['topic']}", []).append((row["key"], row["value"], row["timestamp"]))
+    for name, rows in outcome.stores.items():
+        found[f"store {name}"] = sorted(rows, key=repr)
+    return found
 
 
 def run_cut(case: Spec, build: Build, driver: CutDriver, outcome: Outcome, then: Then = None) -> None:
