@@ -40,6 +40,8 @@ JSON = JsonSerde()
 UNSAID = UnsaidSerde()
 """Where nothing tells the type of results: JSON of what has fields or items."""
 
+_NESTED = 20
+"""How many names of names are looked through."""
 _BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
 
 
@@ -80,7 +82,7 @@ def plain_type(type_: Any) -> Any:
     (<class 'str'>, <class 'int'>, <class 'str'>)
     """
     found = type_
-    while True:
+    for _ in range(_NESTED):
         if isinstance(found, NewType):
             found = found.__supertype__
         elif get_origin(found) is Annotated:
