@@ -324,7 +324,8 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         (KIP-655), as by ``deduplicate_by_key``.
 
         The records go through a repartition topic by their ids and keep their keys; what groups by key afterwards
-        repartitions again. Records without an id are always forwarded.
+        repartitions again; a processor with a store does not, so put ``repartition`` in front of it. Records without an
+        id are always forwarded.
 
         Args:
             id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import islice, repeat
-from operator import itemgetter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, header_list, merge, pairs_of
+from penstock.batch import NO_RECORD, Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, later
 from penstock.engine.flow import Flow
 from penstock.engine.idle import IdleTasks
-from penstock.engine.layout import topic_names
+from penstock.engine.layout import TaskId, topic_names
 from penstock.engine.steps import Outputs
-from penstock.engine.stores import stores_of
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
-from penstock.ops.core.notes import CommitNotes, TaskFacts
+from penstock.ops.core.notes import TaskFacts
 from penstock.plan import nodes
 from penstock.plan.names import check_name
-from penstock.plan.physical import Part
+from penstock.plan.physical import Part, SubTopology
 from penstock.plan.rewriting import matching
 from penstock.plan.topology import Topology
 from penstock.query.commits import shape_named, shapes_of
@@ -35,16 +32,28 @@ from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Live
 from penstock.record import Record
-from penstock.serdes import Serde
 from penstock.settings import Settings
-from penstock.state.task_context import TaskContext
 from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, updates_each_key_once
-from penstock.testing.piped import piped
+from penstock.testing.partitions import Partitions, Readers, partition_of
 from penstock.testing.queues import TopicQueues
-from penstock.testing.records import Given, as_input, as_read, batch_of, checked_headers, checked_row, places
+from penstock.testing.records import (
+    Given,
+    as_input,
+    as_read,
+    batch_of,
+    carries_changes,
+    checked_row,
+    column_of,
+    header_pairs,
+    headers_of,
+    in_order,
+    old_of,
+    place_of,
+)
 from penstock.testing.stores import StoreAccess
+from penstock.testing.tasks import open_task
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
 from penstock.times import to_timestamp
@@ -71,8 +80,8 @@ _BATCH = 1024
 class TopologyTestDriver(TopicAccess, StoreAccess):
     """Pipes records through a topology and shows what comes out; every record is a commit of its own.
 
-    Everything runs in one partition. What an input record causes is finished when ``pipe_input`` returns, also what
-    passes through repartition topics.
+    Everything runs in one partition, unless ``partitions`` says otherwise. What an input record causes is finished when
+    ``pipe_input`` returns, also what passes through repartition topics.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -88,13 +97,40 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         application_id: part of the names of internal topics, which count where buffers are limited by bytes.
+        partitions: how many partitions all topics have. Records go into them by Kafka's partitioner, and each
+            sub-topology works in a task for each of them, as in a cluster; outputs and stores are those of all tasks.
         settings: settings as keywords, such as ``on_error="skip"``.
+
+    A store behind a step that changes keys has the rows of one key in several tasks, which several partitions show:
+
+    >>> from penstock import Record, Stores
+    >>> def count(record, context):
+    ...     store = context.get_state_store("seen")
+    ...     store.put(record.key, (store.get(record.key) or 0) + 1)
+    ...     context.forward(record.with_value(store.get(record.key)))
+    >>> builder = StreamsBuilder()
+    >>> seen = Stores.key_value_store_builder(Stores.in_memory_key_value_store("seen"), str, int)
+    >>> _ = builder.add_state_store(seen)
+    >>> by_word = builder.stream("lines", str, str).select_key(lambda key, word: word, key=str)
+    >>> by_word.repartition().process(count, "seen", value=int).to("right")
+    >>> driver = TopologyTestDriver(builder.build(), partitions=4)
+    >>> driver.pipe_record_list("lines", [("a", "hello"), ("b", "hello"), ("c", "hello")])
+    >>> [record.value for record in driver.read_output("right")]
+    [1, 2, 3]
+
+    Without ``repartition()`` that is 1, 1, 1 where ``a``, ``b`` and ``c`` lie in three partitions, and ``build`` warns.
     """
 
     most_fed_back = 1_000
     """How many records one input record may make in a topic that the topology both writes and reads."""
 
-    def __init__(self, topology: Topology, application_id: str = "test", **settings: Unpack[SettingsArguments]):
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str = "test",
+        partitions: int = 1,
+        **settings: Unpack[SettingsArguments],
+    ):
         check_name(application_id)
         self.settings = Settings.load(environment={}, **settings)
         topology = Topology.checked_type(topology, type(self).__name__).completed_by(self.settings)
@@ -103,56 +139,65 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
         self._shapes = shapes_of(topology)
-        names = topic_names(topology, application_id)
         self._outputs: dict[str, list[Record]] = {topic: [] for topic in topology.sink_topics}
         self._order: list[tuple[str, Record]] = []
-        self._queues = TopicQueues[str]()
+        self._queues = TopicQueues[tuple[str, int]]()
         self._fed_back: Counter[str] = Counter()
+        self._partitions = Partitions(topology, partitions)
         self._own = [topic for topic in topology.source_topics if topic in topology.sink_topics]
         self._current = Given("unknown", -1)
-        self._offsets: dict[str, int] = {}
+        self._offsets: dict[tuple[str, int], int] = {}
         self._piped = 0
         self._dead_letter_topic = self.settings.handlers.dead_letter_topic
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
-        self._sources: dict[str, list[tuple[int, Part]]] = {}
+        self._sources: dict[str, list[Readers]] = {}
         """Who takes up the records of each topic; those of a global table go to several."""
         self._sinks: dict[str, Part] = {}
-        self._by_pattern: list[tuple[int, Part]] = []
-        caching, configs = self.settings.statestore_cache_max_bytes > 0, self.settings.app_configs()
-        self._batchable = batchable_topics(topology, caching) if not self.settings.emit_interval_ms else frozenset()
+        self._by_pattern: list[Readers] = []
+        caching = self.settings.statestore_cache_max_bytes > 0
+        is_whole = partitions == 1 and not self.settings.emit_interval_ms
+        self._batchable = batchable_topics(topology, caching) if is_whole else frozenset()
         for sub in topology.sub_topologies:
             if sub.is_global:
                 continue
-            stores, place = stores_of(sub, topology.facts), TaskContext(application_id, f"{sub.id}_0", configs)
-            state = TaskState(f"{sub.id}_0", stores, self.settings.state, context=place)
-            state.open("", -1, -1, lambda commit: [])
-            facts = TaskFacts(
-                task=f"{sub.id}_0",
-                application_id=application_id,
-                handlers=self.settings.handlers,
-                origin=self._origin,
-                offsets=self._offsets_at,
-                internal_topics=topology.internal_topics,
-                origins=lambda positions: self._current.origins(positions, names),
-                roots=lambda positions: np.full(len(positions), self._piped),
-                wall_clock_ms=lambda: self.wall_clock_ms,
-                emit_interval_ms=self.settings.emit_interval_ms,
-                commits_each_record=updates_each_key_once(sub, topology.facts),
-            )
-            context = Context(facts, CommitNotes(dropped_positions=[]))
-            self._tasks.append((Flow(topology, sub, state, context, caching), state, context))
-            for part in sub.working_parts:
-                if part.kind == "source":
-                    if getattr(part.node, "pattern", None) is not None:
-                        self._by_pattern.append((len(self._tasks) - 1, part))
-                    for topic in part.topics:
-                        self._sources.setdefault(topic, []).append((len(self._tasks) - 1, part))
-                elif part.kind == "sink":
-                    self._sinks[part.name] = part
-        self._arrivals = Arrived(topology)
-        for flow, _, _ in self._tasks:
-            flow.watching = self._arrivals.note
+            self._read_sources(sub)
+            self._tasks += [self._task(sub, number, application_id) for number in range(self._partitions.tasks_of(sub))]
+        self._arrivals = [Arrived(topology) for _ in range(partitions)]
+        for flow, state, _ in self._tasks:
+            flow.watching = self._arrivals[partition_of(state) % partitions].note
             flow.start()
+
+    def _task(self, sub: SubTopology, partition: int, application_id: str) -> tuple[Flow, TaskState, Context]:
+        """A task of a sub-topology, open."""
+        topology, settings, name = self.topology, self.settings, str(TaskId(sub.id, partition))
+        names = topic_names(topology, application_id)
+        facts = TaskFacts(
+            task=name,
+            application_id=application_id,
+            handlers=settings.handlers,
+            origin=self._origin,
+            offsets=self._offsets_at,
+            origins=lambda positions: self._current.origins(positions, names),
+            partitions_of=lambda topic, makes, key, value: self._partitions.of_topic(topic),
+            internal_topics=topology.internal_topics,
+            roots=lambda positions: np.full(len(positions), self._piped),
+            wall_clock_ms=lambda: self.wall_clock_ms,
+            emit_interval_ms=settings.emit_interval_ms,
+            commits_each_record=updates_each_key_once(sub, topology.facts),
+        )
+        return open_task(topology, sub, settings, facts)
+
+    def _read_sources(self, sub: SubTopology) -> None:
+        """Have the tasks of a sub-topology, which come next, read its sources, and note its sinks."""
+        for part in sub.working_parts:
+            readers = Readers(sub, part, len(self._tasks), self._partitions.tasks_of(sub))
+            if part.kind == "source":
+                if getattr(part.node, "pattern", None) is not None:
+                    self._by_pattern.append(readers)
+                for topic in part.topics:
+                    self._sources.setdefault(topic, []).append(readers)
+            elif part.kind == "sink":
+                self._sinks[part.name] = part
 
     def __enter__(self) -> Self:
         return self
@@ -176,20 +221,27 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         value: Any,
         timestamp: int = 0,
         headers: Iterable[tuple[str, bytes]] = (),
+        partition: int | None = None,
     ) -> None:
         """Process one record, to the end.
 
-        Keys and values are encoded as the source reads them; bytes go in as they are, whatever the type.
+        Keys and values are encoded as the source reads them; bytes go in as they are, whatever the type. Of several
+        ``partitions`` it goes into the one that is given, else into that of its key by Kafka's partitioner; records
+        without a key go into one after the other.
 
         Raises:
-            ConfigError: the topology does not read this topic, or the driver is closed.
+            ConfigError: the topology does not read this topic, it has no such partition, or the driver is closed.
             ProcessingError: the record failed, or the topology feeds itself without an end.
         """
         node = self._source_node(topic)
         time = to_timestamp(timestamp)
-        columns = _column(key, node.key, "key", topic), _column(value, node.value, "value", topic)
+        columns = column_of(key, node.key, "key", topic), column_of(value, node.value, "value", topic)
+        if partition is None:
+            partition = self._partitions.of_key(topic, columns[0], self._piped)
+        else:
+            partition = self._partitions.given(topic, partition)
         self._piped += 1
-        self._enqueue(topic, *columns, None, time, _headers(headers))
+        self._enqueue((topic, partition), _Queued(*columns, None, time, headers_of(headers)))
         self._drain()
 
     def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
@@ -234,10 +286,10 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self.wall_clock_ms = later(self.wall_clock_ms, duration)
         for task, advances in self._idle.due(self._numbers()).items():
             flow, state, context = next(one for one in self._tasks if one[1].task == task)
-            self._deliver(flow.advance_time(advances))
+            self._deliver(flow.advance_time(advances), state)
             self._finish(flow, state, context)
         for flow, state, context in self._tasks:
-            self._deliver(flow.punctuate())
+            self._deliver(flow.punctuate(), state)
             self._finish(flow, state, context)
         self._drain()
 
@@ -258,12 +310,13 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         Args:
             key: the key, as a Python value.
             node: the step; by default all that aggregate in windows.
-            is_near: which keys move stream time; by default all, since everything is in one partition here.
+            is_near: which keys move stream time; by default all of the partition.
 
         Raises:
             ConfigError: there is no step of that name that has windows.
         """
-        return self._arrivals.timelines(key, node, is_near)
+        lines = [line for arrived in self._arrivals for line in arrived.timelines(key, node, is_near)]
+        return lines if len(self._arrivals) == 1 else [line for line in lines if line.records]
 
     def metrics(self) -> dict[Metric, float]:
         """All figures of all tasks, by their Kafka names."""
@@ -294,15 +347,15 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         if topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
-        node = self._sources[topic][0][1].node
+        node = self._sources[topic][0].part.node
         assert isinstance(node, nodes.StreamSource | nodes.TableSource)
         return node
 
     def _take_up(self, topic: str) -> None:
         """Have a topic read by the source whose pattern it matches, if there is one."""
-        for number, part in self._by_pattern:
-            if matching(part.node.pattern, [topic]):  # type: ignore[attr-defined]
-                self._sources[topic] = [(number, part)]
+        for readers in self._by_pattern:
+            if matching(readers.part.node.pattern, [topic]):  # type: ignore[attr-defined]
+                self._sources[topic] = [readers]
 
     def _view(self, name: str) -> AnyView:
         self._check_open()
@@ -310,7 +363,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         stores = {state.task: state.stores[name] for _, state, _ in self._tasks if name in state.stores}
         if shape.format.is_everywhere:
             stores = dict(list(stores.items())[:1])
-        position = Position({topic: {0: offset} for topic, offset in self._offsets.items()})
+        position = Position.empty()
+        for (topic, partition), offset in self._offsets.items():
+            position = position.with_component(topic, partition, offset)
         return view_of(Live(stores, dict.fromkeys(stores, position)), shape)
 
     def _origin(self, position: int) -> Origin:
@@ -319,26 +374,25 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _offsets_at(self, positions: IntArray) -> IntArray:
         return np.where(positions == NO_RECORD, -1, self._current.offset + positions)
 
-    def _enqueue(
-        self, topic: str, key: Column, value: Column, old: Column | None, timestamp: int, headers: Any
-    ) -> None:
-        self._queues.add(topic, _Queued(key, value, old, timestamp, headers))
+    def _enqueue(self, place: tuple[str, int], record: _Queued) -> None:
+        self._queues.add(place, record)
 
     def _drain(self) -> None:
         self._fed_back.clear()
         while (queued := self._queues.next()) is not None:
             self._process(*queued)
 
-    def _process(self, topic: str, record: _Queued) -> None:
-        self._current = self._taken(topic, record.key, record.value, [record.timestamp], record.headers)
-        for number, part in self._sources[topic]:
-            self._run(self._tasks[number], part, record)
+    def _process(self, place: tuple[str, int], record: _Queued) -> None:
+        self._current = self._taken(place, record.key, record.value, [record.timestamp], record.headers)
+        for readers in self._sources[place[0]]:
+            for number in readers.of(place[1]):
+                self._run(self._tasks[number], readers.part, record)
 
-    def _taken(self, topic: str, key: Column, value: Column, times: list[int], headers: Any) -> Given:
+    def _taken(self, place: tuple[str, int], key: Column, value: Column, times: list[int], headers: Any) -> Given:
         """The next records of a topic, as those that are being processed."""
-        first = self._offsets.get(topic, -1) + 1
-        self._offsets[topic] = first + len(times) - 1
-        return Given(topic, first, key, value, times, headers)
+        first = self._offsets.get(place, -1) + 1
+        self._offsets[place] = first + len(times) - 1
+        return Given(place[0], first, key, value, times, place[1], headers)
 
     def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
         """Process many records at once; False, and nothing is done, if one of them fails."""
@@ -373,73 +427,63 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     ) -> list[tuple[str, Record]]:
         """Records through one sub-topology after the other, and what comes out at the end."""
         while True:
-            [(number, part)] = self._sources[topic]
+            [readers] = self._sources[topic]
+            [number], part = readers.of(0), readers.part
             flow = self._tasks[number][0]
             ran.append(self._tasks[number])
-            self._current = self._taken(topic, batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
-            if _carries_changes(part) and not isinstance(batch, Changes):
+            self._current = self._taken((topic, 0), batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
+            if carries_changes(part) and not isinstance(batch, Changes):
                 batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
             pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
             outputs = [(name, one) for piece in pieces for name, batches in piece.items() for one in batches]
             internal = [one for name, one in outputs if self._sinks[name].topics[0] in self.topology.internal_topics]
             if not internal:
-                return self._in_order(outputs)
+                return in_order(outputs, {name: part.topics[0] for name, part in self._sinks.items() if part.topics})
             topic = next(self._sinks[name].topics[0] for name, _ in outputs)
-            source = self._sources[topic][0][1].node
+            source = self._sources[topic][0].part.node
             assert isinstance(source, nodes.Repartition)
             batch = as_input(merge(internal), source)
-
-    def _in_order(self, outputs: list[tuple[str, Batch]]) -> list[tuple[str, Record]]:
-        """The records of all sinks, each where it would have come out."""
-        rows: list[tuple[tuple[int, ...], str, Record]] = []
-        for name, batch in outputs:
-            topic = self._sinks[name].topics[0]
-            headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
-            columns = as_read(batch.key), as_read(batch.value), batch.timestamp.tolist(), headers
-            rows += zip(places(batch), repeat(topic), map(Record, *columns))
-        if len(outputs) > 1:
-            rows.sort(key=itemgetter(0))
-        return [(topic, record) for _, topic, record in rows]
 
     def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: _Queued) -> None:
         flow, state, context = task
         times, order = np.array([record.timestamp]), (np.zeros(1, np.int64),)
         batch = Batch(record.key, record.value, times, order, record.headers)
-        if _carries_changes(part):
+        if carries_changes(part):
             old = record.old if record.old is not None else null_column(1, record.value.serde)
             batch = Changes(record.key, record.value, times, order, record.headers, old=old)
-        self._deliver(flow.step({part.name: batch}))
+        self._deliver(flow.step({part.name: batch}), state)
         self._idle.had_records([state.task])
         self._finish(flow, state, context)
 
     def _finish(self, flow: Flow, state: TaskState, context: Context) -> None:
         if flow.flushes:
-            self._deliver(flow.flush())
+            self._deliver(flow.flush(), state)
         self._deliver_dead_letters(context)
         context.commit.failed.clear()
         state.commit(state.at + 1)
 
-    def _deliver(self, pieces: Iterable[Outputs]) -> None:
+    def _deliver(self, pieces: Iterable[Outputs], state: TaskState) -> None:
         rows = []
         for name, batches in (output for outputs in pieces for output in outputs.items()):
             for batch in batches:
-                rows += [(_order_of(batch, row), name, batch, row) for row in range(len(batch))]
+                rows += [(place_of(batch, row), name, batch, row) for row in range(len(batch))]
         for _, name, batch, row in sorted(rows, key=lambda item: item[0]):
-            self._deliver_one(self._sinks[name], batch, row)
+            self._deliver_one(self._sinks[name], batch, row, partition_of(state))
 
-    def _deliver_one(self, part: Part, batch: Batch, row: int) -> None:
+    def _deliver_one(self, part: Part, batch: Batch, row: int, task: int) -> None:
         one = batch.take(np.array([row]))
         topic = part.topics[0] if one.to_topic is None else one.to_topic[0]
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
-            source = self._sources[topic][0][1].node
+            source = self._sources[topic][0].part.node
             assert isinstance(source, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
             key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)
-            old = _old_of(one, source.value)
+            old = old_of(one, source.value)
             self._count_fed_back(topic)
-            self._enqueue(topic, key, value, old, timestamp, one.headers)
+            place = topic, self._partitions.of_result(topic, one, task)
+            self._enqueue(place, _Queued(key, value, old, timestamp, one.headers))
         if topic in self._outputs or not part.topics:
-            record = Record(as_read(one.key)[0], as_read(one.value)[0], timestamp, _pairs(one.headers))
+            record = Record(as_read(one.key)[0], as_read(one.value)[0], timestamp, header_pairs(one.headers))
             self._outputs.setdefault(topic, []).append(record)
             self._order.append((topic, record))
 
@@ -448,7 +492,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._fed_back[topic] += 1
         most = self.most_fed_back * (10 if topic in self.topology.internal_topics else 1)
         if self._own and self._fed_back[topic] > most:
-            self._queues = TopicQueues[str]()
+            self._queues = TopicQueues[tuple[str, int]]()
             raise ProcessingError(
                 f"the topology reads the topic {self._own[0]!r} that it writes: one input record has made more than "
                 f"{most:,} records in {topic!r} and there is no end. A running application goes on for ever as "
@@ -461,29 +505,3 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for origin, headers in letters:
             record = Record(origin.key, origin.value, origin.timestamp, headers)
             self._outputs.setdefault(self._dead_letter_topic, []).append(record)
-
-
-def _column(value: Any, serde: Serde, what: str, topic: str) -> Column:
-    return BytesColumn(piped(value, serde, what, topic), serde)
-
-
-def _old_of(one: Batch, serde: Serde) -> Column | None:
-    """The values before, as they are read from a repartition topic."""
-    return BytesColumn(one.old.encoded(), serde) if isinstance(one, Changes) and one.old is not None else None
-
-
-def _headers(headers: Iterable[tuple[str, bytes]]) -> Any:
-    pairs = header_list(checked_headers(headers))
-    return pa.array([pairs], HEADERS) if pairs else None
-
-
-def _pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
-    return () if headers is None else pairs_of(headers[0].as_py())
-
-
-def _order_of(batch: Batch, row: int) -> tuple[int, ...]:
-    return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)
-
-
-def _carries_changes(part: Part) -> bool:
-    return isinstance(part.node, nodes.Repartition) and part.node.carries_changes

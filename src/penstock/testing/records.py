@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
 from penstock.plan.nodes import Repartition
-from penstock.record import as_row
+from penstock.plan.physical import Part
+from penstock.record import Record, as_row
 from penstock.serdes import Serde
+from penstock.testing.piped import piped
 from penstock.times import to_timestamp
 
 
@@ -32,22 +35,23 @@ class Given:
     key: Column | None = None
     value: Column | None = None
     times: Sequence[int] = ()
+    partition: int = 0
     headers: Any = None
     """As in a batch."""
 
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
         if self.key is None or self.value is None or position == NO_RECORD:
-            return Origin(self.topic, 0, -1, None, None, -1)
+            return Origin(self.topic, self.partition, -1, None, None, -1)
         key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
         own = () if self.headers is None else pairs_of(self.headers[position].as_py())
-        return Origin(self.topic, 0, self.offset + position, key, value, self.times[position], own)
+        return Origin(self.topic, self.partition, self.offset + position, key, value, self.times[position], own)
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
         """Where the records at some positions came from; with the names that topics have in Kafka."""
         is_one = positions != NO_RECORD
         topic = pc.if_else(pa.array(is_one), names.get(self.topic, self.topic), pa.scalar(None, pa.string()))
-        return Origins(topic, np.where(is_one, 0, -1), np.where(is_one, self.offset + positions, -1))
+        return Origins(topic, np.where(is_one, self.partition, -1), np.where(is_one, self.offset + positions, -1))
 
 
 def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
@@ -89,9 +93,13 @@ def as_input(sent: Batch, source: Repartition) -> Batch:
     key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
     order = (np.arange(len(sent)),)
     if isinstance(sent, Changes) and sent.old is not None:
-        old = BytesColumn(sent.old.encoded(), source.value)
-        return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
+        return Changes(key, value, sent.timestamp, order, sent.headers, old=old_of(sent, source.value))
     return Batch(key, value, sent.timestamp, order, sent.headers)
+
+
+def old_of(sent: Batch, serde: Serde) -> Column | None:
+    """The values before, as they are read from a repartition topic."""
+    return BytesColumn(sent.old.encoded(), serde) if isinstance(sent, Changes) and sent.old is not None else None
 
 
 def as_read(column: Column) -> list[Any]:
@@ -114,3 +122,41 @@ def places(batch: Batch) -> Iterable[tuple[int, ...]]:
     """The places of all rows in the order of processing."""
     columns = [repeat(one) if isinstance(one, int) else one.tolist() for one in batch.order]
     return islice(zip(*columns), len(batch))
+
+
+def in_order(outputs: list[tuple[str, Batch]], topics: Mapping[str, str]) -> list[tuple[str, Record]]:
+    """The records of all sinks with their topics, each where it would have come out."""
+    rows: list[tuple[tuple[int, ...], str, Record]] = []
+    for name, batch in outputs:
+        headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
+        columns = as_read(batch.key), as_read(batch.value), batch.timestamp.tolist(), headers
+        rows += zip(places(batch), repeat(topics[name]), map(Record, *columns))
+    if len(outputs) > 1:
+        rows.sort(key=itemgetter(0))
+    return [(topic, record) for _, topic, record in rows]
+
+
+def column_of(value: Any, serde: Serde, what: str, topic: str) -> Column:
+    """One value as a column of a topic."""
+    return BytesColumn(piped(value, serde, what, topic), serde)
+
+
+def headers_of(headers: Iterable[tuple[str, bytes]]) -> Any:
+    """The headers of one record as a column."""
+    pairs = header_list(checked_headers(headers))
+    return pa.array([pairs], HEADERS) if pairs else None
+
+
+def header_pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
+    """The headers of one record as users have them."""
+    return () if headers is None else pairs_of(headers[0].as_py())
+
+
+def place_of(batch: Batch, row: int) -> tuple[int, ...]:
+    """The place of one row in the order of processing."""
+    return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)
+
+
+def carries_changes(part: Part) -> bool:
+    """Whether a source reads changes of a table."""
+    return isinstance(part.node, Repartition) and part.node.carries_changes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from penstock.arrays import binary, partitions
 from penstock.engine.flow import Flow
 from penstock.engine.lowering.processors import new_view
 from penstock.errors import ConfigError
@@ -13,7 +14,7 @@ from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
 from penstock.query.key_value import BufferView
 from penstock.query.stores import AnyView
-from penstock.record import ValueAndTimestamp
+from penstock.record import SessionKey, ValueAndTimestamp, Windowed
 from penstock.state.records.view import RecordView
 from penstock.state.records.views import has_record_view
 from penstock.state.task_state import TaskState
@@ -33,16 +34,25 @@ class DriverStore:
     """A store with the methods that processors have of it; each call is a commit of its own.
 
     Args:
-        views: the store in each of its tasks; all are written, the first that has something is read.
+        views: the store in each of its tasks.
         commit: has what was written committed.
         plain: whether values come and go without the timestamps that the store keeps.
+        task_of: the number of the task that a key belongs to; None where all tasks have all rows, as of global tables.
     """
 
-    def __init__(self, name: str, views: list[RecordView[Any]], commit: Callable[[], None], plain: bool):
+    def __init__(
+        self,
+        name: str,
+        views: list[RecordView[Any]],
+        commit: Callable[[], None],
+        plain: bool,
+        task_of: Callable[[Any], int] | None,
+    ):
         self._name = name
         self._views = views
         self._commit = commit
         self._plain = plain
+        self._task_of = task_of
 
     def __repr__(self) -> str:
         return f"<DriverStore {self._name!r}>"
@@ -54,11 +64,30 @@ class DriverStore:
         def call(*arguments: Any, **keywords: Any) -> Any:
             given = [self._timed(method, place, one) for place, one in enumerate(arguments)]
             given_by_name = {name: self._timed(method, 1, one) for name, one in keywords.items() if name == "value"}
-            results = [_called(view, method, given, keywords | given_by_name) for view in self._views]
+            result = self._of_tasks(method, given, keywords | given_by_name)
             self._commit()
-            return self._shown(results[0])
+            return self._shown(result)
 
         return call
+
+    def _of_tasks(self, method: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        """What a method gives: writes go to the task that the key belongs to, reads find what all tasks have."""
+        if self._task_of is None or len(self._views) == 1:
+            every = [_called(view, method, arguments, keywords) for view in self._views]
+            return every[0]
+        if method == "put_all":
+            for entry in arguments[0] if arguments else keywords["entries"]:
+                _called(self._views[self._task_of(entry[0])], method, [[entry]], {})
+            return None
+        if method in _WRITES:
+            key = arguments[0] if arguments else next(iter(keywords.values()))
+            return _called(self._views[self._task_of(key)], method, arguments, keywords)
+        found = [_called(view, method, arguments, keywords) for view in self._views]
+        if isinstance(found[0], list):
+            return [row for rows in found for row in rows]
+        if method == "approximate_num_entries":
+            return sum(found)
+        return next((one for one in found if one is not None), None)
 
     def _timed(self, method: str, place: int, given: Any) -> Any:
         """What is put, as the store keeps it."""
@@ -206,9 +235,15 @@ class StoreAccess:
         states = [state for _, state, _ in self._tasks if name in state.stores]
         views = [new_view(self.topology.facts, state.stores[name]) for state in states]
         _check_kind(name, kind, views[0])
+        serde = self.topology.facts.named()[name].types[0]
+        is_everywhere = self._shapes[name].format.is_everywhere
+
+        def task_of(key: Any) -> int:
+            data = serde.encode(key.key if isinstance(key, SessionKey | Windowed) else key)
+            return int(partitions(binary([data]), len(states), 0)[0])
 
         def commit() -> None:
             for state in states:
                 state.commit(state.at + 1)
 
-        return DriverStore(name, views, commit, plain)
+        return DriverStore(name, views, commit, plain, None if is_everywhere else task_of)

@@ -1,0 +1,26 @@
+"""The tasks of a test driver, with their state in memory."""
+
+from __future__ import annotations
+
+from penstock.engine.flow import Flow
+from penstock.engine.layout import TaskId
+from penstock.engine.stores import stores_of
+from penstock.ops.core.context import Context
+from penstock.ops.core.notes import CommitNotes, TaskFacts
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.state.task_context import TaskContext
+from penstock.state.task_state import TaskState
+
+
+def open_task(
+    topology: Topology, sub: SubTopology, settings: Settings, facts: TaskFacts
+) -> tuple[Flow, TaskState, Context]:
+    """A task of a sub-topology, by the name that its facts say, with nothing in its stores."""
+    place = TaskContext(facts.application_id, facts.task, settings.app_configs())
+    state = TaskState(facts.task, stores_of(sub, topology.facts), settings.state, context=place)
+    state.open("", -1, -1, lambda commit: [])
+    context = Context(facts, CommitNotes(dropped_positions=[]))
+    caching, is_first = settings.statestore_cache_max_bytes > 0, TaskId.parse(facts.task).partition == 0
+    return Flow(topology, sub, state, context, caching, is_first), state, context
