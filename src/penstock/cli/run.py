@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -113,7 +114,8 @@ def run(
         page_at = ui_port if ui_port is not None else UI_PORT if shows_page else None
         if page_at is not None or serve_at is not None:
             check_installed("the page" if page_at is not None else "serving state over HTTP")
-        running = _Run(signals, _display(as_json, trigger, live, log_format), serve_at, page_at)
+        ports = _Ports.kept(serve_at, page_at)
+        running = _Run(signals, _display(as_json, trigger, live, log_format), ports)
         try:
             streams = running.to_its_end(
                 topology,
@@ -204,6 +206,34 @@ def _end_at_once(code: int) -> None:
     os._exit(code)  # Spark's processes end when their pipe from this one breaks
 
 
+class _Ports(NamedTuple):
+    """The ports at which a run is asked and shown, kept before Spark starts; None where that is not wanted."""
+
+    state: socket.socket | None
+    page: socket.socket | None
+
+    @classmethod
+    def kept(cls, state: int | None, page: int | None) -> _Ports:
+        """Keep these ports; raises ``ConfigError`` when somebody has one."""
+        if state is None and page is None:
+            return cls(None, None)
+        from penstock.query.server import HOST, keep_port
+
+        if state == page and state:
+            raise ConfigError(f"--ui-port and --serve-port are both {state}: give another one of them")
+        first = None if state is None else keep_port(HOST, state, "--serve-port")
+        try:
+            return cls(first, None if page is None else keep_port(HOST, page, "--ui-port"))
+        except ConfigError:
+            cls(first, None).close()
+            raise
+
+    def close(self) -> None:
+        for one in self:
+            if one is not None:
+                one.close()
+
+
 class _Run:
     """One run of a program.
 
@@ -211,9 +241,8 @@ class _Run:
     on, and PySpark would put a handler of its own in place of ours.
     """
 
-    def __init__(self, signals: Signals, display: Display, serve_at: int | None = None, page_at: int | None = None):
-        self._serve_at = serve_at
-        self._page_at = page_at
+    def __init__(self, signals: Signals, display: Display, ports: _Ports):
+        self._ports = ports
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
@@ -230,7 +259,7 @@ class _Run:
         Raises:
             PenstockError: it did not start, or failed.
         """
-        with closing(self._display):
+        with closing(self._display), closing(self._ports):
             return self._to_its_end(topology, arguments)
 
     def _to_its_end(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
@@ -257,7 +286,8 @@ class _Run:
     @contextmanager
     def _served(self, streams: Streams) -> Iterator[None]:
         """Its state can be asked for over HTTP meanwhile, where that is wanted."""
-        if self._serve_at is None:
+        kept = self._ports.state
+        if kept is None:
             yield
             return
         from penstock.query.health import HealthCheck
@@ -265,14 +295,15 @@ class _Run:
 
         stores = streams.stores()
         health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
-        with StateServer(stores, HOST, self._serve_at, app(stores, health)) as server:
+        with StateServer(stores, HOST, served=app(stores, health), kept=kept) as server:
             self._display.status(f"its state is at {server.url}/stores")
             yield
 
     @contextmanager
     def _shown(self, streams: Streams) -> Iterator[None]:
         """A page shows it meanwhile, where that is wanted."""
-        if self._page_at is None:
+        kept = self._ports.page
+        if kept is None:
             yield
             return
         from penstock.query.server import HOST, StateServer
@@ -281,7 +312,7 @@ class _Run:
         stores = streams.stores()
         log = open_log(streams.log.place)  # its own log: the other is the committing thread's
         page = page_app(stores, log, HOST, lambda: streams.state.name)
-        with StateServer(stores, HOST, self._page_at, page) as server:
+        with StateServer(stores, HOST, served=page, kept=kept) as server:
             say(f"It is shown at {server.url}")
             yield
 

@@ -317,17 +317,25 @@ class StateServer:
         host: the address to listen at.
         port: 0 takes a free one.
         served: the application of ASGI, if it is another one than ``app`` of these stores.
+        kept: what ``keep_port`` gave for this address, if it was called before.
 
     Raises:
         ConfigError: the address cannot be listened at, or Starlette and uvicorn are not installed.
     """
 
-    def __init__(self, stores: ApplicationStores, host: str = HOST, port: int = PORT, served: Any = None):
+    def __init__(
+        self,
+        stores: ApplicationStores,
+        host: str = HOST,
+        port: int = PORT,
+        served: Any = None,
+        kept: socket.socket | None = None,
+    ):
         self._served = served = served or app(stores)
         import uvicorn
 
         self._stores = stores
-        self._socket = _listening(host, port)
+        self._socket = _listening(kept or keep_port(host, port), host)
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         config = uvicorn.Config(served, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
@@ -374,17 +382,42 @@ class StateServer:
         self.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def keep_port(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Keep an address for a server that begins to listen later.
+
+    Args:
+        option: with which option another port is given.
+
+    Raises:
+        ConfigError: somebody has it, or it is none of this machine's.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # asyncio does so for sockets of its own; else the second part of an answer waits 40 ms for the client
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()  # whoever is told the address now is answered, if only when the server runs
+        kept = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another --port, 0 takes a free one"
-        ) from None
-    return listening
+        raise _no_listening(host, port, option, error) from None
+    try:
+        # asyncio does so for sockets of its own; else the second part of an answer waits 40 ms for the client
+        kept.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((host, port))
+    except OSError as error:
+        kept.close()
+        raise _no_listening(host, port, option, error) from None
+    return kept
+
+
+def _listening(kept: socket.socket, host: str) -> socket.socket:
+    try:
+        kept.listen()  # whoever is told the address now is answered, if only when the server runs
+    except OSError as error:  # somebody else has kept it as well, and was faster
+        port = kept.getsockname()[1]
+        kept.close()
+        raise _no_listening(host, port, "port", error) from None
+    return kept
+
+
+def _no_listening(host: str, port: int, option: str, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot listen at {host}, port {port}: {error.strerror or error}; give another {option}, 0 takes a free one"
+    )
