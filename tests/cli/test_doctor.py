@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,8 @@ def test_everything_is_there(penstock, folder, monkeypatch):
     assert [line.split(":")[0] for line in ran.out] == [
         f"ok       {name}"
         for name in (
-            "Python", "Java", "pyspark", "pyarrow", "rocksdict", "Spark's Python", "Spark's classes",
+            "Python", "Java", "temporary files", "open files", "pyspark", "pyarrow", "rocksdict",
+            "Spark's Python", "Spark's classes",
             "the log's folder", "the folder of state",
         )
     ]  # fmt: skip
@@ -116,3 +119,21 @@ def test_a_python_of_sparks_that_has_no_penstock(penstock, folder, monkeypatch):
     assert checks(penstock("doctor", "--json"))["Spark's Python"] == (
         False, "nowhere/python3: No such file or directory", remedy,
     )  # fmt: skip
+
+
+def test_a_machine_without_a_folder_for_temporary_files_and_with_low_limits(penstock, folder, monkeypatch):
+    java_in(folder / "jdk", """echo 'openjdk version "21.0.4" 2024-07-16' >&2""")
+    monkeypatch.setenv("JAVA_HOME", "jdk")
+    limits = {resource.RLIMIT_NOFILE: (64, 256), resource.RLIMIT_AS: (3 << 30, 3 << 30)}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits[kind])
+
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    found = checks(penstock("doctor", "--json"))
+    assert found["temporary files"][0] is False
+    assert "tried" not in found["temporary files"][1]
+    assert "set TMPDIR" in found["temporary files"][2]
+    assert found["open files"] == (False, "256", "Spark may need 1,024: raise the limit (ulimit -n)")
+    assert found["addresses"][:2] == (False, "3,072 MB")

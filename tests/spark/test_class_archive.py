@@ -58,7 +58,13 @@ def test_what_a_jvm_left_is_taken_when_it_is_whole_and_the_newest_four_archives_
     os.utime(left, (2000, 2000))
     assert f'-XX:SharedArchiveFile="{place}"' in class_archive.java_options()
     assert sorted(path.name for path in cache.iterdir()) == sorted(
-        [place.name, "spark-classes-other0.jsa", "spark-classes-other1.jsa", "spark-classes-other2.jsa"]
+        [
+            place.name,
+            f"{place.stem}.sum",
+            "spark-classes-other0.jsa",
+            "spark-classes-other1.jsa",
+            "spark-classes-other2.jsa",
+        ]
     )
 
 
@@ -73,4 +79,25 @@ def test_made_at_once_it_is_what_a_jvm_has_left_before_without_another_run(
     left.write_bytes(bytes(2 << 20))
     os.utime(left, (2000, 2000))
     assert class_archive.make() == place
-    assert [path.name for path in cache.iterdir()] == [place.name]
+    assert sorted(path.name for path in cache.iterdir()) == [place.name, f"{place.stem}.sum"]
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut short", "empty", "no checksum"])
+def test_a_damaged_archive_is_removed_before_a_jvm_has_it(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+):
+    monkeypatch.setenv("SPARK_HOME", str(spark(tmp_path / "spark", 1)))
+    place = class_archive.archive()
+    assert place is not None
+    cache.mkdir(parents=True)
+    left = place.with_name(f"{place.stem}-77.made")
+    left.write_bytes(bytes(2 << 20))
+    os.utime(left, (2000, 2000))
+    assert "-XX:SharedArchiveFile" in class_archive.java_options()
+    whole = place.read_bytes()
+    if damage == "no checksum":
+        place.with_suffix(".sum").unlink()
+    else:
+        place.write_bytes({"a bit": whole[:-1] + b"\1", "cut short": whole[:-5], "empty": b""}[damage])
+    assert "-XX:ArchiveClassesAtExit" in class_archive.java_options()
+    assert list(cache.iterdir()) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock import StreamsBuilder
-from penstock.engine.spark import jvm
+from penstock.engine.spark import class_archive, jvm, session, surroundings
+from penstock.engine.spark.session import context_for
 from penstock.errors import ConfigError, TopicNotFoundError
 
 
@@ -63,15 +66,90 @@ def test_a_refused_start_leaves_no_jvm_behind(begun: Path, monkeypatch: pytest.M
     assert not is_there(process(begun))
 
 
-def test_a_jvm_that_ends_at_once_is_an_error_with_advice(begun: Path, monkeypatch: pytest.MonkeyPatch):
-    from penstock.engine.spark.session import context_for
+ENDS = {
+    "exit 3": "Spark did not start: its JVM ended with code 3. It said nothing. `penstock doctor` looks at",
+    "echo 'Caused by: java.io.IOException: x (Too many open files)' >&2; exit 1": r"may open only \d+ files.*Too many",
+    "echo '# There is insufficient memory for the Java'; kill -ABRT $$": "too little memory .*It said: # There is",
+    "echo 'java.nio.file.FileSystemException: /tmp/x: Read-only file system' >&2; exit 1": "Temporary ones go to",
+    "echo 'Error: UnsupportedClassVersionError' >&2; exit 1": "It needs Java 17 or newer: install one|it needs Java 17",
+    "echo 'Unrecognized option: -Xyz' >&2; echo 'Error: Could not create the Java Virtual Machine.' >&2; exit 1": (
+        "its JVM ended with code 1. It said: Error: Could not create the Java Virtual Machine"
+    ),
+}
 
-    (begun / "does").write_text("exit 3\n")
+
+@pytest.fixture
+def starting(begun: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """There is no Spark in this process yet."""
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    return begun
+
+
+@pytest.mark.parametrize("does", ENDS)
+def test_why_a_jvm_does_not_start_is_told_and_nothing_else_that_it_says(
+    starting: Path, capfd: pytest.CaptureFixture[str], does: str
+):
+    (starting / "does").write_text(f"{does}\n")
     jvm.begin({})
-    with pytest.raises(ConfigError, match=r"Spark did not start .*It needs Java 17 or newer"):
-        context_for(None, "app", begun / "spark.log")
+    with pytest.raises(ConfigError, match=ENDS[does]) as told:
+        context_for(None, "app", starting / "spark.log")
+    assert ("install one" in str(told.value)) == ("UnsupportedClass" in does)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_java_nothing_is_begun(begun: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(ConfigError, match=r"it needs Java 17 .* JAVA_HOME is /nowhere, which has no bin/java"):
+        jvm.begin({})
+    assert not (begun / "pid").exists()
+
+
+def test_without_a_folder_for_temporary_files_nothing_is_begun(begun: Path, monkeypatch: pytest.MonkeyPatch):
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp', '/var/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with pytest.raises(ConfigError, match=r"no folder for temporary files .*\['/tmp', '/var/tmp'\].*set TMPDIR to one"):
+        jvm.begin({})
+
+
+def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
+    starting: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(starting / "cache"))
+    place = class_archive.archive()
+    assert place is not None
+    place.parent.mkdir(parents=True)
+    left = place.with_name(f"{place.stem}-77.made")
+    left.write_bytes(bytes(2 << 20))
+    class_archive._take(left, place)
+    (starting / "does").write_text(f'echo "$@" >> "{starting}/starts"\nkill -ABRT $$\n')
+    jvm.begin(session._options("app", starting / "spark.log"))
+    with pytest.raises(ConfigError, match="its JVM ended with code -6"):
+        context_for(None, "app", starting / "spark.log")
+    assert [f'SharedArchiveFile="{place}"' in line for line in (starting / "starts").read_text().splitlines()] == [
+        True,
+        False,
+    ]
+    assert not place.exists()
+
+
+def test_a_jvm_has_the_drivers_folder_for_temporary_files_and_any_path_for_its_log(tmp_path: Path):
+    options = session._options("app", tmp_path / 'a "b"' / "spark.log")
+    java = options["spark.driver.extraJavaOptions"]
+    assert f'-Djava.io.tmpdir="{tempfile.gettempdir()}"' in java
+    assert f'-Dpenstock.log="{tmp_path}/a \\"b\\"/spark.log"' in java
+    assert options["spark.driver.host"] == options["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_few_open_files_are_made_more_where_the_system_allows_it(monkeypatch: pytest.MonkeyPatch):
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: made.append(limits))
+    for limits in ((256, 4096), (256, 512), (2048, 4096), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        surroundings.allow_open_files()
+    assert made == [(1024, 4096), (512, 512)]
 
 
 def test_what_the_jvm_says_of_itself_is_read(begun: Path):

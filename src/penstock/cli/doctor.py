@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,8 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, json_option, log_option, log_settings
 from penstock.cli.terminal import count, print_json, stdout
-from penstock.engine.spark import class_archive
-from penstock.errors import PenstockError
+from penstock.engine.spark import class_archive, surroundings
+from penstock.errors import ConfigError, PenstockError
 from penstock.log.cluster import SCHEME, Kafka
 from penstock.log.open import open_log
 from penstock.settings import Settings
@@ -85,6 +86,8 @@ def _print(check: Check) -> None:
 def _checks(settings: Settings) -> Iterator[Check]:
     yield python()
     yield java()
+    yield temporary_files()
+    yield from limits()
     for name in _PACKAGES:
         yield package(name)
     yield sparks_python()
@@ -119,6 +122,28 @@ def java() -> Check:
         return Check("Java", f"{where} does not say its version: {said}", f"it may be broken; {_GET_JAVA}")
     found = f"Java {match[1]} ({where})"
     return Check("Java", found, "" if int(match[2]) >= _JAVA else f"Spark needs Java {_JAVA} or newer: {_GET_JAVA}")
+
+
+def temporary_files() -> Check:
+    """Whether there is a folder for temporary files, which Java uses as well."""
+    try:
+        place = surroundings.temporary_folder()
+    except ConfigError as error:
+        return Check("temporary files", str(error), "set TMPDIR to a folder that can be written")
+    return Check("temporary files", f"{place} can be written")
+
+
+def limits() -> Iterator[Check]:
+    """Whether this process, and so a JVM, may open enough files and use enough memory."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = surroundings.OPEN_FILES
+    shown = "as many as there are" if most == resource.RLIM_INFINITY else f"{most:,}"
+    is_enough = most == resource.RLIM_INFINITY or most >= wanted
+    yield Check("open files", shown, "" if is_enough else f"Spark may need {wanted:,}: raise the limit (ulimit -n)")
+    memory = surroundings.limit_of(resource.RLIMIT_AS)
+    if memory is not None:
+        remedy = "a JVM reserves gigabytes of addresses that it does not use: lift the limit (ulimit -v unlimited)"
+        yield Check("addresses", f"{memory >> 20:,} MB", remedy)
 
 
 def package(name: str) -> Check:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -34,7 +35,7 @@ from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
-from penstock.query.server import PORT, check_free
+from penstock.query.server import PORT, keep_port
 from penstock.settings import Settings
 from penstock.watch.server import check_installed
 
@@ -163,6 +164,30 @@ def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int 
     return int(text)
 
 
+class _Ports(NamedTuple):
+    """The ports at which a run is asked and shown, kept before Spark starts; None where that is not wanted."""
+
+    state: socket.socket | None
+    page: socket.socket | None
+
+    @classmethod
+    def kept(cls, host: str, state: int | None, page: int | None) -> _Ports:
+        """Keep these ports; raises ``ConfigError`` when somebody has one."""
+        if state == page and state:
+            raise ConfigError(f"--ui-port and --serve-port are both {state}: give another one of them")
+        first = None if state is None else keep_port(host, state, "--serve-port")
+        try:
+            return cls(first, None if page is None else keep_port(host, page, "--ui-port"))
+        except ConfigError:
+            cls(first, None).close()
+            raise
+
+    def close(self) -> None:
+        for one in self:
+            if one is not None:
+                one.close()
+
+
 class _Answers:
     """What is answered over HTTP, and to whom. What is wrong with it is found before Spark is started.
 
@@ -174,15 +199,12 @@ class _Answers:
     def __init__(
         self, state_port: int | None, page_port: int | None, host: str, token_file: Path | None, no_token: bool
     ):
-        self.state_port, self.page_port = state_port, page_port
-        self.access = Access(host, None, no_token)
+        self.access, self.ports = Access(host, None, no_token), _Ports(None, None)
         if state_port is None and page_port is None:
             return
         check_installed("the page" if page_port is not None else "serving state over HTTP")
         self.access = access(host, token_file, no_token)
-        for port, option in ((state_port, "--serve-port"), (page_port, "--ui-port")):
-            if port is not None:
-                check_free(host, port, option)
+        self.ports = _Ports.kept(host, state_port, page_port)
 
 
 def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) -> Display:
@@ -280,7 +302,7 @@ class _Run:
         Raises:
             PenstockError: it did not start, or failed.
         """
-        with closing(self._display):
+        with closing(self._display), closing(self._answers.ports):
             return self._to_its_end(topology, arguments)
 
     def _to_its_end(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
@@ -307,7 +329,8 @@ class _Run:
     @contextmanager
     def _served(self, streams: Streams) -> Iterator[None]:
         """Its state can be asked for over HTTP meanwhile, where that is wanted."""
-        if self._answers.state_port is None:
+        kept = self._answers.ports.state
+        if kept is None:
             yield
             return
         from penstock.query.health import HealthCheck
@@ -315,16 +338,16 @@ class _Run:
 
         stores, at = streams.stores(), self._answers.access
         health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
-        with StateServer(
-            stores, at.host, self._answers.state_port, app(stores, health), at.token, at.is_open
-        ) as server:
+        served = app(stores, health)
+        with StateServer(stores, at.host, served=served, token=at.token, is_open=at.is_open, kept=kept) as server:
             self._display.status(f"its state is at {server.url}/stores{at.told}")
             yield
 
     @contextmanager
     def _shown(self, streams: Streams) -> Iterator[None]:
         """A page shows it meanwhile, where that is wanted."""
-        if self._answers.page_port is None:
+        kept = self._answers.ports.page
+        if kept is None:
             yield
             return
         from penstock.query.server import StateServer
@@ -333,7 +356,7 @@ class _Run:
         stores, at = streams.stores(), self._answers.access
         log = open_log(streams.log.place)  # its own log: the other is the committing thread's
         page = page_app(stores, log, at.host, lambda: streams.state.name, at.token)
-        with StateServer(stores, at.host, self._answers.page_port, page, at.token, at.is_open) as server:
+        with StateServer(stores, at.host, served=page, token=at.token, is_open=at.is_open, kept=kept) as server:
             say(f"It is shown at {server.url}{at.told}")
             yield
 

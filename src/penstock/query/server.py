@@ -322,6 +322,7 @@ class StateServer:
         served: the application of ASGI, if it is another one than ``app`` of these stores.
         token: what requests have to bring; None for none.
         is_open: whether all may read that reach an address beyond this machine, though there is no token.
+        kept: what ``keep_port`` gave for this address, if it was called before.
 
     Raises:
         ConfigError: the address cannot be listened at, or not like this; or Starlette and uvicorn are not installed.
@@ -335,6 +336,7 @@ class StateServer:
         served: Any = None,
         token: str | None = None,
         is_open: bool = False,
+        kept: socket.socket | None = None,
     ):
         check_access(host, token, is_open)
         served = served or app(stores)
@@ -342,7 +344,7 @@ class StateServer:
         import uvicorn
 
         self._stores = stores
-        self._socket = _listening(host, port)
+        self._socket = _listening(kept or keep_port(host, port), host)
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         config = uvicorn.Config(
@@ -396,23 +398,42 @@ class StateServer:
         self.close()
 
 
-def check_free(host: str, port: int, option: str) -> None:
-    """Raise ``ConfigError`` where an address cannot be listened at, before anything else is begun."""
-    _listening(host, port, option).close()
+def keep_port(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Keep an address for a server that begins to listen later.
 
+    Args:
+        option: with which option another port is given.
 
-def _listening(host: str, port: int, option: str = "--port") -> socket.socket:
+    Raises:
+        ConfigError: somebody has it, or it is none of this machine's.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # asyncio does so for sockets of its own; else the second part of an answer waits 40 ms for the client
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)  # whoever is told the address now is answered, if only when the server runs
+        kept = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; give another {option}, 0 takes a free "
-            "one"
-        ) from None
-    return listening
+        raise _no_listening(host, port, option, error) from None
+    try:
+        # asyncio does so for sockets of its own; else the second part of an answer waits 40 ms for the client
+        kept.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((host, port))
+    except OSError as error:
+        kept.close()
+        raise _no_listening(host, port, option, error) from None
+    return kept
+
+
+def _listening(kept: socket.socket, host: str) -> socket.socket:
+    try:
+        kept.listen(BACKLOG)  # whoever is told the address now is answered, if only when the server runs
+    except OSError as error:  # somebody else has kept it as well, and was faster
+        port = kept.getsockname()[1]
+        kept.close()
+        raise _no_listening(host, port, "port", error) from None
+    return kept
+
+
+def _no_listening(host: str, port: int, option: str, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot listen at {host}, port {port}: {error.strerror or error}; give another {option}, 0 takes a free one"
+    )

@@ -276,7 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m penstock.testing.broker", description=main.__doc__)
     parser.add_argument("--folder", type=Path, help="where its topics lie; by default a folder that goes with it")
     parser.add_argument("--while", type=int, dest="owner", help="the number of a process with which it ends")
-    parser.add_argument("--ready", type=Path, help="a file to write its address into")
+    parser.add_argument("--ready", type=Path, help="a file for its addresses: a line each, with the listener")
     own = "a property of Kafka's own, also several times"
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", type=_pair, help=own)
     more = "another listener and its protocol, such as SECURE=SASL_SSL, also several times"

@@ -12,6 +12,7 @@ makes it at once.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import shutil
 import subprocess
@@ -19,6 +20,9 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+
+from penstock.engine.spark.surroundings import java_option
+from penstock.storage import checksum
 
 _PREFIX = "spark-classes-"
 _WHOLE_BYTES = 1 << 20
@@ -65,21 +69,21 @@ def java_options() -> str:
         place = archive()
         if place is None:
             return ""
-        if place.exists() or _adopted(place):
-            return f'-XX:SharedArchiveFile="{place}" -Xshare:auto {_QUIETLY}'
+        if _is_whole(place) or _adopted(place):
+            return f"{java_option('-XX:SharedArchiveFile=', place)} -Xshare:auto {_QUIETLY}"
         place.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(place.parent, os.W_OK):
             return ""
     except (OSError, RuntimeError):  # there may be no home
         return ""
-    return f'-XX:ArchiveClassesAtExit="{_made_by(place, os.getpid())}" {_QUIETLY}'
+    return f"{java_option('-XX:ArchiveClassesAtExit=', _made_by(place, os.getpid()))} {_QUIETLY}"
 
 
 def state() -> str:
     """What ``penstock doctor`` says of it."""
     try:
         place = archive()
-        if place is not None and place.exists():
+        if place is not None and _is_whole(place):
             return f"{place} ({place.stat().st_size >> 20} MB)"
         if java_options():
             return f"not there yet: the first program that ends leaves it in {folder()}"
@@ -92,20 +96,62 @@ def _made_by(place: Path, pid: int) -> Path:
     return place.with_name(f"{place.stem}-{pid}.made")
 
 
+def remove() -> bool:
+    """Remove the archive, with which a JVM crashed; whether there was one."""
+    place = archive()
+    if place is None or not place.exists():
+        return False
+    _forget(place)
+    return True
+
+
+def _forget(place: Path) -> None:
+    for file in (place, _sum_of(place)):
+        file.unlink(missing_ok=True)
+
+
+def _sum_of(place: Path) -> Path:
+    return place.with_suffix(".sum")
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether there is an archive, as it was when it was taken; one that is damaged crashes the JVM, and is removed."""
+    if not place.exists():
+        return False
+    try:
+        if _sum_of(place).read_text() == _checksum(place):
+            return True
+    except (OSError, ValueError):  # it was taken before there were checksums, has been removed meanwhile, or is empty
+        pass
+    _forget(place)
+    return False
+
+
+def _checksum(file: Path) -> str:
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return f"{checksum(data):016x}"
+
+
+def _take(made: Path, place: Path) -> None:
+    """Have what a JVM has left be the archive."""
+    _sum_of(place).write_text(_checksum(made))
+    made.replace(place)
+    _remove_old(place.parent)
+
+
 def _adopted(place: Path) -> bool:
     """Take what a JVM has left; whether there was something whole."""
     for made in place.parent.glob(f"{place.stem}-*.made"):
         facts = made.stat()
         if facts.st_size >= _WHOLE_BYTES and time.time() - facts.st_mtime > _AT_REST_SECONDS:
-            made.replace(place)
-            _remove_old(place.parent)
+            _take(made, place)
             return True
     return False
 
 
 def _remove_old(place: Path) -> None:
     """Remove the archives of environments that have not made one for long, and those that somebody's end cut short."""
-    for pattern in (f"{_PREFIX}*.jsa", f"{_PREFIX}*.made"):
+    for pattern in (f"{_PREFIX}*.jsa", f"{_PREFIX}*.sum", f"{_PREFIX}*.made"):
         newest_first = sorted(place.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest_first[_KEPT:]:
             old.unlink(missing_ok=True)
@@ -114,13 +160,12 @@ def _remove_old(place: Path) -> None:
 def make() -> Path | None:
     """Run a small program on Spark, and keep the classes that it needed; None where that does not work."""
     place = archive()
-    if place is None or place.exists() or _adopted(place):
+    if place is None or _is_whole(place) or _adopted(place):
         return place
     ran = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
     for made in place.parent.glob(f"{place.stem}-*.made"):
         if ran.returncode == 0 and made.stat().st_size >= _WHOLE_BYTES:
-            made.replace(place)
-            _remove_old(place.parent)
+            _take(made, place)
             return place
     print(ran.stderr[-2000:], file=sys.stderr)
     return None

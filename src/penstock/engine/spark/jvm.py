@@ -24,12 +24,35 @@ from typing import Any
 
 from penstock.engine.spark.class_archive import spark_home
 from penstock.engine.spark.output import SPARK_OUTPUT
+from penstock.engine.spark.surroundings import allow_open_files, cause, check_java, temporary_folder
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU."""
 
 _LOOK_SECONDS = 0.005
+_LAST_SECONDS = 5.0
+"""How long one may take to end that does not answer any more."""
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+class JvmEndedError(Exception):
+    """A JVM ended before Spark was there.
+
+    Attributes:
+        code: with which one.
+        said: its lines.
+    """
+
+    def __init__(self, code: int | None, said: list[str]):
+        super().__init__(cause(said, code))
+        self.code = code
+        self.said = said
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether it was a fault of the JVM's own, and nobody's who ended it."""
+        number = -self.code if self.code is not None and self.code < 0 else (self.code or 0) - 128
+        return number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
 class StartingJvm:
@@ -41,7 +64,7 @@ class StartingJvm:
     """
 
     def __init__(self, home: Path, options: Mapping[str, str]):
-        self._folder = Path(tempfile.mkdtemp())
+        self._folder = Path(tempfile.mkdtemp(dir=temporary_folder()))
         self._told = self._folder / "connection"
         """Where it says how it is reached."""
         own = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
@@ -53,11 +76,14 @@ class StartingJvm:
             "SPARK_LAUNCHER_OPTS": f"{QUICK} {os.environ.get('SPARK_LAUNCHER_OPTS', '')}",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
+        allow_open_files()
+        SPARK_OUTPUT.hold()
         errors = SPARK_OUTPUT.pipe()
         try:
             self._process = subprocess.Popen(
                 [str(home / "bin" / "spark-submit"), *own, *more],
                 stdin=subprocess.PIPE,  # it ends when this end is closed
+                stdout=errors,  # where Java tells why it does not start
                 stderr=errors,
                 env=environment,
                 preexec_fn=_ignore_interrupts,
@@ -72,23 +98,33 @@ class StartingJvm:
         """PySpark's connection to it, once it is there.
 
         Raises:
-            PySparkRuntimeError: it ended.
+            JvmEndedError: it ended.
         """
-        from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
 
         try:
             while not self._told.exists():
                 if self._process.poll() is not None:
-                    raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+                    raise self._ended()
                 time.sleep(_LOOK_SECONDS)
             port, secret = _read(self._told.read_bytes())
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-        with _environment({_PORT: str(port), _SECRET: secret}):
-            gateway = launch_gateway()
+        try:
+            with _environment({_PORT: str(port), _SECRET: secret}):
+                gateway = launch_gateway()
+        except Exception as error:  # what py4j raises is of many kinds
+            raise self._ended() from error
         gateway.proc = self._process
         return gateway
+
+    def _ended(self) -> JvmEndedError:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_SECONDS)
+        code = self._process.poll()
+        self._process.kill()
+        self._process.wait()
+        return JvmEndedError(code, SPARK_OUTPUT.taken())
 
     def end(self) -> None:
         """Let it go: nobody wants it any more."""
@@ -97,6 +133,7 @@ class StartingJvm:
             assert self._process.stdin is not None
             self._process.stdin.close()
         self._process.wait()
+        SPARK_OUTPUT.taken()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -110,6 +147,7 @@ def begin(options: Mapping[str, str]) -> None:
     home = _home()
     with _lock:
         if home is not None and not _starting and not _is_there() and _PORT not in os.environ:
+            check_java()
             _starting.append(StartingJvm(home, options))
 
 
@@ -117,7 +155,7 @@ def gateway(options: Mapping[str, str]) -> Any:
     """PySpark's connection to the JVM that is coming up; to a new one if there is none.
 
     Raises:
-        PySparkRuntimeError: it ended.
+        JvmEndedError: it ended; PySpark's own error of one that PySpark started.
     """
     with _lock:
         if _starting:

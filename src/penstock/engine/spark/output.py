@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable
 from threading import Thread
 
 _TRACE = ("Traceback ", "Exception ")
 _HUNG_UP = ("BrokenPipeError", "ConnectionResetError")
 _NOISE = "WARNING: Using incubator modules"
+_LAST_WORDS_SECONDS = 2.0
 
 
 class SparkOutput:
@@ -24,13 +26,43 @@ class SparkOutput:
 
     def __init__(self) -> None:
         self._is_ending = False
+        self._held: list[str] | None = None
+        self._holding = threading.Lock()
+        self._reader: Thread | None = None
 
     def pipe(self) -> int:
         """Where a new JVM is to print; what it prints is passed on. Whoever starts it closes this end then."""
         read, write = os.pipe()
         lines = open(read, encoding="utf-8", errors="replace")  # noqa: SIM115 - read until the JVM ends
-        Thread(target=self.pass_on, args=(lines,), name="penstock-spark-output", daemon=True).start()
+        self._reader = Thread(target=self.pass_on, args=(lines,), name="penstock-spark-output", daemon=True)
+        self._reader.start()
         return write
+
+    def hold(self) -> None:
+        """Keep what comes from now on: a JVM that does not start says a great deal, of which one line tells why."""
+        with self._holding:
+            self._held = []
+
+    def release(self) -> None:
+        """Pass on what was kept, and what comes."""
+        with self._holding:
+            held, self._held = self._held, None
+            _print(*(held or ()))
+
+    def taken(self) -> list[str]:
+        """What was kept, of a JVM that has ended; it is not passed on."""
+        if self._reader is not None:
+            self._reader.join(_LAST_WORDS_SECONDS)
+        with self._holding:
+            held, self._held = self._held, None
+        return held or []
+
+    def _put(self, *lines: str) -> None:
+        with self._holding:
+            if self._held is None:
+                _print(*lines)
+            else:
+                self._held.extend(lines)
 
     def expect_session(self) -> None:
         """A session begins: whatever is printed from now on is of interest."""
@@ -53,9 +85,9 @@ class SparkOutput:
             elif trace and line.startswith(_HUNG_UP) and _is_sparks_own(trace):
                 trace.clear()
             elif not line.startswith(_NOISE):
-                _print(*trace, line)
+                self._put(*trace, line)
                 trace.clear()
-        _print(*trace)
+        self._put(*trace)
 
 
 def _is_sparks_own(trace: list[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -12,14 +13,18 @@ from socketserver import BaseServer
 from typing import Any
 
 from penstock.engine.spark import class_archive, jvm
+from penstock.engine.spark.jvm import JvmEndedError
 from penstock.engine.spark.output import SPARK_OUTPUT
-from penstock.errors import ConfigError
+from penstock.engine.spark.surroundings import cause, java_option, options_of_temporary_folder, temporary_folder
+from penstock.errors import ConfigError, PenstockError
 from penstock.plain_files import check_appendable
+
+_log = logging.getLogger(__name__)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _OPTIONS = {
-    "spark.driver.host": "localhost",
+    "spark.driver.host": "127.0.0.1",  # the name localhost may be that of ::1 alone
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -116,29 +121,52 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     cores = os.cpu_count() or 1
-    logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
-    return _OPTIONS | {
-        "spark.app.name": name,
-        "spark.master": f"local[{2 * cores}]",  # slots stay, so there is room beside them for what users do
-        "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {logging}",
-        "spark.default.parallelism": str(cores),
-    }
+    logs = (
+        f"{java_option('-Dlog4j2.configurationFile=', _LOGGING.as_uri())} {java_option('-Dpenstock.log=', log_file)} "
+        f"{java_option('-Djava.io.tmpdir=', temporary_folder())} "
+        f"{java_option('-XX:ErrorFile=', log_file.with_name('hs_err_pid%p.log'))}"
+    )
+    return (
+        _OPTIONS
+        | options_of_temporary_folder()
+        | {
+            "spark.app.name": name,
+            "spark.master": f"local[{2 * cores}]",  # slots stay, so there is room beside them for what users do
+            "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {logs}",
+            "spark.default.parallelism": str(cores),
+        }
+    )
 
 
 def _new_context(name: str, log_file: Path) -> Any:
     from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkRuntimeError
 
-    options = _options(name, log_file)
-    conf = SparkConf().setAll(list(options.items()))
     SPARK_OUTPUT.expect_session()
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it tells of a JVM that is gone in stack traces
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            gateway = jvm.gateway(options) if SparkContext._gateway is None else None
-            return SparkContext(conf=conf, gateway=gateway)
-        except PySparkRuntimeError as error:
-            raise ConfigError(
-                f"Spark did not start ({error}). It needs Java 17 or newer: install one (Debian and Ubuntu: "
-                "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it"
-            ) from error
+            options = _options(name, log_file)
+            gateway = _gateway(name, log_file) if SparkContext._gateway is None else None
+            context = SparkContext(conf=SparkConf().setAll(list(options.items())), gateway=gateway)
+        except PenstockError:
+            raise
+        except JvmEndedError as error:
+            raise ConfigError(f"Spark did not start: {error}") from error
+        except Exception as error:  # what py4j raises is of many kinds
+            told = cause([*SPARK_OUTPUT.taken(), str(error)], None)
+            raise ConfigError(f"Spark did not start: {told}") from error
+    SPARK_OUTPUT.release()
+    return context
+
+
+def _gateway(name: str, log_file: Path) -> Any:
+    """The connection to a JVM; to another one when the first has crashed and had Spark's classes from an archive."""
+    try:
+        return jvm.gateway(_options(name, log_file))
+    except JvmEndedError as error:
+        if not error.has_crashed or not class_archive.remove():
+            raise
+        _log.warning("Spark's JVM crashed (code %s) and starts again without the archive of its classes", error.code)
+    jvm.begin(_options(name, log_file))
+    return jvm.gateway(_options(name, log_file))
