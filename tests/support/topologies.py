@@ -889,4 +889,5 @@ def topology_of(name: str) -> Topology:
 def topics_and_partitions_by_choice(builder: StreamsBuilder) -> None:
     chosen = stream(builder).repartition(partitioner=lambda key, value, partitions: (value or 0) % partitions)
     chosen.to(lambda key, value, context: "out" if context.offset % 3 else "aside")
-    chosen.map_values(lambda value: [value]).to("twice", partitioner=lambda topic, key, value, n: {0} if key else [])
+    listed = chosen.map_values(lambda value: [value], value=list)
+    listed.to("twice", partitioner=lambda topic, key, value, n: {0} if key else [])

@@ -43,8 +43,8 @@ def produce(
 
     Args:
         rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes
-            (or None).
+            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes,
+            or None.
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
