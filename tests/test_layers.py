@@ -14,7 +14,8 @@ SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
     "arrays batch columns compiled connections durations errors faults handlers masking messages metric_names metrics "
-    "notebooks offset_reset plain_files record processor settings sizes times timestamps topic_names untrusted"
+    "notebooks offset_reset plain_files record processor settings sizes temporary times timestamps topic_names "
+    "untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 

@@ -116,11 +116,13 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     cores = os.cpu_count() or 1
+    folder = jvm.folder_of_jvm()
+    beside = f'-Djava.io.tmpdir="{folder}"' if folder else ""
     logging = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Dpenstock.log="{log_file}"'
     return _OPTIONS | {
         "spark.app.name": name,
         "spark.master": f"local[{2 * cores}]",  # slots stay, so there is room beside them for what users do
-        "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {logging}",
+        "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {beside} {logging}",
         "spark.default.parallelism": str(cores),
     }
 
@@ -136,9 +138,11 @@ def _new_context(name: str, log_file: Path) -> Any:
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
             gateway = jvm.gateway(options) if SparkContext._gateway is None else None
-            return SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise ConfigError(
                 f"Spark did not start ({error}). It needs Java 17 or newer: install one (Debian and Ubuntu: "
                 "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it"
             ) from error
+    jvm.let_go_of_folder(context._jvm)
+    return context

@@ -7,16 +7,14 @@ What a program writes waits in its outbox, files of its checkpoint, until a tran
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
-from pathlib import Path
 
 from confluent_kafka.admin import OffsetSpec
 
+from penstock import temporary
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError
 from penstock.log.base import (
     Log,
@@ -183,9 +181,9 @@ class KafkaLog(Log):
     @property
     def _outbox(self) -> Storage:
         if self._own_outbox is None:
-            folder = tempfile.mkdtemp(prefix="penstock-outbox-")
-            Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
-            self._own_outbox = LocalStorage(Path(folder))
+            folder = temporary.folder("outbox")
+            Finalize(None, temporary.remove, [folder], exitpriority=0)
+            self._own_outbox = LocalStorage(folder)
         return self._own_outbox
 
     def writer(self, topic: str, name: str) -> OutboxWriter:
