@@ -18,7 +18,7 @@ import pytest
 from penstock import plain_files
 from penstock.errors import CorruptDataError, LogError
 from penstock.log.base import NO_LIMIT, Segment, TopicInfo
-from penstock.log.file import entries, merge, segments, state, upkeep
+from penstock.log.file import entries, merge, segments, shared, state, upkeep
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.merge import Limits, due
 from penstock.log.file.nodes import Node
@@ -145,7 +145,10 @@ def test_a_reader_in_the_middle_of_files_that_are_merged_and_removed_goes_on(log
     assert [offset for first, count in found for offset in range(first, first + count)] == list(range(20))
 
 
-def test_files_that_were_merged_stay_a_while_for_those_who_read_them(log: FileLog, monkeypatch: pytest.MonkeyPatch):
+def test_files_that_were_merged_stay_a_while_on_a_shared_folder_for_those_who_read_them(
+    log: FileLog, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(entries, "is_shared", lambda folder: True)
     monkeypatch.setattr(entries, "STATE_EVERY", 4)
     append_numbers(log, 0, 4)
     old = data_files(log)
@@ -158,6 +161,44 @@ def test_files_that_were_merged_stay_a_while_for_those_who_read_them(log: FileLo
     append_numbers(log, 16, 24)
     assert not set(old) & set(data_files(log))
     assert rows(FileLog(log.root), "t") == expected(24)
+
+
+@pytest.mark.parametrize("retention_ms", [-1, 120_000])
+def test_small_appends_leave_some_dozens_of_files_at_any_time_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retention_ms: int
+):
+    """An append each 0.6 seconds, by a program that goes on for ten minutes."""
+    monkeypatch.setattr(upkeep, "RETENTION_EVERY_S", 0)
+    log = FileLog(tmp_path)
+    log.create_topic(TopicInfo("t", 1, retention_ms=retention_ms))
+    now = time.time_ns() // 1_000_000 - 600 * 1_000
+    most = 0
+    for number in range(1_000):
+        append(log, "t", (b"k", b"%d" % number, now + 600 * number))
+        if number % 10 == 9:
+            log.wait()
+            most = max(most, sum(1 for path in tmp_path.rglob("*") if path.is_file()))
+    assert most < 150
+    start, end = log.start_offsets("t")[0], log.end_offsets("t")[0]
+    assert end == 1_000
+    assert start == 0 if retention_ms < 0 else 700 < start < 900
+    assert [row[0] for row in rows(FileLog(tmp_path), "t", 0, start)] == list(range(start, end))
+
+
+def test_whether_a_folder_is_shared_is_told_by_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mounts = tmp_path / "mounts"
+    local, remote, spaced = tmp_path / "disk", tmp_path / "disk" / "remote", tmp_path / "a b"
+    for folder in (local, remote, spaced):
+        folder.mkdir(parents=True, exist_ok=True)
+    escaped = str(spaced).replace(" ", "\\040")
+    lines = ["a / fuse.x rw 0 0", f"b {local} ext4 rw 0 0", f"c:/c {remote} nfs4 rw 0 0", f"d {escaped} xfs rw 0 0"]
+    mounts.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(shared, "_MOUNTS", mounts)
+    monkeypatch.setattr(shared, "_EXPORTS", tmp_path / "exports")
+    places = [local, local / "t", remote / "t", spaced, tmp_path, tmp_path / "diskette"]
+    assert [shared.is_shared.__wrapped__(str(place)) for place in places] == [False, False, True, False, True, True]
+    (tmp_path / "exports").write_text("# Version 1.1\n/disk 10.0.0.0/8(rw)\n")
+    assert shared.is_shared.__wrapped__(str(local))
 
 
 def test_large_appends_stay_as_they_are_and_what_stands_between_them_is_merged(monkeypatch: pytest.MonkeyPatch):

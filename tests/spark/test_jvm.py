@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -157,3 +160,45 @@ def test_what_the_jvm_says_of_itself_is_read(begun: Path):
     with jvm._environment({"PYSPARK_GATEWAY_PORT": "7077"}):
         assert os.environ["PYSPARK_GATEWAY_PORT"] == "7077"
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+PROGRAM = """
+import os, sys, tempfile
+from pathlib import Path
+from penstock.engine.spark.session import context_for, stop_context
+context, _ = context_for(None, "leaves", Path("spark.log").resolve())
+assert context.parallelize([3, 4], 2).map(lambda n: n + 1).sum() == 9
+print(len(os.listdir(tempfile.gettempdir())), flush=True)
+if sys.argv[1] == "killed":
+    os.kill(os.getpid(), 9)
+stop_context(context)
+"""
+
+
+def test_what_a_killed_program_and_its_spark_leave_goes_with_the_next_start_and_one_that_ends_leaves_nothing(
+    tmp_path: Path, request: pytest.FixtureRequest
+):
+    short = tempfile.TemporaryDirectory(prefix="pt-", dir="/tmp")  # sockets in it have short paths
+    request.addfinalizer(short.cleanup)
+    place, work = Path(short.name), tmp_path
+    environment = {**os.environ, "TMPDIR": str(place)}
+    for how, there in (("killed", 1), ("killed", 1), ("ended", 0)):
+        command = [sys.executable, "-c", PROGRAM, how]
+        ran = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+        assert ran.stdout == "1\n", ran.stderr  # that of this program alone
+        deadline = time.monotonic() + 30
+        while len(left := os.listdir(place)) > there or (how == "killed" and _holds(place / left[0])):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+
+
+def _holds(folder: Path) -> bool:
+    """Whether a JVM still holds a folder of which the program is gone."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
+from penstock.state import database_options
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError
 
@@ -238,4 +239,26 @@ def test_the_meta_data_is_plain_json(tmp_path: Path):
     database.write({}, {"commit": 3, "application": "ä"})
     [(_, stored)] = database.family("offsets").scan(None, None)
     assert json.loads(stored) == {"commit": 3, "application": "ä"}
+    database.close()
+
+
+def test_a_database_of_few_rows_stays_small_however_often_column_families_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(database_options, "MANIFEST_BYTES", 4_000)
+    monkeypatch.setattr("penstock.state.database.LOG_BYTES", 50_000)
+    database = Database(tmp_path / "db")
+    for number in range(120):
+        database.write({f"s/{number}": iter([(b"k", b"%d" % number)])}, {"commit": number})
+        if number >= 3:
+            database.drop(f"s/{number - 3}")
+        database.settle()
+    files = [*(tmp_path / "db").iterdir()]
+    assert next(path.stat().st_size for path in files if path.name.startswith("MANIFEST")) < 3 * 4_000
+    assert sum(path.stat().st_blocks * 512 for path in files if path.name.startswith("LOG")) < 150_000
+    assert len(files) < 30
+    database.abandon()
+    database = Database(tmp_path / "db")
+    assert (database.meta(), database.families()) == ({"commit": 119}, ["s/117", "s/118", "s/119"])
+    assert database.family("s/119").get(b"k") == b"119"
     database.close()

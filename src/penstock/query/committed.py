@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import gc
 import itertools
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from rocksdict import Cache
 
+from penstock import temporary
 from penstock.engine.formats import made_from
 from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifest, TaskEntry
@@ -71,8 +69,8 @@ class CommittedStore:
         self._numbers = itertools.count()
         self._application = ""
         self._version: Version | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-store-"))
-        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = temporary.folder("store")
+        self._remove = weakref.finalize(self, temporary.remove, self._folder)
 
     @property
     def shape(self) -> StoreShape:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 import time
 from collections import deque
@@ -43,6 +44,10 @@ _log = logging.getLogger(__name__)
 OFFSETS = "offsets"
 
 BLOCK_BYTES = 32 << 20
+LOG_BYTES = 1 << 20
+"""How much disk RocksDB's own log takes at most, about."""
+_BLOCK = 512
+"""Of ``st_blocks``."""
 _META = b"meta"
 _READ_AT_ONCE = 10_000
 _FOR_EVER = 10 * 365 * 86_400
@@ -135,6 +140,17 @@ class Database:
             check_disk()
             self._db.write(batch, self._write_options)
         self._inventory.record(self._live(), meta.get("commit", -1))
+        self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Let go of what RocksDB has written into its own log, when that is much: it writes all options of each new
+        column family down, 24 kB for each stretch of time of each window store. What is emptied has no blocks on disk
+        any more; RocksDB goes on writing behind it. (Its own way, to begin another log, writes all of that once more.)
+        """
+        log = self.path / "LOG"
+        with suppress(OSError):
+            if os.stat(log).st_blocks * _BLOCK > LOG_BYTES:
+                os.truncate(log, 0)
 
     def settle(self) -> None:
         """Take note of what has become of the files in the background; cheap when nothing has."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options
 
+MANIFEST_BYTES = 16 << 20
+"""How long its list of files becomes before it is written anew, shorter."""
+
 
 def database_options(cache: Cache, memory_table_bytes: int) -> Options:
     """The options of a database and of all its column families, which share a cache of blocks.
@@ -19,6 +22,7 @@ def database_options(cache: Cache, memory_table_bytes: int) -> Options:
     blocks.set_partition_filters(True)
     blocks.set_pin_top_level_index_and_filter(True)
     options = Options(raw_mode=True)
+    options.set_max_manifest_file_size(MANIFEST_BYTES)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     options.set_write_buffer_size(memory_table_bytes)

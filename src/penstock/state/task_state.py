@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penstock import temporary
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import crash_point
 from penstock.plain_files import remove_tree
@@ -82,7 +82,7 @@ class TaskState:
         self._folder = folder if self.stores else None
         self._storage = storage
         self._context = context or TaskContext("", task, reads_only=True)
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: Path | None = None
         self._lock: FolderLock | None = None
         self._database: Database | None = None
         self._restoring = Restoring(task, (), -1, None)
@@ -161,8 +161,8 @@ class TaskState:
         if self._folder is not None:
             return self._folder.with_name(f"{self._folder.name}.stores")
         if not self._context.reads_only and any(store.needs_folder for store in self.stores.values()):
-            self._temporary = tempfile.TemporaryDirectory(prefix="penstock-stores-")
-            return Path(self._temporary.name)
+            self._temporary = temporary.folder("stores")
+            return self._temporary
         return Path()
 
     def _take_folder_of_stores(self, application: str) -> None:
@@ -463,7 +463,7 @@ class TaskState:
             except StoreError as error:
                 _log.warning("%s", str(error))
         if self._temporary is not None:
-            self._temporary.cleanup()
+            temporary.remove(self._temporary)
             self._temporary = None
         if self._lock is not None:
             self._lock.release()

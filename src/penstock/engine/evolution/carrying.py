@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Generator, Mapping
 from functools import partial
 from itertools import islice
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock import temporary
 from penstock.engine.evolution.moves import Moves
 from penstock.engine.layout import Layout, TaskId
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
@@ -85,15 +85,15 @@ class Carrying:
         found = {task: names for task, names in sources.items() if task in self._newest.tasks}
         if not found:
             return Base(self._commit), 0
-        with tempfile.TemporaryDirectory(prefix="penstock-carried-") as folder:
-            database = Database(Path(folder) / "now")
+        with temporary.within("carried") as folder:
+            database = Database(folder / "now")
             owner = Owner(self._application, str(id_))
             meta = meta_of(owner, self._commit, numbers)
             rows = 0
             for task, names in found.items():
                 before = {now: name for name, now in names.items()}
                 stores = [s for s in stores_of(sub, self._topology.facts, before) if s.name in names]
-                for name, some in rows_of(self._storage, task, self._newest, stores, Path(folder) / task):
+                for name, some in rows_of(self._storage, task, self._newest, stores, folder / task):
                     database.write({_renamed(name, names): iter(some)}, meta)
                     rows += len(some)
             database.write({}, meta)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import temporary
 from penstock.arrays import Binary, IntArray, binary
 from penstock.engine.evolution.carrying import rows_of, store_in
 from penstock.engine.layout import TaskId
@@ -79,8 +79,8 @@ class Moving:
         return found
 
     def _some(self, partitions: range) -> dict[int, tuple[Base, Numbers]]:
-        with tempfile.TemporaryDirectory(prefix="penstock-rescaled-") as folder, ExitStack() as opened:
-            targets = {p: _Target(Path(folder) / f"now-{p}", self._placings) for p in partitions}
+        with temporary.within("rescaled") as folder, ExitStack() as opened:
+            targets = {p: _Target(folder / f"now-{p}", self._placings) for p in partitions}
             for target in targets.values():
                 opened.callback(target.database.close)
             commit = self._newest.commit + 1
@@ -90,7 +90,7 @@ class Moving:
                 task = str(TaskId(self._sub.id, partition))
                 if task in self._newest.tasks:
                     stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
-                    with closing(rows_of(self._storage, task, self._newest, stores, Path(folder) / task)) as rows:
+                    with closing(rows_of(self._storage, task, self._newest, stores, folder / task)) as rows:
                         for family, some in rows:
                             self._place(family, some, partition, targets, metas)
             found = {}

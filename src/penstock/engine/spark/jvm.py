@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from penstock import temporary
 from penstock.engine.spark.class_archive import spark_home
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import allow_open_files, cause, check_java, temporary_folder
@@ -64,7 +64,8 @@ class StartingJvm:
     """
 
     def __init__(self, home: Path, options: Mapping[str, str]):
-        self._folder = Path(tempfile.mkdtemp(dir=temporary_folder()))
+        temporary_folder()  # or say what is missing
+        self._folder = temporary.folder("jvm")
         self._told = self._folder / "connection"
         """Where it says how it is reached."""
         own = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
@@ -87,9 +88,10 @@ class StartingJvm:
                 stderr=errors,
                 env=environment,
                 preexec_fn=_ignore_interrupts,
+                pass_fds=[temporary.lock_of(folder)] if (folder := folder_of_jvm()) else [],
             )
         except BaseException:
-            shutil.rmtree(self._folder)
+            temporary.remove(self._folder)
             raise
         finally:
             os.close(errors)
@@ -109,7 +111,7 @@ class StartingJvm:
                 time.sleep(_LOOK_SECONDS)
             port, secret = _read(self._told.read_bytes())
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            temporary.remove(self._folder)
         try:
             with _environment({_PORT: str(port), _SECRET: secret}):
                 gateway = launch_gateway()
@@ -134,7 +136,30 @@ class StartingJvm:
             self._process.stdin.close()
         self._process.wait()
         SPARK_OUTPUT.taken()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        temporary.remove(self._folder)
+
+
+_LONGEST = 60
+"""How long the path of that folder may be: paths of sockets in it have 107 characters at most."""
+_folders: dict[int, Path] = {}
+
+
+def folder_of_jvm() -> Path | None:
+    """The folder for what Spark and its Python workers write beside their work.
+
+    The JVM of this process has one, and holds it as this process does. None where paths would become too long.
+    """
+    pid = os.getpid()
+    if pid not in _folders and len(tempfile.gettempdir()) + len("/penstock.spark.12345678") <= _LONGEST:
+        _folders[pid] = temporary.folder("spark")
+    return _folders.get(pid)
+
+
+def let_go_of_folder(jvm: Any) -> None:
+    """Have the JVM remove its folder as the last thing that it does, if nothing is left in it."""
+    folder = folder_of_jvm()
+    if folder is not None:
+        jvm.java.io.File(str(folder)).deleteOnExit()
 
 
 _lock = threading.Lock()

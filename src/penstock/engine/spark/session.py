@@ -123,7 +123,7 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
     cores = os.cpu_count() or 1
     logs = (
         f"{java_option('-Dlog4j2.configurationFile=', _LOGGING.as_uri())} {java_option('-Dpenstock.log=', log_file)} "
-        f"{java_option('-Djava.io.tmpdir=', temporary_folder())} "
+        f"{java_option('-Djava.io.tmpdir=', jvm.folder_of_jvm() or temporary_folder())} "
         f"{java_option('-XX:ErrorFile=', log_file.with_name('hs_err_pid%p.log'))}"
     )
     return (
@@ -157,6 +157,7 @@ def _new_context(name: str, log_file: Path) -> Any:
             told = cause([*SPARK_OUTPUT.taken(), str(error)], None)
             raise ConfigError(f"Spark did not start: {told}") from error
     SPARK_OUTPUT.release()
+    jvm.let_go_of_folder(context._jvm)
     return context
 
 

@@ -23,18 +23,20 @@ import msgspec
 
 from penstock.errors import CorruptDataError, LogError, PenstockError
 from penstock.faults import crash_point
+from penstock.log.file.shared import is_shared
 from penstock.log.file.state import RECENT, VERSION, Entry, TopicState
 from penstock.plain_files import read_plain
 from penstock.storage import create_file, seal, unseal
 
 _log = logging.getLogger(__name__)
 
-STATE_EVERY = 256
+STATE_EVERY = 32
 """After so many entries they are summed up."""
 REMOVED_AT_ONCE = 2
 """So many entries go with an append, as long as there are some to go."""
 GRACE_MS = 60_000
-"""How long files that nothing needs any more stay at least, for readers that have begun to read them."""
+"""How long files that nothing needs any more stay at least on a file system that machines share, for readers on others
+that have begun to read them. Elsewhere a file that is open stays readable."""
 _DIGITS = 16
 _NAME = re.compile(rf"(\d{{{_DIGITS}}})\.(json|state|checkpoint)", re.ASCII)
 
@@ -152,11 +154,16 @@ class EntryFiles:
         except (FileNotFoundError, LogError):  # another program is here as well, or it is damaged, and summed up
             return True
         if (entry.gone or entry.gone_nodes) and state.checksum_of(number) == checksum:
-            is_young = time.time_ns() // 1_000_000 - entry.at < GRACE_MS
+            is_young = time.time_ns() // 1_000_000 - entry.at < self.grace_ms
             if is_young and state.next - number < RECENT - 2 * STATE_EVERY:  # else it is soon not told from others
                 return False
             self.remove_files(entry)
         return True
+
+    @property
+    def grace_ms(self) -> int:
+        """How long files that nothing needs any more stay here at least."""
+        return GRACE_MS if is_shared(os.fspath(self.folder)) else 0
 
     def remove_files(self, entry: Entry) -> None:
         """Remove the files that an entry said are not needed."""

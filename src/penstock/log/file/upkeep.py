@@ -122,9 +122,12 @@ def _merge(topic: OpenTopic, units: list[Unit], parts: list[list[Segment]]) -> N
     crash_point("after-merge-file")
     gone = [name for unit in units for name in unit.files]
     entry = Entry(gone=gone, change=Merge(merged, units[0].level + 1))
-    if add(topic, lambda state: entry if _are_there(state, units) else None) is None:
-        (topic.segments.folder / merged[0].file.name).unlink(missing_ok=True)
+    is_added = add(topic, lambda state: entry if _are_there(state, units) else None) is not None
     crash_point("after-merge")
+    if not is_added:
+        (topic.segments.folder / merged[0].file.name).unlink(missing_ok=True)
+    elif not topic.entries.grace_ms:  # else they go with the entry
+        topic.entries.remove_files(entry)
 
 
 def _are_there(state: TopicState, units: list[Unit]) -> bool:

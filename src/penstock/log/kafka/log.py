@@ -7,8 +7,6 @@ What a program writes waits in its outbox, files of its checkpoint, until a tran
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from shlex import quote
 import pyarrow as pa
 from confluent_kafka.admin import OffsetSpec
 
+from penstock import temporary
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
 from penstock.log.base import (
     Judged,
@@ -206,9 +205,9 @@ class KafkaLog(Log):
     @property
     def _outbox(self) -> Storage:
         if self._own_outbox is None:
-            folder = tempfile.mkdtemp(prefix="penstock-outbox-")
-            self._removal = Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
-            self._own_outbox = LocalStorage(Path(folder))
+            folder = temporary.folder("outbox")
+            self._removal = Finalize(None, temporary.remove, [folder], exitpriority=0)
+            self._own_outbox = LocalStorage(folder)
         return self._own_outbox
 
     def writer(self, topic: str, name: str) -> OutboxWriter:
