@@ -205,6 +205,7 @@ def test_sub_topologies_that_send_to_each_other_are_one_stage() -> None:
     assert sorted(circle.turn.values()) == [1, 2]
 
 
-def test_processors_go_around_record_by_record_as_they_hear_of_time() -> None:
-    [circle] = circles(topology_of("processor_in_a_circle"))
+def test_processors_that_send_around_hear_of_time_and_so_go_record_by_record() -> None:
+    assert [circle.last_lap for circle in circles(topology_of("processor_in_a_circle"))] == [1]
+    [circle] = circles(topology_of("processors_in_a_circle_that_share_a_store"))
     assert circle.lap is None

@@ -31,8 +31,9 @@ class Circle:
 
     Attributes:
         topics: the repartition topics that lead from them to them.
-        lap: in which lap each part has its turn, by name. None where that cannot be told: processors hear of time,
-            and those that share a store take turns record by record, so records go around one by one.
+        lap: in which lap each part has its turn, by name. None where that cannot be told: processors that send around
+            the circle hear of the time of what comes back, and those that share a store take turns record by record, so
+            records go around one by one.
     """
 
     subs: tuple[SubTopology, ...]
@@ -87,8 +88,6 @@ def _circle(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: Tabl
 
 def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFacts) -> dict[str, int] | None:
     parts = {part.name: part for sub in subs for part in sub.working_parts}
-    if any(isinstance(part.node, nodes.HOSTING) for part in parts.values()):
-        return None
     if any(Runs(sub, groups_of(sub)).sharing for sub in subs):
         return None
     sinks: defaultdict[str, list[str]] = defaultdict(list)
@@ -109,9 +108,15 @@ def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFac
             for name, lap in laps.items()
         }
         if later == laps:
-            return laps
+            return laps if all(_know_time(sub, laps) for sub in subs) else None
         laps = later
     return None
+
+
+def _know_time(sub: SubTopology, laps: Mapping[str, int]) -> bool:
+    """Whether all that a sub-topology reads has come when its processors have their turn: they hear of its time."""
+    last = max(laps[part.name] for part in sub.parts if part.kind == "source")
+    return all(laps[part.name] >= last for part in sub.parts if isinstance(part.node, nodes.HOSTING))
 
 
 def _before(part: Part, owners: Mapping[str, set[str]]) -> Iterator[str]:

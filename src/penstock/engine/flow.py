@@ -131,7 +131,7 @@ class Flow:
         """Is shown what reaches each step, where somebody wants to see it."""
         self._counted = {part.name for part in parts} - elsewhere
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, _PUNCTUATED)]
-        self._sources = sum(part.kind == "source" for part in parts)
+        self._sources = 1 + max((i for i, part in enumerate(parts) if part.kind == "source"), default=-1)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
         self._groups = dict(self._grouped(groups, below))
         self._depth_first: DepthFirst | None = None

@@ -8,6 +8,7 @@ sent through repartition topics takes the clock of its cause along (``merged.py`
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -202,12 +203,15 @@ class Reader:
         self._comes_back = False
         self._task = ""
         self._position = 0
+        self._begins: list[int] = []
+        """The positions before which nothing is that was read since, at some moments, and how much was read by then."""
+        self._read_by: list[int] = []
         self._stretches: list[Stretch] = []
         """Those that were read of a circle."""
         self._of_round: IntArray = np.zeros(0, np.int64)
         """The positions of the records of the last of them, ascending."""
         self._clocks: list[IntArray] = []
-        self._origins: list[_Piece] = []
+        self._origins: list[Piece] = []
 
     def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
         """Take nothing that goes behind what may still come.
@@ -247,6 +251,7 @@ class Reader:
         self._task = task
         if not self._stretches or self._stretches[-1] != stretch:
             self._stretches.append(stretch)
+            self._mark(stretch.first)
             self._of_round = np.zeros(0, np.int64)
 
     def ahead(self) -> Ahead:
@@ -265,6 +270,8 @@ class Reader:
         ready = self._ready()
         if not ready:
             return None
+        if not self._stretches:
+            self._mark(self._position)
         chunk = Chunk()
         counts, orders = self._next(ready)
         for one, count, order in zip(ready, counts, orders, strict=True):
@@ -400,8 +407,17 @@ class Reader:
         offset = 0
         for piece in pieces:
             here = position[offset : offset + len(piece)]
-            self._origins.append(_Piece(one.topic, one.partition, here, piece, one.first_cause))
+            self._origins.append(Piece(one.topic, one.partition, here, piece, one.first_cause))
             offset += len(piece)
+
+    def _mark(self, position: int) -> None:
+        self._begins.append(position)
+        self._read_by.append(len(self._origins))
+
+    def _pieces(self, positions: IntArray) -> list[Piece]:
+        """What was read at some positions, the lowest first, and perhaps more."""
+        mark = bisect_right(self._begins, int(positions[0])) - 1 if len(positions) else -1
+        return self._origins[self._read_by[mark] if mark >= 0 else 0 :]
 
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
@@ -415,7 +431,7 @@ class Reader:
     def offsets(self, positions: IntArray) -> IntArray:
         """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
         offsets = np.full(len(positions), -1, np.int64)
-        for piece in self._origins:
+        for piece in self._pieces(positions):
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
             if first < end:
                 rows, found = piece.rows(positions[first:end])
@@ -425,7 +441,7 @@ class Reader:
     def causes(self, positions: IntArray) -> IntArray:
         """Which records of the log caused those at some positions, -1 where none did; the positions never decrease."""
         causes = np.full(len(positions), -1, np.int64)
-        for piece in self._origins:
+        for piece in self._pieces(positions):
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
             if first < end:
                 rows, found = piece.rows(positions[first:end])
@@ -440,7 +456,7 @@ class Reader:
         """
         topics: dict[str, int] = {}
         number, partition, offset = np.full((3, len(positions)), -1, np.int64)
-        for piece in self._origins:
+        for piece in self._pieces(positions):
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
             if first < end:
                 rows, found = piece.rows(positions[first:end])
@@ -451,7 +467,7 @@ class Reader:
         return Origins(topic, partition, offset)
 
 
-class _Piece:
+class Piece:
     """Records that were read, by their positions; a run of positions is kept as its ends."""
 
     def __init__(self, topic: str, partition: int, positions: IntArray, records: Records, first_cause: int):

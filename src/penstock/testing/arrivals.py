@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.engine.exchange import EARLIEST
-from penstock.engine.reader import LATEST, Chunk, Input, Reader
+from penstock.engine.reader import LATEST, Chunk, Input, Piece, Reader
 from penstock.log.base import Records
 from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
@@ -97,6 +97,9 @@ class ArrivalReader(Reader):
 
     def roots(self, positions: IntArray) -> IntArray:
         return positions
+
+    def _pieces(self, positions: IntArray) -> list[Piece]:
+        return self._origins
 
     def causes(self, positions: IntArray) -> IntArray:
         return np.zeros(len(positions), np.int64)  # that is what arrivals are for
