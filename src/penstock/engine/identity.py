@@ -14,6 +14,7 @@ from penstock.engine.starts import Starts
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.log.base import Log
 from penstock.masking import masked
+from penstock.plan.node import StoreSpec
 from penstock.plan.topology import Topology
 from penstock.storage import Storage, seal, unseal
 
@@ -134,8 +135,13 @@ def check_sources(newest: Manifest, topology: Topology, application_id: str, dro
             )
 
 
+def _kind_of(spec: StoreSpec) -> str:
+    """What a store is, so that state that lies there otherwise is not taken for its own."""
+    return f"{spec.kind}, a row for each start" if spec.retain_duplicates else spec.kind
+
+
 def new_identity(application_id: str, topology: Topology, layout: Layout) -> Identity:
     """What a new checkpoint says of itself."""
     tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
-    stores = {spec.name: spec.kind for spec in topology.facts.stores.values()}
+    stores = {spec.name: _kind_of(spec) for spec in topology.facts.stores.values()}
     return Identity(os.urandom(6).hex(), application_id, tasks, stores)

@@ -42,7 +42,7 @@ class Observed:
             if isinstance(store, UserStore):
                 continue  # to count may be long work there
             pieces, kind = store.pieces(), "in-memory" if store.in_memory else "rocksdb"
-            rows = sum(piece.approximate_num_entries() for piece in pieces)
+            rows = store.approximate_rows()
             found[Metric(STATE_ROWS, store.name, kind)] = rows
             found[Metric(STATE_ROWS, store.name, kind_of(store), scope="state")] = rows
             found[Metric(STATE_BYTES, store.name, kind)] = sum(piece.approximate_bytes() for piece in pieces)

@@ -114,6 +114,10 @@ class StateStore(interface.StateStore):
     def pieces(self) -> list[TransactionalRows]:
         """The parts that hold the rows."""
 
+    def approximate_rows(self) -> int:
+        """How many rows whoever reads the store sees; of those that are on disk only, about."""
+        return sum(piece.approximate_num_entries() for piece in self.pieces())
+
     @abstractmethod
     def open(self, database: Database | None) -> None:
         """Take up what is on disk; None for a store that lives in memory alone."""

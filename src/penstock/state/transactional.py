@@ -230,6 +230,17 @@ class TransactionalRows:
         here = int(np.count_nonzero(self._table.present()))
         return here if self.base is None or self.is_all_here else max(here, self.base.approximate_count())
 
+    def _approximate_on_disk(self) -> int:
+        """How many rows are on disk only, about."""
+        if self.base is None or self.is_all_here:
+            return 0
+        return max(self.base.approximate_count() - int(np.count_nonzero(self._table.present())), 0)
+
+    def approximate_since(self, earliest: int, share: float = 1.0) -> int:
+        """How many rows have a timestamp of a time or later: of those that are on disk only, this share."""
+        there = self._table.timestamps(np.flatnonzero(self._table.present()))
+        return int(np.count_nonzero(there >= earliest)) + round(share * self._approximate_on_disk())
+
     def approximate_bytes(self) -> int:
         """How many bytes the rows take, in memory and on disk, about."""
         return self.nbytes + (0 if self.base is None or self.is_all_here else self.base.approximate_bytes())

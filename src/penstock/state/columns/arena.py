@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.arrays import Binary, IntArray, spans
+from penstock.arrays import Binary, IntArray, items_at, spans
 
 _LARGE = pa.large_binary()
 
@@ -76,6 +76,10 @@ class Arena:
     def lengths(self, entries: IntArray) -> IntArray:
         """How many bytes each of these entries has."""
         return self._offsets[entries + 1] - self._offsets[entries]
+
+    def heads(self, entries: IntArray) -> IntArray:
+        """The numbers in the first 4 bytes of these entries."""
+        return items_at(self._data, self._offsets[entries], ">i4").astype(np.int64)
 
     def keep(self, entries: IntArray) -> None:
         """Throw away all but these entries, which are numbered anew from 0 in the order given."""

@@ -250,6 +250,14 @@ class RowTable:
         sizes[entries >= 0] = self._values.lengths(entries[entries >= 0])
         return sizes
 
+    def heads(self, rows: IntArray) -> IntArray:
+        """The numbers in the first 4 bytes of the values of rows, which have values."""
+        return self._values.heads(self._entries[rows])
+
+    def timestamps(self, rows: IntArray) -> IntArray:
+        """The timestamps of rows."""
+        return self._timestamps[rows]
+
     def compact(self) -> None:
         """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more.
 

@@ -167,6 +167,10 @@ class TimeOrderedBuffer(WindowStore):
     def pieces(self) -> list[TransactionalRows]:
         return [*super().pieces(), *([] if self._time_of is None else [self._time_of])]
 
+    def approximate_rows(self) -> int:
+        held = self.numbers.get("records")
+        return super().approximate_rows() if held is None else held
+
     def open(self, database: Database | None) -> None:
         super().open(database)
         if database is not None and self._time_of is not None:

@@ -189,6 +189,10 @@ class DeduplicationStore(SegmentedStore):
         self.put(self.locate(Keys(ids.data, values.timestamps), all_are_put=True), values)
         self.commit()
 
+    def approximate_rows(self) -> int:
+        earliest, segments = self.earliest_visible, self._segments.items()
+        return sum(segment.approximate_since(earliest, self.visible_share(id_)) for id_, segment in segments)
+
     def count(self, low: int, high: int) -> int:
         """How many entries have a timestamp with ``low <= timestamp < high``."""
         ids = [

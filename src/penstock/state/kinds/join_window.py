@@ -82,6 +82,12 @@ class JoinWindowStore(SegmentedStore):
         latest[every.row] = every.first
         self.put(located, Values(pack(every, len(places)), latest))
 
+    def approximate_rows(self) -> int:
+        earliest = max(self.earliest_visible, 0)
+        [slot] = self._slots(np.array([earliest])).tolist()
+        segments = self._segments.items()
+        return sum(one.approximate_entries(slot, earliest, self.visible_share(id_)) for id_, one in segments)
+
     def _slots(self, times: IntArray) -> IntArray:
         """The numbers of the slots of times, ascending with the time."""
         within = times % self.segment_interval // self._slot_width

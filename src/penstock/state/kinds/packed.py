@@ -163,6 +163,12 @@ class PackedStore(SegmentedStore):
     def _kept_from(self, unseen_from: int | None) -> int:
         return self.earliest_visible if unseen_from is None else min(self.earliest_visible, unseen_from)
 
+    def approximate_rows(self) -> int:
+        earliest = max(self.earliest_visible, 0)
+        [slot] = self._slots(np.array([earliest])).tolist()
+        segments = self._segments.items()
+        return sum(one.approximate_entries(slot, earliest, self.visible_share(id_)) for id_, one in segments)
+
     def _slots(self, times: IntArray) -> IntArray:
         """The numbers of the slots that entries of these times belong to, ascending with the time."""
         within = times % self.segment_interval // self._slot_width

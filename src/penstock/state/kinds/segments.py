@@ -9,17 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, distinct, last_numbers, nulls, without_last
+from penstock.state.columns.packed import unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
-from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys
+from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys, unpack_all
 
 MIN_SEGMENT_INTERVAL = 60_000
 
 KeyedRow = tuple[bytes, int, bytes, int]
 """The two parts of a row's key, its value, its timestamp."""
 
+_SAMPLE = 100
+"""Of so many rows it is taken how many entries they have on average."""
 _HIGHEST = b"\xff" * 9
 
 
@@ -38,6 +41,28 @@ class SegmentRows(TransactionalRows):
                 inside = pa.array(np.flatnonzero((times >= earliest) & (times <= latest)))
                 self._take_in(self._logical(keys.take(inside)), binary(packed).take(inside))
         return self._between(earliest, latest)
+
+    def approximate_of_times(self, earliest: int, share: float) -> int:
+        """How many rows have a time or a later one: of those that are on disk only, this share."""
+        here = self._table.present() & (self._table.times() >= earliest)
+        return int(np.count_nonzero(here)) + round(share * self._approximate_on_disk())
+
+    def approximate_entries(self, slot: int, earliest: int, share: float) -> int:
+        """How many entries rows have that hold several, from a slot on, and in that from a time on; as above."""
+        times, present = self._table.times(), self._table.present()
+        first = self._table.values(np.flatnonzero(present & (times == slot))).data
+        later = self._table.heads(np.flatnonzero(present & (times > slot)))
+        found = int(np.count_nonzero(unpack(first).first >= earliest)) + int(later.sum())
+        on_disk = share * self._approximate_on_disk()
+        return found + round(on_disk * self._entries_a_row()) if on_disk else found
+
+    def _entries_a_row(self) -> float:
+        """How many entries rows have on average: those in memory, or else the first ones on disk."""
+        counts = self._table.heads(np.flatnonzero(self._table.present()))
+        if not len(counts) and self.base is not None:
+            _, some = next(self.base.blocks(None, None, _SAMPLE), ([], []))
+            return len(unpack(unpack_all(binary(some)).data)) / max(len(some), 1)
+        return float(counts.mean())
 
 
 class SegmentedStore(StateStore):
@@ -132,6 +157,16 @@ class SegmentedStore(StateStore):
 
     def put(self, located: Located, values: Values) -> None:
         located.put(values)
+
+    def approximate_rows(self) -> int:
+        earliest, segments = self.earliest_visible, self._segments.items()
+        return sum(segment.approximate_of_times(earliest, self.visible_share(id_)) for id_, segment in segments)
+
+    def visible_share(self, id_: int) -> float:
+        """Which part of a segment's time up to now can still be seen."""
+        first, last = id_ * self.segment_interval, self.observed_stream_time
+        last = max(min(last, first + self.segment_interval - 1), first)
+        return max(last - max(first, self.earliest_visible) + 1, 0) / (last - first + 1)
 
     def advance(self, stream_time: int) -> None:
         """Move the store's stream time and let go of the segments that lie wholly in the past."""

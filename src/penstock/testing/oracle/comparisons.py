@@ -12,6 +12,7 @@ from penstock.errors import BufferFullError
 from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, topic_by_topic
 from penstock.testing.oracle.ends import as_caches_send, as_topics_meet
 from penstock.testing.oracle.functions import Spec
+from penstock.testing.oracle.headers import as_without_headers
 from penstock.testing.oracle.outcome import Comparison, Outcome, Row, differences
 from penstock.testing.oracle.rows import but, key_of, of_topic, plainly, repeated, without_cause
 from penstock.testing.oracle.steps import (
@@ -367,6 +368,7 @@ OTHERWISE: dict[str, Recomparison] = {
     "a window or session store with caching": as_if_expired,
     "a join of tables with caching": as_caches_send,
     "one record reaches a step by several internal topics": as_topics_meet,
+    "headers behind SessionWindows": as_without_headers,
 }
 """The rules by which what differs is compared once more."""
 

@@ -175,6 +175,10 @@ class VersionedStore(SegmentedStore):
     def pieces(self) -> list[TransactionalRows]:
         return [self._latest, *super().pieces()]
 
+    def approximate_rows(self) -> int:
+        older = sum(segment.approximate_since(0) for segment in self._segments.values())
+        return self._latest.approximate_num_entries() + older
+
     def open(self, database: Database | None) -> None:
         super().open(database)
         if database is not None:
