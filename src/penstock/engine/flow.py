@@ -136,9 +136,15 @@ class Flow:
         self._groups = dict(self._grouped(groups, below))
         self._depth_first: DepthFirst | None = None
         if self._runs.depth_first:
-            clock, came = state.clock(TASK_TIME), self._came
             self._depth_first = DepthFirst(
-                self._steps, below, self._own_sources, context, clock, views, topology.facts, came
+                self._steps,
+                below,
+                self._own_sources,
+                context,
+                state.clock(TASK_TIME),
+                views=views,
+                facts=topology.facts,
+                came=self._came,
             )
 
     def step(self, inputs: Inputs) -> Iterator[Outputs]:
@@ -230,6 +236,8 @@ class Flow:
         self._on_its_way = None
         for one in self._hosted:
             one.restart()
+        if self._depth_first is not None:
+            self._depth_first.take_outputs()
 
     def close(self) -> None:
         """End the lives of the processors."""
