@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import JoinWindows, ProcessingError, StreamsBuilder, TimeWindows
+from penstock import JoinWindows, ProcessingError, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from penstock.testing import TopologyTestDriver, pipe
 from support.flows import Run, source
 
@@ -116,6 +116,31 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "aggregate at HERE returned 'x' of type str, and nothing tells the type of its results",
         "annotate its result or say value=str at aggregate; without that the values keep the type they had",
     ),
+    "a fraction in a session": (
+        lambda s: (
+            s.group_by_key()
+            .windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
+            .aggregate(lambda: 0, lambda key, value, total: total + 0.5, lambda key, one, other: one)
+            .to_stream(lambda windowed, total: windowed.key)
+        ),
+        "aggregate at HERE returned 0.5 of type float where int is expected",
+        "annotate its result or say value=float at aggregate; without that the values keep the type they had",
+    ),
+    "a dict in a sliding window": (
+        lambda s: (
+            s.group_by_key()
+            .windowed_by(SlidingWindows.of_time_difference_with_no_grace(10))
+            .aggregate(list, lambda key, value, all_: {"v": value})
+            .to_stream(lambda windowed, total: windowed.key)
+        ),
+        "aggregate at HERE returned {'v': 'x'} of type dict where list is expected",
+        "annotate its result or say value=dict at aggregate; without that the values keep the type they had",
+    ),
+    "a dict in an aggregate of lists": (
+        lambda s: s.group_by_key().aggregate(list, lambda key, value, all_: {"v": value}).to_stream(),
+        "aggregate at HERE returned {'v': 'x'} of type dict where list is expected",
+        "annotate its result or say value=dict at aggregate; without that the values keep the type they had",
+    ),
     "a windowed key": (
         lambda s: s.group_by_key().windowed_by(HOUR).count().to_stream().map(lambda key, count: (key, count)),
         "map at HERE returned the key Windowed(key='a', start=0, end=3600000) of type Windowed where str is expected",
@@ -142,8 +167,13 @@ def test_results_that_nobody_writes_may_be_of_any_type(run: Run):
     builder, stream = source(value=str)
     stream.map_values(len).filter(lambda key, value: value > 1).map_values(lambda value: "x" * value).to("out")
     stream.map_values(lambda value: {"v": value}).to("said", value=dict)
+    stream.map_values(len).merge(stream).map_values(lambda value: f"{value}").to("merged")
+    lengths = stream.to_table().map_values(len).filter(lambda key, value: value > 1)
+    lengths.to_stream().map_values(lambda value: f"{value}").to("filtered")
     ran = run(builder, [("a", "b", 0), ("a", "bc", 1)])
     assert ran.output() == [("a", "xx", 1)]
+    assert ran.output("merged") == [("a", "1", 0), ("a", "b", 0), ("a", "2", 1), ("a", "bc", 1)]
+    assert ran.output("filtered") == [("a", "None", 0), ("a", "2", 1)]
     assert ran.output("said") == [("a", {"v": "b"}, 0), ("a", {"v": "bc"}, 1)]
 
 
