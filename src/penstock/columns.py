@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
+from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes import BYTES, Serde
 from penstock.serdes.primitives import NumberSerde
@@ -72,7 +73,10 @@ class Column(ABC):
         every = [self, *others]
         if len({type(column) for column in every}) == 1:
             return self._join(every)
-        return BytesColumn(concat([column.encoded() for column in every]), self.serde)
+        try:
+            return BytesColumn(concat([column.encoded() for column in every]), self.serde)
+        except SerdeError:  # of another type than the column says: who writes it, if anybody does, says so
+            return ValuesColumn([value for column in every for value in column.decoded()], self.serde)
 
     def _join(self, every: list[Any]) -> Column:
         return BytesColumn(concat([column.encoded() for column in every]), self.serde)
@@ -168,6 +172,13 @@ class ValuesColumn(Column):
 
     def decoded(self) -> list[Any]:
         return self._values
+
+    def where(self, keep: BoolArray) -> Column:
+        if self._data is not None or keep.all():
+            return super().where(keep)
+        return ValuesColumn(
+            [value if kept else None for value, kept in zip(self._values, keep.tolist(), strict=True)], self.serde
+        )
 
     def _join(self, every: list[Any]) -> Column:
         return ValuesColumn([value for column in every for value in column._values], self.serde)

@@ -3,16 +3,18 @@ does not fit fails with its record, and says the way out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from penstock import JoinWindows, ProcessingError, StreamsBuilder, TimeWindows
+from penstock import JoinWindows, ProcessingError, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from penstock.testing import TopologyTestDriver, pipe
 from support.flows import Run, source
 
+NEAR = JoinWindows.of_time_difference_with_no_grace("1 h")
 HOUR = TimeWindows.of_size_with_no_grace("1 hour")
 
 
@@ -116,6 +118,36 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "aggregate at HERE returned 'x' of type str, and nothing tells the type of its results",
         "annotate its result or say value=str at aggregate; without that the values keep the type they had",
     ),
+    "a fraction in a session": (
+        lambda s: (
+            s.group_by_key()
+            .windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
+            .aggregate(lambda: 0, lambda key, value, total: total + 0.5, lambda key, one, other: one)
+            .to_stream(lambda windowed, total: windowed.key)
+        ),
+        "aggregate at HERE returned 0.5 of type float where int is expected",
+        "annotate its result or say value=float at aggregate; without that the values keep the type they had",
+    ),
+    "a dict in a sliding window": (
+        lambda s: (
+            s.group_by_key()
+            .windowed_by(SlidingWindows.of_time_difference_with_no_grace(10))
+            .aggregate(list, lambda key, value, all_: {"v": value})
+            .to_stream(lambda windowed, total: windowed.key)
+        ),
+        "aggregate at HERE returned {'v': 'x'} of type dict where list is expected",
+        "annotate its result or say value=dict at aggregate; without that the values keep the type they had",
+    ),
+    "a dict in an aggregate of lists": (
+        lambda s: s.group_by_key().aggregate(list, lambda key, value, all_: {"v": value}).to_stream(),
+        "aggregate at HERE returned {'v': 'x'} of type dict where list is expected",
+        "annotate its result or say value=dict at aggregate; without that the values keep the type they had",
+    ),
+    "a number in front of a join in windows": (
+        lambda s: s.map_values(lambda value: 1).join(s, lambda one, other: other, NEAR),
+        "the serde 'str' cannot encode 1 of type int",
+        "the values of this step are of type str; say value=int at that step, or give it str",
+    ),
     "a windowed key": (
         lambda s: s.group_by_key().windowed_by(HOUR).count().to_stream().map(lambda key, count: (key, count)),
         "map at HERE returned the key Windowed(key='a', start=0, end=3600000) of type Windowed where str is expected",
@@ -126,15 +158,14 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
 
 @pytest.mark.parametrize("name", MISFITS)
 def test_what_does_not_fit_fails_with_the_step_its_line_and_the_way_out(run: Run, name: str):
-    step, said, way_out = MISFITS[name]
+    steps, said, way_out = MISFITS[name]
     builder, stream = source(value=str)
-    step(stream).to("out")
+    steps(stream).to("out")
     with pytest.raises(ProcessingError) as failure:
         run(builder, [("a", "x", 0), ("b", "y", 1)]).output()
     lines = str(failure.value).splitlines()
-    assert said.partition(" at HERE ")[0] in lines[0]
-    assert __file__ in lines[0]
-    assert lines[0].endswith(said.partition(" at HERE ")[2])
+    step, _, what = said.rpartition(" at HERE ")
+    assert re.search(rf": {step and f'{step} at {re.escape(__file__)}:[0-9]+ '}{re.escape(what)}$", lines[0]), lines[0]
     assert f"  the way out: {way_out}" in lines
 
 
@@ -142,8 +173,13 @@ def test_results_that_nobody_writes_may_be_of_any_type(run: Run):
     builder, stream = source(value=str)
     stream.map_values(len).filter(lambda key, value: value > 1).map_values(lambda value: "x" * value).to("out")
     stream.map_values(lambda value: {"v": value}).to("said", value=dict)
+    stream.map_values(len).merge(stream).map_values(lambda value: f"{value}").to("merged")
+    lengths = stream.to_table().map_values(len).filter(lambda key, value: value > 1)
+    lengths.to_stream().map_values(lambda value: f"{value}").to("filtered")
     ran = run(builder, [("a", "b", 0), ("a", "bc", 1)])
     assert ran.output() == [("a", "xx", 1)]
+    assert ran.output("merged") == [("a", "1", 0), ("a", "b", 0), ("a", "2", 1), ("a", "bc", 1)]
+    assert ran.output("filtered") == [("a", "None", 0), ("a", "2", 1)]
     assert ran.output("said") == [("a", {"v": "b"}, 0), ("a", {"v": "bc"}, 1)]
 
 
@@ -151,9 +187,8 @@ def test_dicts_of_joins_of_two_types_are_json(run: Run):
     builder = StreamsBuilder()
     orders = builder.stream("orders", value=Order)
     names = builder.table("names", value=str)
-    hour = JoinWindows.of_time_difference_with_no_grace("1 h")
     orders.join(names, lambda order, name: {"item": order.item, "by": name}).to("named")
-    orders.join(orders.map_values(lambda order: order.item, value=str), lambda one, item: [item], hour).to("windowed")
+    orders.join(orders.map_values(lambda order: order.item, value=str), lambda one, item: [item], NEAR).to("windowed")
     ran = run(builder, [("names", "a", "ann", 0), ("orders", "a", Order("pen"), 1)])
     assert ran.output("named") == [("a", {"item": "pen", "by": "ann"}, 1)]
     assert ran.output("windowed") == [("a", ["pen"], 1)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.plan.functions import caller, refuse_unusable
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
 from penstock.serdes import Serde
@@ -193,6 +194,7 @@ def is_own(supplier: Any) -> bool:
     """Whether it makes stores of a user's own; raises ``ConfigError`` when these cannot have its name."""
     if isinstance(supplier, Supplier) or not isinstance(supplier, StoreSupplier) or not callable(supplier.get):
         return False
+    refuse_unusable(supplier.get, "a supplier of stores", caller())
     check_name(supplier.name)
     return True
 

@@ -197,7 +197,7 @@ class UserFold(Fold):
         ready: list[Any] = [None] * len(current)
         keys = self._told.along(rows.keys(), rows.batch, rows.source)
         for group, key, value in zip(group_of, keys, rows.add.decoded(), strict=True):
-            stored = current[group]
+            stored, given = current[group], None
             try:
                 if stored is not None:
                     aggregate, ready[group] = ready[group], None
@@ -209,7 +209,7 @@ class UserFold(Fold):
                 else:
                     result = value
                 if result is not None and type(result) is not exact:
-                    result = write(result)
+                    given, result = result, write(result)
                     if result is not None:
                         ready[group] = aggregate = read(result)
                         result = None if aggregate is None else result
@@ -217,7 +217,7 @@ class UserFold(Fold):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                failed.append((len(new), error))
+                failed.append((len(new), keeper.explained(error, given)))
                 result = stored = current[group]
             old.append(stored)
             new.append(result)
@@ -298,7 +298,23 @@ class Keeper:
         if not self._keeps_bytes:
             return self._as_stored(aggregate)
         data = self._encode(aggregate)
-        return None if data is None or self.read(data) is None else data
+        try:
+            is_null = data is None or self.read(data) is None
+        except Exception as error:
+            raise self.explained(error, aggregate) from None
+        return None if is_null else data
+
+    def explained(self, error: BaseException, aggregate: Any) -> BaseException:
+        """An error that may come of an aggregate's type: what its serde says of that, if anything."""
+        if aggregate is None or isinstance(error, SerdeError):
+            return error
+        try:
+            self._serde.encode(aggregate)
+        except SerdeError as problem:
+            return problem
+        except Exception:
+            return error
+        return error
 
     def load(self, data: Binary) -> list[Any]:
         """Aggregates out of the store, as they are kept."""

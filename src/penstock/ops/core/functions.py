@@ -43,10 +43,12 @@ class Caller:
         Args:
             iterated: whether the results are iterated over, so that generators are results.
         """
+        return self.only_results(*self._called(batch, *arguments), iterated)
+
+    def _called(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
         if self.function.wants_context:
             arguments = (*arguments, record_contexts(self.context.facts, batch))
-        batch, results = self.each(self.function.call, batch, *arguments)
-        return self.only_results(batch, results, iterated)
+        return self.each(self.function.call, batch, *arguments)
 
     def only_results(
         self,
@@ -120,9 +122,10 @@ class Caller:
         if self.function.columnar:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
-        batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
+        batch, results = self._called(batch, batch.key.decoded(), batch.value.decoded())
         if set(map(type, results)) <= {bool}:
             return batch, np.array(results, np.bool_)
+        batch, results = self.only_results(batch, results)
         batch, truths = self.each(bool, batch, results)
         return batch, np.array(truths, np.bool_)
 

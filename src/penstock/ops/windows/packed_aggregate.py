@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes
-from penstock.ops.core.failures import blamed
+from penstock.errors import SerdeError
+from penstock.ops.core.failures import blamed, misfit
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import written_windows
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.plan.passes.makers import Maker
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded, PackedStore
@@ -52,7 +54,10 @@ class PackedAggregate(Operator):
     def _tell_failures(self, batch: Batch, failed: Iterable[tuple[int, BaseException]]) -> None:
         """Tell of the rows for which a user's function failed."""
         for row, error in failed:
-            self._context.failed(self._node, int(batch.position[row]), error, blamed(error, self._fold.function))
+            function, way_out, serde = blamed(error, self._fold.function), "", self._fold.serde
+            if isinstance(error, SerdeError) and function is not None and serde is not None:
+                error, way_out = misfit("value", serde, error, Maker(function, serde))
+            self._context.failed(self._node, int(batch.position[row]), error, function, way_out)
 
     def _write(self, loaded: Loaded, removed: IntArray, new: Entries, unseen_from: int | None, time: int) -> None:
         """Write what has changed.

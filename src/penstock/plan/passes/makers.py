@@ -34,6 +34,8 @@ class SourceTypes(NamedTuple):
 
 
 _PAIRS = (nodes.Map, nodes.FlatMap, nodes.TableGroupBy)
+_KEEP_INPUT = (nodes.StreamJoin, nodes.StreamTableJoin)
+"""Joins that write what they get, and hand their results on."""
 _VALUES = (nodes.MapValues, nodes.FlatMapValues, nodes.TableMapValues)
 
 
@@ -41,11 +43,23 @@ def makers(sub: SubTopology) -> dict[str, Made]:
     """For each part of a sub-topology, by name, whose keys and values it gets; for those that make some, its own."""
     made: dict[str, Made] = {}
     concerned: dict[str, Made] = {}
+    inputs: dict[Node, list[Made]] = {}
+    nodes_of = {part.name: part.node for part in sub.parts}
     for part in sub.parts:
-        above = next((made[name] for name in part.predecessors if name in made), Made())
+        above = _agreed([made[name] for name in part.predecessors if name in made])
         made[part.name] = _made_by(part.node, above) if part.kind == "processor" else above
-        concerned[part.name] = above if hasattr(part.node, "aggregation") else made[part.name]
+        outside = [made[name] for name in part.predecessors if name in made and nodes_of[name] is not part.node]
+        every = inputs.setdefault(part.node, [])
+        every += outside
+        writes_what_it_gets = hasattr(part.node, "aggregation") or isinstance(part.node, _KEEP_INPUT)
+        concerned[part.name] = _agreed(every) if writes_what_it_gets else made[part.name]
     return concerned
+
+
+def _agreed(several: list[Made]) -> Made:
+    """The makers that all have; who made what, where branches meet, is not known."""
+    keys, values = ({getattr(one, column) for one in several} for column in ("key", "value"))
+    return Made(keys.pop() if len(keys) == 1 else None, values.pop() if len(values) == 1 else None)
 
 
 def _made_by(node: Node, above: Made) -> Made:

@@ -57,6 +57,8 @@ class SessionFold(ABC):
 
     function: UserFunction | None = None
     """The user's function, for errors."""
+    serde: Serde | None = None
+    """And the type of what it gives."""
 
     @abstractmethod
     def initial(self) -> Any:
@@ -144,6 +146,7 @@ class UserSessions(SessionFold):
         merger: UserFunction | None = None,
         told: Told | None = None,
     ):
+        self.serde = serde
         self._keeper = Keeper(serde, careful=True)
         self._initialize = initialize
         self._add = add
