@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from penstock import StreamsBuilder
 from penstock.engine.spark import class_archive, jvm, session, surroundings
+from penstock.engine.spark.job import SlotsJob
 from penstock.engine.spark.session import context_for
 from penstock.errors import ConfigError, TopicNotFoundError
 
@@ -157,3 +159,20 @@ def test_what_the_jvm_says_of_itself_is_read(begun: Path):
     with jvm._environment({"PYSPARK_GATEWAY_PORT": "7077"}):
         assert os.environ["PYSPARK_GATEWAY_PORT"] == "7077"
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def test_a_job_whose_jvm_is_gone_before_it_begins_ends_without_a_stack_trace(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    class Copying(threading.Thread):
+        """As PySpark's, which copies properties from the JVM first."""
+
+        def run(self) -> None:
+            raise ConnectionRefusedError("the JVM is gone")
+
+    monkeypatch.setattr("pyspark.InheritableThread", Copying)
+    ended = threading.Event()
+    job = SlotsJob(None, 1, ended.set)  # type: ignore[arg-type]
+    assert ended.wait(10)
+    assert (job.has_ended, job.failure) == (True, "the JVM is gone")
+    assert capfd.readouterr() == ("", "")

@@ -267,7 +267,7 @@ class SlotsJob:
         self._on_end = on_end
         self._has_ended = threading.Event()
         self._thread: threading.Thread = InheritableThread(target=self._run, daemon=True)
-        self._thread.run = self._guarded(self._thread.run)  # type: ignore[method-assign]
+        self._thread.run = self._guarded(self._thread.run)
         self._thread.start()
 
     def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
