@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import Penstock
 from penstock import consume, produce
+from penstock.engine.spark import jvm
 from penstock.engine.spark.output import SparkOutput
+from penstock.testing.broker import free_ports
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 
@@ -65,6 +69,29 @@ def apps(folder: Path) -> None:
     (folder / "losing.py").write_text(LOSING)
     (folder / "words.py").write_text(WORDS)
     (folder / "slow.py").write_text(SLOW)
+
+
+@pytest.mark.parametrize("option", ["--ui", "--serve"])
+def test_a_port_that_somebody_has_is_told_before_spark_starts(
+    folder: Path, penstock: Penstock, monkeypatch: pytest.MonkeyPatch, option: str
+):
+    monkeypatch.setattr(jvm, "begin", lambda _: pytest.fail("a JVM was begun"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = penstock("run", "words.py:builder", option, f"{option}-port", port)
+    assert (told.code, told.out) == (1, [])
+    assert told.err == [
+        f"Error: cannot listen at 127.0.0.1, port {port}: Address already in use; give another {option}-port, 0 takes "
+        "a free one"
+    ]
+    assert not (folder / ".penstock").exists()
+
+
+def test_one_port_for_two_servers_is_told_before_spark_starts(penstock: Penstock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jvm, "begin", lambda _: pytest.fail("a JVM was begun"))
+    port = str(free_ports(1)[0])
+    told = penstock("run", "words.py:builder", "--ui-port", port, "--serve-port", port)
+    assert told.err == [f"Error: --ui-port and --serve-port are both {port}: give another one of them"]
 
 
 class Running:
@@ -160,7 +187,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         "total_records": 1,
         "lag": 0,
         "losses": [],
-        "executors": {"driver@localhost": 2},
+        "executors": {"driver@127.0.0.1": 2},
         "moved": 0,
         "total_moved": 0,
     }

@@ -286,6 +286,15 @@ def test_a_record_that_the_topic_would_not_take_is_refused_when_it_is_written(cl
     assert [len(row[2]) for row in rows(cluster.log, topic)] == [1_000_000]
 
 
+def test_a_record_that_the_client_would_not_take_is_refused_when_it_is_written(cluster: Cluster):
+    topic, options = cluster.topic("t"), {"message.max.bytes": "2000"}
+    with pytest.raises(LogError, match=r"takes at most 2032 \(message\.max\.bytes of the options\)"):
+        write(cluster.opened(options=options), topic, (0, [(None, b"x" * 1_965, 5)]))
+    log = cluster.opened(options=options)
+    append(log, topic, (None, b"x" * 1_960, 5))
+    assert [len(row[2]) for row in rows(log, topic)] == [1_960]
+
+
 def test_a_record_whose_time_the_topic_would_not_take_is_refused_when_it_is_written(cluster: Cluster):
     topic = cluster.topic("t")
     cluster.configure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from functools import partial
@@ -155,3 +156,24 @@ def test_rows_are_no_data_frame():
         ConfigError, match=r"write takes a DataFrame of Spark; got \[1, 2\] of type list\. penstock\.pro"
     ):
         write([1, 2], "out")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"state_dir": "file/state"}, r"state_dir \(--state-dir\) is .*/file/state, and .*/file is no folder"),
+        ({"checkpoint": "file"}, r"checkpoint \(--checkpoint\) is .*/file, and .*/file is no folder"),
+        ({"log": "file/log"}, r"log \(--log\) is .*/file/log, and .*/file is no folder"),
+        ({"state_dir": "closed/state"}, r"state_dir \(--state-dir\) .*/closed cannot be written by this user"),
+    ],
+)
+def test_folders_that_cannot_be_are_told_before_a_jvm_is_begun(
+    arguments: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda place, how: Path(place).name != "closed" and access(place, how))
+    monkeypatch.setattr(jvm, "begin", lambda _: pytest.fail("a JVM was begun"))
+    with pytest.raises(ConfigError, match=f"{said}; nothing was started"):
+        topology().start("app", **arguments)

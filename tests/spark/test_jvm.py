@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from penstock import StreamsBuilder
 from penstock.engine.spark import class_archive, jvm, session, surroundings
+from penstock.engine.spark.job import SlotsJob
 from penstock.engine.spark.session import context_for
 from penstock.errors import ConfigError, TopicNotFoundError
 
@@ -202,3 +204,20 @@ def _holds(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def test_a_job_whose_jvm_is_gone_before_it_begins_ends_without_a_stack_trace(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    class Copying(threading.Thread):
+        """As PySpark's, which copies properties from the JVM first."""
+
+        def run(self) -> None:
+            raise ConnectionRefusedError("the JVM is gone")
+
+    monkeypatch.setattr("pyspark.InheritableThread", Copying)
+    ended = threading.Event()
+    job = SlotsJob(None, 1, ended.set)  # type: ignore[arg-type]
+    assert ended.wait(10)
+    assert (job.has_ended, job.failure) == (True, "the JVM is gone")
+    assert capfd.readouterr() == ("", "")

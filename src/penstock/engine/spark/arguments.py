@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from penstock.durations import to_ms
@@ -9,6 +11,7 @@ from penstock.engine.lifecycle import check_callable
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.names import check_name
+from penstock.settings import Settings
 
 AVAILABLE_NOW = "available-now"
 
@@ -26,3 +29,27 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
     check_callable(on_progress, "start: on_progress", "(progress), called after every commit")
     if spark is not None and not hasattr(spark, "readStream"):
         raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")
+
+
+def check_folders(settings: Settings, log: str) -> None:
+    """Raise ``ConfigError`` for folders that cannot be made or written.
+
+    Args:
+        log: where the topics are.
+    """
+    wanted = {"state_dir (--state-dir)": str(settings.state_dir), "log (--log)": log}
+    if settings.checkpoint is not None:
+        wanted["checkpoint (--checkpoint)"] = settings.checkpoint
+    for setting, place in wanted.items():
+        if "://" not in place and (why := _why_not(Path(place))):
+            raise ConfigError(f"{setting} is {place}, and {why}; nothing was started. Choose another folder")
+
+
+def _why_not(folder: Path) -> str:
+    """Why files cannot be made in a folder that may have to be made; empty where they can."""
+    there = folder
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        return f"{there} is no folder"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written by this user"

@@ -267,7 +267,19 @@ class SlotsJob:
         self._on_end = on_end
         self._has_ended = threading.Event()
         self._thread: threading.Thread = InheritableThread(target=self._run, daemon=True)
+        self._thread.run = self._guarded(self._thread.run)
         self._thread.start()
+
+    def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
+        """PySpark asks the JVM for something around what a thread does; it may be gone by then."""
+
+        def guarded() -> None:
+            try:
+                run()
+            except Exception as error:  # what py4j raises is of many kinds
+                self._end_with(_first_lines(error))
+
+        return guarded
 
     @property
     def has_ended(self) -> bool:
@@ -283,12 +295,18 @@ class SlotsJob:
             self._has_ended.wait(patience)
 
     def _run(self) -> None:
+        failure = ""
         try:
             self._graph.run()
         except Exception as error:  # what py4j raises is of many kinds
-            self.failure = _first_lines(error)
-        self._has_ended.set()
-        self._on_end()
+            failure = _first_lines(error)
+        self._end_with(failure)
+
+    def _end_with(self, failure: str) -> None:
+        if not self.has_ended:
+            self.failure = failure
+            self._has_ended.set()
+            self._on_end()
 
 
 def is_alive(context: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration
 from penstock.engine.spark import jvm
-from penstock.engine.spark.arguments import check_arguments
+from penstock.engine.spark.arguments import check_arguments, check_folders
 from penstock.engine.spark.session import begin_jvm
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
@@ -74,6 +74,7 @@ def start(
     loaded = loaded.resolved()
     assert loaded.state_dir is not None
     shared = shared_log(log, loaded)
+    check_folders(loaded, shared.url)
     begin_jvm(spark, application_id, loaded.state_dir / "spark.log")
     try:
         from penstock.engine.evolution.matching import Wishes

@@ -22,6 +22,8 @@ _BATCH_BYTES = 61
 """Bytes of a batch before its first record."""
 _MOST_FRAME = _BATCH_BYTES + 32
 """Bytes that a record without headers has beside its key and value when it is alone in its batch, at most."""
+_MORE_THAN_CLIENTS = 32
+"""By so many bytes, at least, a broker's reckoning of a record alone in its batch is above librdkafka's own."""
 _SHOWN = 40
 
 
@@ -39,8 +41,11 @@ class Limits(NamedTuple):
     """The option that says ``bytes``."""
 
 
-def limits_of(config: Mapping[str, str], request_bytes: int) -> Limits:
+def limits_of(config: Mapping[str, str], request_bytes: int, client_bytes: int = FOREVER) -> Limits:
     """What a topic with this configuration takes, from a broker that takes requests of so many bytes.
+
+    Args:
+        client_bytes: how large a record librdkafka may take by ``message.max.bytes``.
 
     >>> limits_of({"cleanup.policy": "compact,delete", "segment.bytes": "1000000"}, 10**9).wants_keys
     True
@@ -51,6 +56,7 @@ def limits_of(config: Mapping[str, str], request_bytes: int) -> Limits:
     largest, by = min(
         (int(config.get("max.message.bytes", usual.bytes)), usual.bytes_by),
         (int(config.get("segment.bytes", FOREVER)), "segment.bytes of the topic"),
+        (client_bytes + _MORE_THAN_CLIENTS, "message.max.bytes of the options"),
         (request_bytes - _REQUEST_FRAME, "socket.request.max.bytes of the broker"),
     )
     wants_keys = "compact" in config.get("cleanup.policy", "").split(",")

@@ -164,7 +164,7 @@ class Publisher:
             self._transact(number, pieces(), offsets)
             return True
 
-        return bool(self._until_done(f"publish commit {number}", attempt))
+        return bool(self._until_done(f"publish commit {number}", attempt, self._way_out))
 
     def tried(self, pieces: list[Piece], largest: int) -> KafkaError | None:
         """Why Kafka refuses these records, None when it takes them; nobody is to see them, and nothing is committed."""
@@ -196,26 +196,26 @@ class Publisher:
             self.close()  # it has lost count of what arrived; the next one ends the transaction
         return refused
 
-    def _until_done(self, what: str, attempt: Callable[[], Any]) -> Any:
+    def _until_done(self, what: str, attempt: Callable[[], Any], way_out: str = "") -> Any:
         until = time.monotonic() + self._clients.cluster.timeout
         tried = 0
         while True:
             try:
                 return attempt()
             except KafkaException as error:
-                self._failed(error.args[0], what, time.monotonic() > until)
+                self._failed(error.args[0], what, time.monotonic() > until, way_out)
             except BaseException:
                 self.close()
                 raise
             time.sleep(_PAUSES[min(tried, len(_PAUSES) - 1)])
             tried += 1
 
-    def _failed(self, error: KafkaError, what: str, is_over: bool) -> None:
+    def _failed(self, error: KafkaError, what: str, is_over: bool, way_out: str) -> None:
         """Drop the producer, whose transaction may or may not have been committed; raise where trying again is idle."""
         self.close()
         if is_final(error):
             told = self._clients.error_of(error, f"cannot {what}")
-            raise type(told)(f"{told}{self._way_out}")
+            raise type(told)(f"{told}{way_out}")
         if not self.who:
             raise LogError(f"cannot {what}: {error.str()}{self._clients.trouble()}; some or all may have been written")
         if self._clients.is_hopeless() or is_over:

@@ -179,7 +179,8 @@ class KafkaTopics:
             config = self.config(name)
         except LogError:
             return Limits()
-        return limits_of(config, self._request_bytes())
+        of_client = int(self._clients.cluster.options().get("message.max.bytes", FOREVER))
+        return limits_of(config, self._request_bytes(), of_client)
 
     def _request_bytes(self) -> int:
         """How large a request may be, for every broker; what is usual when this user may not read it."""
