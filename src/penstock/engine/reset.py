@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -79,6 +79,8 @@ class Plan:
     """How many files of records are let go of, by repartition topics."""
     outputs: list[str]
     """The topics that are emptied."""
+    grown: list[str] = field(default_factory=list)
+    """Sources that were given more partitions, in which a key's records lie in two."""
 
 
 class Reset:
@@ -95,6 +97,8 @@ class Reset:
         self._newest = self._manifests.newest() or Manifest(-1, {})
         self._start, self._kept = self._read()
         self._sources = {topic: n for topic, n in self._kept.topics.items() if topic in self._newest.topics}
+        self._now = {topic: log.topic(topic).partitions for topic in self._sources}
+        """How many partitions each source has now."""
         self._check()
         self.plan = Plan(
             self._start.application_id,
@@ -103,6 +107,7 @@ class Reset:
             [] if wanted.keep_state else sorted(self._start.stores),
             {} if wanted.keep_waiting else self._left_waiting(),
             self._outputs() if wanted.empty_outputs else [],
+            self._grown(),
         )
 
     def _read(self) -> tuple[Start, Description]:
@@ -121,6 +126,7 @@ class Reset:
                     f"application {self._start.application_id!r} does not read topic {topic!r}; it reads "
                     f"{', '.join(sorted(self._sources)) or 'none'}. Nothing was changed"
                 )
+        self._check_partitions()
         own = [name for name, kept in self._kept.stores.items() if kept.is_own]
         if own and not self._wanted.keep_state:
             raise ConfigError(
@@ -128,13 +134,30 @@ class Reset:
                 "(--keep-state), or start the program under another application id; nothing was changed"
             )
 
+    def _grown(self) -> list[str]:
+        """Sources with other partitions that were not made anew: their records are where they were."""
+        changed = [topic for topic, now in self._now.items() if now != self._sources[topic]]
+        same = [topic for topic in changed if self._log.topic_id(topic) == self._newest.topics[topic]]
+        return sorted(topic for topic in same if self._log.size(topic))
+
+    def _check_partitions(self) -> None:
+        """Other partitions are no matter to what begins with nothing; all else stays where it is by partition."""
+        wanted, changed = self._wanted, {t: n for t, n in self._now.items() if n != self._sources[t]}
+        for topic, now in sorted(changed.items()):
+            has = f"topic {topic!r} had {self._sources[topic]} partitions and has {now} now"
+            if wanted.keep_state or wanted.keep_waiting:
+                raise ConfigError(
+                    f"{has}, and what is kept lies by partition: `penstock rescale {self._start.application_id} "
+                    f"--partitions {now}` moves it. Reset it then, or without --keep-state and --keep-waiting; nothing "
+                    "was changed"
+                )
+            if wanted.topics and topic not in wanted.topics:
+                raise ConfigError(
+                    f"{has}: it has to begin again as well. Leave --topic out, or name it, too; nothing was changed"
+                )
+
     def _moves(self, topic: str) -> Iterator[Move]:
         starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
-        if len(ends) != self._sources[topic]:
-            raise ConfigError(
-                f"topic {topic!r} has {len(ends)} partitions, and had {self._sources[topic]} when application "
-                f"{self._start.application_id!r} was started: start under another application id to process it anew"
-            )
         for partition, (first, end) in enumerate(zip(starts, ends, strict=True)):
             task = str(TaskId(self._kept.readers[topic], partition))
             before = self._newest.tasks.get(task, TaskEntry()).offsets.get(topic, 0)
@@ -193,7 +216,7 @@ class Reset:
         if self._wanted.keep_waiting:
             return kept
         readers = {topic: self._kept.readers[topic] for topic in self._sources}
-        return msgspec.structs.replace(kept, topics=self._sources, readers=readers, internal={})
+        return msgspec.structs.replace(kept, topics=self._now, readers=readers, internal={})
 
     def _manifest(self, start: str, at: int) -> Manifest:
         moved: dict[str, dict[str, int]] = {}
@@ -203,6 +226,7 @@ class Reset:
         tasks = {
             task: self._entry(self._newest.tasks.get(task, TaskEntry()), moved.get(task, {}))
             for task in sorted(self._newest.tasks.keys() | moved.keys())
+            if not self._is_gone(task)
         }
         return msgspec.structs.replace(
             self._newest,
@@ -215,6 +239,14 @@ class Reset:
             topics=self._newest.topics | ids,
             published=-1,
         )
+
+    def _is_gone(self, task: str) -> bool:
+        """Whether there is no such task where topics have fewer partitions now."""
+        if self._now == self._sources:
+            return False
+        id_ = TaskId.parse(task)
+        counts = [now for topic, now in self._now.items() if self._kept.readers[topic] == id_.sub]
+        return id_.partition >= max(counts or self._now.values())
 
     def _entry(self, entry: TaskEntry, moved: dict[str, int]) -> TaskEntry:
         if self._wanted.keep_state:

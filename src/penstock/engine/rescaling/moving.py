@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -77,19 +77,30 @@ class Moving:
             found |= self._some(range(first, min(first + _AT_ONCE, self._now)))
         return found
 
+    def check(self) -> None:
+        """Raise ``ConfigError`` when a row is not where Kafka's partitioner puts it."""
+        with tempfile.TemporaryDirectory(prefix="penstock-rescaled-") as folder:
+            for partition, family, some in self._rows(Path(folder)):
+                self._check(self._placings[store_in(family)], family, binary([key for key, _ in some]), partition)
+
+    def _rows(self, folder: Path) -> Iterator[tuple[int, str, Rows]]:
+        """All rows of before, with the partitions that they are in."""
+        for partition in range(self._before):
+            task = str(TaskId(self._sub.id, partition))
+            if task in self._newest.tasks:
+                stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
+                with closing(rows_of(self._storage, task, self._newest, stores, folder / task)) as rows:
+                    for family, some in rows:
+                        yield partition, family, some
+
     def _some(self, partitions: range) -> dict[int, tuple[Base, Numbers]]:
         with tempfile.TemporaryDirectory(prefix="penstock-rescaled-") as folder, ExitStack() as opened:
             targets = {p: _Target(Path(folder) / f"now-{p}", self._placings) for p in partitions}
             for target in targets.values():
                 opened.callback(target.database.close)
             meta = {"application": self._newest.application, "commit": self._newest.commit + 1, "numbers": {}}
-            for partition in range(self._before):
-                task = str(TaskId(self._sub.id, partition))
-                if task in self._newest.tasks:
-                    stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
-                    with closing(rows_of(self._storage, task, self._newest, stores, Path(folder) / task)) as rows:
-                        for family, some in rows:
-                            self._place(family, some, partition, targets, meta)
+            for partition, family, some in self._rows(Path(folder)):
+                self._place(family, some, partition, targets, meta)
             found = {}
             for p, target in targets.items():
                 numbers = target.counted(self.numbers)
