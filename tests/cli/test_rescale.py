@@ -65,3 +65,20 @@ def test_it_refuses_while_the_program_runs(penstock: Penstock, folder: Path):
     lock.release()
     assert refused.code != 0
     assert "is running already on this machine" in " ".join(refused.err)
+
+
+def test_a_topic_gets_more_partitions_and_the_application_goes_on(penstock: Penstock):
+    assert penstock("topics", "repartition", "flights", "--partitions", "8").err == [
+        "Topic flights has 8 partitions, and had 4."
+    ]
+    assert penstock("topics", "repartition", "totals", "--partitions", "2").err == [
+        "Topic totals has 2 partitions, and had 1.",
+        "Its 3 records stay in the partitions in which they are: whoever reads it from its beginning finds what a key "
+        "had before and what it gets now in two partitions. An application that has read all of it goes on with "
+        "`penstock rescale`",
+    ]
+    refused = penstock("topics", "repartition", "flights", "--partitions", "3")
+    assert (refused.code, refused.err[0].startswith("Error: topic 'flights' has 8 partitions, and cannot have 3")) == (
+        1,
+        True,
+    )

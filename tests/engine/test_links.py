@@ -7,13 +7,16 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.engine.slots import slot
 from penstock.engine.slots.door import Door
-from penstock.engine.slots.links import Address, Close, Done, Hello, Link, LinkLostError, connected, readable
+from penstock.engine.slots.links import Address, Alive, Close, Done, Hello, Link, LinkLostError, connected, readable
+from penstock.ops.core.functions import call_each
 
 HELLO = Hello(0, 1)
 
@@ -29,13 +32,13 @@ def come(door: Door, address: Address) -> tuple[tuple[Link, Hello] | None, list[
     """A slot comes to the door: whom the driver finds there, and what becomes of the slot."""
     became: list[Link | LinkLostError] = []
 
-    def slot() -> None:
+    def come_in() -> None:
         try:
             became.append(connected(address, HELLO, 5.0))
         except LinkLostError as error:
             became.append(error)
 
-    thread = threading.Thread(target=slot)
+    thread = threading.Thread(target=come_in)
     thread.start()
     thread.join()
     if isinstance(became[0], Link):
@@ -155,3 +158,18 @@ def test_an_end_that_is_closed_is_lost_at_once(door: Door):
     found[0].close()
     with pytest.raises(LinkLostError):
         slot.order()
+
+
+def test_a_slot_at_work_says_with_each_beat_whether_it_has_come_further(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slot, "_BEAT_SECONDS", 0.02)
+    heard: list[Alive] = []
+    link = SimpleNamespace(send=heard.append)
+
+    def beats(work: Callable[[int], object]) -> list[bool]:
+        heard.clear()
+        with slot._Beating(link) as beating, beating.at_work():
+            call_each(work, 5, range(5))
+        return [alive.has_moved for alive in heard]
+
+    assert beats(lambda number: time.sleep(0.05)).count(True) >= 4  # each call is a step further
+    assert beats(lambda number: time.sleep(0.4 if number == 0 else 0)).count(True) <= 3  # it hangs in one of them

@@ -41,6 +41,26 @@ def test_a_program_rescaled_twice_ends_with_the_tables_of_an_undisturbed_one(tmp
         assert len(table) > 4, topic
 
 
+def test_a_topic_with_more_partitions_goes_on_where_it_was(tmp_path: Path):
+    program = processed(tmp_path / "rescaled")
+    for topic in program.sources:
+        program.log.add_partitions(topic, 8)
+    with pytest.raises(ConfigError) as refused:
+        program.process()
+    sources = "; ".join(f"topic {topic!r} had 2 partitions and has 8 now" for topic in sorted(program.sources))
+    assert str(refused.value) == (
+        f"{sources}: `penstock rescale app --partitions 8` moves the state of application 'app' to where its keys are "
+        "now. `penstock reset app` has it begin again without it. Nothing was started, and nothing is lost"
+    )
+    assert not any(source.is_new for source in program.rescale(8).plan.sources)
+    program.process(*THIRDS[1], *THIRDS[2])
+    program.process(*LATER)
+    undisturbed = Program(tmp_path / "undisturbed", every_kind_of_store(), 2)
+    undisturbed.process(*THIRDS[0], *THIRDS[1], *THIRDS[2])
+    undisturbed.process(*LATER)
+    assert program.tables() == undisturbed.tables()
+
+
 def counting(store: str = "counts") -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("in", key=str, value=int)
@@ -125,9 +145,12 @@ def test_records_that_another_partitioner_has_placed_are_refused(tmp_path: Path)
             writer.write(partition, binary([b"k1", b"k2"]), binary([b"\0" * 8] * 2), np.array([0, 1]))
     program.log.append("in", writer.segments())
     program.process()
+    refusal = r"store 'counts' has rows in partition . whose keys"
+    with pytest.raises(ConfigError, match=refusal):  # before a topic has changed
+        Rescale(program.topology, program.storage, program.log, 8)
     program.make_topics_anew(8)
-    with pytest.raises(ConfigError, match=r"store 'counts' has rows in partition . whose keys"):
-        program.rescale(8)
+    with pytest.raises(ConfigError, match=refusal):  # without doing it
+        Rescale(program.topology, program.storage, program.log, 8)
 
 
 def test_one_that_made_a_commit_meanwhile_is_not_rescaled(counted: Program):

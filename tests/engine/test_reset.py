@@ -227,3 +227,49 @@ def joined() -> Topology:
     )
     named.group_by(lambda key, name: name, key=str).count("by-name").to_stream().to("out")
     return builder.build()
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+@pytest.mark.parametrize("behind", [False, True])
+def test_an_application_begins_again_with_other_partitions(tmp_path: Path, partitions: int, behind: bool):
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str)
+    grouped = stream.group_by(lambda key, value: key, key=str) if behind else stream.group_by_key()
+    grouped.count("counts").to_stream().to("out")
+    world = World(tmp_path, builder.build())
+    rows = [(f"k{n % 4}", "x", n) for n in range(12)]
+    produce(rows, "in", value=str, log=world.log, partitions=3)
+    world.run()
+    world.log.delete_topic("in")
+    produce(rows, "in", value=str, log=world.log, partitions=partitions)
+    for wanted in ({"keep_state": True}, {"keep_waiting": True}):
+        with pytest.raises(ConfigError, match=f"`penstock rescale app --partitions {partitions}` moves it"):
+            Reset(world.storage, world.log, Wanted(**wanted))
+    plan = reset(world, empty_outputs=True)
+    assert [(move.topic, move.partition, move.now) for move in plan.moves] == [("in", p, 0) for p in range(partitions)]
+    assert plan.grown == []
+    world.run()
+    assert sorted(world.output())[2::3] == [("k0", 3), ("k1", 3), ("k2", 3), ("k3", 3)]
+    assert len(world.output()) == 12
+    world.run("k0")
+    assert ("k0", 4) in world.output()
+    assert len(world.output()) == 13
+
+
+def test_a_source_that_was_given_more_partitions_is_told_of(tmp_path: Path, world: World):
+    world.log.add_partitions("in", 4)
+    plan = Reset(world.storage, world.log, Wanted()).plan
+    assert (plan.grown, [move.partition for move in plan.moves]) == (["in"], [0, 1, 2, 3])
+
+
+def test_of_sources_with_other_partitions_none_is_left_out(tmp_path: Path):
+    builder = StreamsBuilder()
+    for topic in ("in", "other"):
+        builder.stream(topic, value=str).group_by_key().count(f"counts-{topic}")
+    world = World(tmp_path, builder.build())
+    for topic in ("in", "other"):
+        produce([("a", "x", 1)], topic, value=str, log=world.log)
+    world.run()
+    world.log.add_partitions("in", 4)
+    with pytest.raises(ConfigError, match="topic 'in' had 1 partitions and has 4 now: it has to begin again as well"):
+        Reset(world.storage, world.log, Wanted(topics=("other",)))

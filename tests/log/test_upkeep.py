@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from penstock import plain_files
-from penstock.errors import CorruptDataError, LogError
+from penstock.errors import ConfigError, CorruptDataError, LogError
 from penstock.log.base import NO_LIMIT, Segment, TopicInfo
 from penstock.log.file import entries, merge, segments, shared, state, upkeep
 from penstock.log.file.log import FileLog, TopicStats
@@ -627,3 +627,55 @@ def test_records_are_written_in_pieces_that_fit_and_merged_into_no_larger_ones(l
     pieces = list(log.read("t", 0, 0, 36))
     assert all(len(piece) == 1 or piece.nbytes <= 1000 for piece in pieces)
     assert [row[1:] for row in rows(log, "t")] == [*written, (b"k", b"x" * 5000, 9)] * 4
+
+
+# --- more partitions ----------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_gets_more_partitions_keeps_its_records_where_they_are(
+    log: FileLog, monkeypatch: pytest.MonkeyPatch
+):
+    for name, number in [("MOST_UNITS", 4), ("NODE_UNITS", 3), ("NODE_NODES", 2)]:
+        monkeypatch.setattr(upkeep, name, number)
+    monkeypatch.setattr(entries, "STATE_EVERY", 8)
+    append_numbers(log, 0, 90)
+    log.tidy("t")
+    reader = FileLog(log.root)
+    assert reader.topic("t").partitions == 2
+    id_ = log.topic_id("t")
+    for partitions in (3, 5, 5):
+        log.add_partitions("t", partitions)
+        assert reader.topic("t").partitions == FileLog(log.root).topic("t").partitions == partitions
+    late = [(b"k", b"late", 1_000 + number) for number in range(90)]
+    for row in late:
+        log.append("t", write(log, "t", (0, [row]), (4, [row])))
+        log.tidy("t")  # nodes of before are folded into others with those of now
+    assert log.topic_id("t") == id_
+    behind = [(90 + number, *row) for number, row in enumerate(late)]
+    for one in (log, reader, FileLog(log.root)):
+        assert one.end_offsets("t") == [180, 90, 0, 0, 90]
+        assert rows(one, "t", 0) == expected(90) + behind
+        assert rows(one, "t", 1) == expected(90)
+        assert rows(one, "t", 2) == []
+        assert rows(one, "t", 4) == [(number, *row) for number, row in enumerate(late)]
+    assert any(node.nodes for _, node in log._topic("t").nodes.all_nodes(log._topic("t").fresh().topmost()))
+    log.trim("t", {0: 150, 1: 90, 4: 60})
+    assert FileLog(log.root).start_offsets("t") == [150, 90, 0, 0, 60]
+    assert rows(FileLog(log.root), "t", 4, 60, 90) == [(number, *row) for number, row in enumerate(late)][60:]
+
+
+def test_a_topic_does_not_get_fewer_partitions(log: FileLog):
+    with pytest.raises(ConfigError, match="topic 't' has 2 partitions, and cannot have 1: records would have to leave"):
+        log.add_partitions("t", 1)
+    assert log.topic("t").partitions == 2
+
+
+def test_an_entry_that_versions_of_before_do_not_know_is_of_a_newer_form(log: FileLog):
+    append_numbers(log, 0, 1)
+    log.add_partitions("t", 4)
+    append_numbers(log, 1, 2)
+    files = sorted((log.root / "t" / "commits").glob("*.json"))
+    assert [entries.unseal(file.read_bytes(), entries._Version, "").version for file in files] == [2, 3, 2]
+    log._topic("t").entries.sum_up(log._topic("t").fresh())
+    [summed] = (log.root / "t" / "commits").glob("*.state")
+    assert entries.unseal(summed.read_bytes(), entries._Version, "").version == 3

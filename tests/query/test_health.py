@@ -75,12 +75,12 @@ def test_a_commit_that_takes_long_and_moves_is_alive(tmp_path: Path, monkeypatch
 
     def look() -> None:
         while not over.wait(0.2):
-            looks.append((here.look(1_000).status, outside.look(1_500).status))
+            looks.append((here.look(3_000).status, outside.look(3_500).status))
 
     over, looking = threading.Event(), threading.Thread(target=look)
     looking.start()
     commit = shop.running.coordinator.manifest.commit
-    shop.sell(*[("ann", 1.0, n) for n in range(80)])
+    shop.sell(*[("ann", 1.0, n) for n in range(120)])  # six seconds, at least
     over.set()
     looking.join()
     assert shop.running.coordinator.manifest.commit == commit + 1
@@ -93,7 +93,8 @@ def test_a_program_is_ready_when_it_has_begun_to_work(shop: Shop):
     for state, status in (("REBALANCING", 503), ("RUNNING", 200), ("ERROR", 503)):
         served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1", lambda state=state: state)
         assert asked(served, "/health/ready")[0] == status
-    assert asked(served, "/health/live") == asked(served, "/health")
+    assert [asked(served, f"/health{one}")[1]["status"] for one in ("", "/live", "/ready")] == ["failed"] * 3
+    assert asked(served, "/health/live")[0] == asked(served, "/health")[0] == 503
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,19 @@ def test_prometheus_gets_every_figure_under_its_kafka_name(client: Any):
     assert 'penstock_lag_records{application="shop",partition="0",topic="orders"} 0.0' in lines
     assert any(line.startswith('penstock_process_total{application="shop",node="final"') for line in lines)
     assert any(line.startswith("penstock_commit_age_seconds") for line in lines)
+    assert 'penstock_lag_stalled_seconds{application="shop"} 0.0' in lines
+
+
+def test_prometheus_is_told_for_how_long_nothing_has_moved(tmp_path: Path):
+    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    shop = Shop(tmp_path, shop_topology())
+    shop.sell(("ann", 1.0, 1_000))
+    shop.log_only(("ann", 1.0, 5_000))
+    time.sleep(0.3)
+    page = page_app(open_stores(shop.folder), shop.log, "localhost")
+    lines = TestClient(page, base_url="http://localhost").get("/metrics").text.splitlines()
+    [stalled] = [line for line in lines if line.startswith("penstock_lag_stalled_seconds{")]
+    assert 0.2 < float(stalled.rpartition(" ")[2]) < 60
 
 
 def test_looking_takes_a_fiftieth_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

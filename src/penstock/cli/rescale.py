@@ -35,12 +35,15 @@ def rescale(application: str, partitions: int, program: str | None, execute: boo
 
     Its state is written anew, so that what each key has lies in the partition
     that Kafka's partitioner gives the key. Before, have the application read
-    all there is, and then give its source topics their new partitions: a topic
-    in Kafka is made larger, any topic may be removed and made anew.
+    all there is, and then give its source topics their new partitions, with
+    `penstock topics repartition`, or in Kafka with `kafka-topics --alter`.
+    Without --execute every row is looked at as well: it can be asked before
+    a topic is changed.
 
     \b
     Examples:
       penstock rescale app --partitions 8
+      penstock topics repartition flights --partitions 8
       penstock rescale app --partitions 8 --execute
     """
     settings = Settings.load(**log_settings(log_dir))

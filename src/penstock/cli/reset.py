@@ -97,3 +97,11 @@ def _show(plan: Plan) -> None:
         dropped = (f"{topic} ({count(records, 'record')})" for topic, records in sorted(plan.refused.items()))
         click.echo(f"  records dropped that their topics refuse, see `penstock publish`: {', '.join(dropped)}")
     click.echo(f"  outputs emptied: {', '.join(plan.outputs) or 'none'}")
+    for topic in plan.grown:
+        say(
+            f"Topic {topic} was given more partitions: what a key had before lies in another one than what it gets "
+            "now, and steps that keep state by the key of the source have two results for it. `penstock rescale` in "
+            "place of reset goes on with one; or read a copy: penstock topics cat --json | penstock topics produce "
+            "--json --partitions N",
+            style="yellow",
+        )

@@ -194,6 +194,37 @@ def create(
 
 @topics.command()
 @click.argument("name", shell_complete=complete_topic)
+@click.option("--partitions", type=click.IntRange(min=1), required=True, metavar="N", help="How many it is to have.")
+@log_option
+def repartition(name: str, partitions: int, log_dir: Path | str | None) -> None:
+    """Give a topic more partitions.
+
+    Its records stay where they are; those that come now go to all partitions, by
+    their keys, as in Kafka. So what a key had and what it gets may lie in two
+    partitions: an application that keeps state by key has to have read
+    everything before, and moves its state with `penstock rescale` then. Stop the
+    programs that write into the topic first; they know the partitions of before.
+
+    \b
+    Examples:
+      penstock topics repartition departures --partitions 8
+    """
+    log = open_file_log(log_dir)
+    before = log.topic(name).partitions
+    log.add_partitions(name, partitions)
+    say(f"Topic {name} has {count(partitions, 'partition')}, and had {before}.")
+    if partitions != before and log.size(name):
+        records = count(log.size(name), "record")
+        say(
+            f"Its {records} stay in the partitions in which they are: whoever reads it from its beginning finds what a "
+            "key had before and what it gets now in two partitions. An application that has read all of it goes on "
+            "with `penstock rescale`",
+            style="yellow",
+        )
+
+
+@topics.command()
+@click.argument("name", shell_complete=complete_topic)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @log_option
 def rm(name: str, yes: bool, log_dir: Path | None) -> None:

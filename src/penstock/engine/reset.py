@@ -82,6 +82,8 @@ class Plan:
     """The topics that are emptied."""
     refused: dict[str, int] = field(default_factory=dict)
     """How many records of the commit before topics refuse, which are dropped."""
+    grown: list[str] = field(default_factory=list)
+    """Sources that were given more partitions, in which a key's records lie in two."""
 
 
 class Reset:
@@ -98,6 +100,8 @@ class Reset:
         self._newest = self._manifests.newest() or Manifest(-1, {})
         self._start, self._kept = self._read()
         self._sources = {topic: n for topic, n in self._kept.topics.items() if topic in self._newest.topics}
+        self._now = {topic: log.topic(topic).partitions for topic in self._sources}
+        """How many partitions each source has now."""
         self._check()
         self._refused = PuttingAside(storage, log)
         self.plan = Plan(
@@ -108,6 +112,7 @@ class Reset:
             {} if wanted.keep_waiting else self._left_waiting(),
             self._outputs() if wanted.empty_outputs else [],
             dict(Counter(one.topic for one in self._refused.found.refused)),
+            self._grown(),
         )
 
     def _read(self) -> tuple[Start, Description]:
@@ -126,6 +131,7 @@ class Reset:
                     f"application {self._start.application_id!r} does not read topic {topic!r}; it reads "
                     f"{', '.join(sorted(self._sources)) or 'none'}. Nothing was changed"
                 )
+        self._check_partitions()
         own = [name for name, kept in self._kept.stores.items() if kept.is_own]
         if own and not self._wanted.keep_state:
             raise ConfigError(
@@ -133,13 +139,30 @@ class Reset:
                 "(--keep-state), or start the program under another application id; nothing was changed"
             )
 
+    def _grown(self) -> list[str]:
+        """Sources with other partitions that were not made anew: their records are where they were."""
+        changed = [topic for topic, now in self._now.items() if now != self._sources[topic]]
+        same = [topic for topic in changed if self._log.topic_id(topic) == self._newest.topics[topic]]
+        return sorted(topic for topic in same if self._log.size(topic))
+
+    def _check_partitions(self) -> None:
+        """Other partitions are no matter to what begins with nothing; all else stays where it is by partition."""
+        wanted, changed = self._wanted, {t: n for t, n in self._now.items() if n != self._sources[t]}
+        for topic, now in sorted(changed.items()):
+            has = f"topic {topic!r} had {self._sources[topic]} partitions and has {now} now"
+            if wanted.keep_state or wanted.keep_waiting:
+                raise ConfigError(
+                    f"{has}, and what is kept lies by partition: `penstock rescale {self._start.application_id} "
+                    f"--partitions {now}` moves it. Reset it then, or without --keep-state and --keep-waiting; nothing "
+                    "was changed"
+                )
+            if wanted.topics and topic not in wanted.topics:
+                raise ConfigError(
+                    f"{has}: it has to begin again as well. Leave --topic out, or name it, too; nothing was changed"
+                )
+
     def _moves(self, topic: str) -> Iterator[Move]:
         starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
-        if len(ends) != self._sources[topic]:
-            raise ConfigError(
-                f"topic {topic!r} has {len(ends)} partitions, and had {self._sources[topic]} when application "
-                f"{self._start.application_id!r} was started: start under another application id to process it anew"
-            )
         for partition, (first, end) in enumerate(zip(starts, ends, strict=True)):
             task = str(TaskId(self._kept.readers[topic], partition))
             before = self._newest.tasks.get(task, TaskEntry()).offsets.get(topic, 0)
@@ -207,7 +230,7 @@ class Reset:
         if self._wanted.keep_waiting:
             return kept
         readers = {topic: self._kept.readers[topic] for topic in self._sources}
-        return msgspec.structs.replace(kept, topics=self._sources, readers=readers, internal={})
+        return msgspec.structs.replace(kept, topics=self._now, readers=readers, internal={})
 
     def _manifest(self, start: str, at: int) -> Manifest:
         moved: dict[str, dict[str, int]] = {}
@@ -217,6 +240,7 @@ class Reset:
         tasks = {
             task: self._entry(self._newest.tasks.get(task, TaskEntry()), moved.get(task, {}))
             for task in sorted(self._newest.tasks.keys() | moved.keys())
+            if not self._is_gone(task)
         }
         return msgspec.structs.replace(
             self._newest,
@@ -231,6 +255,14 @@ class Reset:
             published=-1,
             outputs=self._newest.outputs_once_published(self.plan.outputs),
         )
+
+    def _is_gone(self, task: str) -> bool:
+        """Whether there is no such task where topics have fewer partitions now."""
+        if self._now == self._sources:
+            return False
+        id_ = TaskId.parse(task)
+        counts = [now for topic, now in self._now.items() if self._kept.readers[topic] == id_.sub]
+        return id_.partition >= max(counts or self._now.values())
 
     def _entry(self, entry: TaskEntry, moved: dict[str, int]) -> TaskEntry:
         if self._wanted.keep_state:

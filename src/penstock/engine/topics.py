@@ -236,8 +236,8 @@ class Topics:
             raise ConfigError(
                 f"source topic {topic!r} has {len(ends)} partitions, and had {known} when application "
                 f"{self._application_id!r} was started: keys go to other partitions now than those where their state "
-                "is. Everything committed is safe. Start under another application id to process the topic from its "
-                f"beginning, or have its records go into a topic of {known} partitions"
+                f"is. Everything committed is safe. `penstock rescale {self._application_id} --partitions {len(ends)}` "
+                "moves the state"
             )
         return ends
 

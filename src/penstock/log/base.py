@@ -423,6 +423,11 @@ class Log(ABC):
         """Change how long, or how much of each partition, records are kept; -1 for ever, and for all."""
         raise ConfigError(f"the topics of {self.url} keep what they have")
 
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions, of which each record keeps its own; raises ``ConfigError`` where that is not
+        to be had here, or there would be fewer."""
+        raise ConfigError(f"the topics of {self.url} get their partitions where they are made")
+
     def tidy(self, topic: str) -> None:  # noqa: B027 - others do so by themselves
         """Remove at once what the topic does not keep."""
 

@@ -87,8 +87,8 @@ class _Collector:
         commit.add_metric([name], figures["commit"])
         age = gauge("penstock_commit_age_seconds", "Time since the newest commit.", labels=["application"])
         age.add_metric([name], max(time.time() - figures["at"] / 1000, 0.0))
-        stalled = gauge("penstock_stalled_seconds", "For how long records have waited and nothing moved; 0 if neither.",
-                        labels=["application"])  # fmt: skip
+        help_ = "For how long records have waited and nothing moved; 0 if neither."
+        stalled = gauge("penstock_lag_stalled_seconds", help_, labels=["application"])
         stalled.add_metric([name], self._application.stalled_seconds())
         lag = gauge("penstock_lag_records", "Records not read yet.", labels=["application", "topic", "partition"])
         late = gauge("penstock_lag_seconds", "Time between what is read next and the newest record.",

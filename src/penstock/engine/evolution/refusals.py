@@ -17,6 +17,7 @@ def check(
     """Raise ``ConfigError`` when a topology would mix or lose what an application has kept so far."""
     if not newest.tasks:
         return
+    _check_partitions(old, new, matches, newest, application_id)
     wrong = [
         *_other_partitions(old, new, matches),
         *_changed(old, new, matches),
@@ -34,6 +35,26 @@ def check(
             "go of them (penstock run --rename old=new --drop store). To process the topics anew with this topology, "
             "have it begin again with penstock reset, or start it under another application id"
         )
+
+
+def _check_partitions(
+    old: Description, new: Description, matches: Matches, newest: Manifest, application_id: str
+) -> None:
+    """Raise ``ConfigError`` for topics with other partitions: those of the log, from which all others follow."""
+    changed = {now: before for before, now in matches.topics.items() if old.topics[before] != new.topics[now]}
+    told = {now: before for now, before in changed.items() if before in newest.topics}
+    if not told:
+        return
+    said = [
+        f"topic {now!r} had {old.topics[before]} partitions and has {new.topics[now]} now"
+        for now, before in sorted(told.items())
+    ]
+    count = max(new.topics[now] for now in told)
+    raise ConfigError(
+        f"{'; '.join(said)}: `penstock rescale {application_id} --partitions {count}` moves the state of application "
+        f"{application_id!r} to where its keys are now. `penstock reset {application_id}` has it begin again without "
+        "it. Nothing was started, and nothing is lost"
+    )
 
 
 def _other_partitions(old: Description, new: Description, matches: Matches) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,22 @@ class Moving:
             found |= self._some(range(first, min(first + _AT_ONCE, self._now)))
         return found
 
+    def check(self) -> None:
+        """Raise ``ConfigError`` when a row is not where Kafka's partitioner puts it."""
+        with temporary.within("rescaled") as folder:
+            for partition, family, some in self._rows(folder):
+                self._check(self._placings[store_in(family)], family, binary([key for key, _ in some]), partition)
+
+    def _rows(self, folder: Path) -> Iterator[tuple[int, str, Rows]]:
+        """All rows of before, with the partitions that they are in."""
+        for partition in range(self._before):
+            task = str(TaskId(self._sub.id, partition))
+            if task in self._newest.tasks:
+                stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
+                with closing(rows_of(self._storage, task, self._newest, stores, folder / task)) as rows:
+                    for family, some in rows:
+                        yield partition, family, some
+
     def _some(self, partitions: range) -> dict[int, tuple[Base, Numbers]]:
         with temporary.within("rescaled") as folder, ExitStack() as opened:
             targets = {p: _Target(folder / f"now-{p}", self._placings) for p in partitions}
@@ -86,13 +102,8 @@ class Moving:
             commit = self._newest.commit + 1
             owners = {p: Owner(self._newest.application, str(TaskId(self._sub.id, p))) for p in partitions}
             metas = {p: meta_of(owner, commit, {}) for p, owner in owners.items()}
-            for partition in range(self._before):
-                task = str(TaskId(self._sub.id, partition))
-                if task in self._newest.tasks:
-                    stores = [placing.store for placing in placings_of(self._topology, self._sub).values()]
-                    with closing(rows_of(self._storage, task, self._newest, stores, folder / task)) as rows:
-                        for family, some in rows:
-                            self._place(family, some, partition, targets, metas)
+            for partition, family, some in self._rows(folder):
+                self._place(family, some, partition, targets, metas)
             found = {}
             for p, target in targets.items():
                 numbers = target.counted(self.numbers)

@@ -135,22 +135,36 @@ class Rescale:
         self._check_program()
         self._check_waiting()
         if not self._changed:
+            self._check_movable(list(self._subs.values()))
             topics = ", ".join(f"{t!r} ({n})" for t, n in sorted(self._kept.topics.items()) if t in self._newest.topics)
             raise self._refused(
-                f"no source has another number of partitions than before: {topics}. Give them {self._count} first: "
-                "make a topic in Kafka larger, or, when the application has read all of it, remove the topic and make "
-                f"it anew (penstock topics create NAME --partitions {self._count})"
+                f"no source has another number of partitions than before: {topics}. Its state could be moved. Stop who "
+                f"writes into them, have the application read all of it, and give them {self._count} then: "
+                f"`penstock topics repartition NAME --partitions {self._count}`, or in Kafka `kafka-topics --alter`"
             )
         for source in self._sources:
             if source.topic not in self._topology.internal_topics and source.now not in (source.before, self._count):
                 raise self._refused(f"source topic {source.topic!r} has {source.now} partitions, not {self._count}")
+        self._check_movable(self._changed)
         for sub in self._changed:
+            self._check_unread(sub)
+
+    def _check_movable(self, subs: list[SubTopology]) -> None:
+        """That the rows of all stores can be moved: execution tries no more than this, and is begun after it."""
+        for sub in subs:
             if has_own_stores(sub, self._topology.facts):
                 raise self._refused(
                     f"sub-topology {sub.id} has a store that the program brings, whose rows cannot be moved. Start "
                     "under another application id to process the topics anew"
                 )
-            self._check_unread(sub)
+        for sub in subs:
+            if any(part.stores for part in sub.working_parts):
+                self._moving(sub).check()
+
+    def _moving(self, sub: SubTopology) -> Moving:
+        own = frozenset(_names_of_global_tables(sub, self._topology))
+        now = self._layout.tasks[sub.id]
+        return Moving(self._storage, self._newest, sub, self._topology, self._before[sub.id], now, own)
 
     def _check_program(self) -> None:
         now, before = self._description, self._kept
@@ -246,8 +260,7 @@ class Rescale:
     def _entries(self, sub: SubTopology) -> tuple[dict[str, TaskEntry], int]:
         """The tasks of a sub-topology as they begin, and how many rows they begin with."""
         count, commit = self._layout.tasks[sub.id], self.plan.commit
-        own = frozenset(_names_of_global_tables(sub, self._topology))
-        moving = Moving(self._storage, self._newest, sub, self._topology, self._before[sub.id], count, own)
+        moving = self._moving(sub)
         has_stores = any(part.stores for part in sub.working_parts)
         bases = moving.bases() if has_stores else {}
         offsets = dict(self._places(sub))

@@ -95,18 +95,18 @@ class EntryFiles:
                 self._apply(state, entry, checksum)
         except FileNotFoundError:
             pass
-        return state if self._is_near(state) else self.load(len(state.ends))
+        return state if self._is_near(state) else self.load(state.made_with)
 
     def create(self, state: TopicState, entry: Entry) -> bool:
         """Add an entry behind the state; False when somebody else was faster."""
-        own = {"version": VERSION, "topic": self._topic, "number": state.next}
+        own = {"version": max(entry.version, VERSION), "topic": self._topic, "number": state.next}
         entry = msgspec.structs.replace(entry, at=time.time_ns() // 1_000_000, **own)
         data = seal(entry)
         path = self.folder / _entry(state.next)
         if not create_file(path, data):
             return False
         if not self._is_near(state):
-            if self._is_summed_up(state.next, entry, _checksum(data), len(state.ends)):
+            if self._is_summed_up(state.next, entry, _checksum(data), state.made_with):
                 return True  # since it was created, while this process slept
             path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
             return False

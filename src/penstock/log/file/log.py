@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from penstock.errors import CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
+from penstock.errors import ConfigError, CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
 from penstock.locations import folder
 from penstock.log.base import (
     Log,
@@ -33,7 +33,7 @@ from penstock.log.base import (
 )
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
-from penstock.log.file.state import MAX_PRODUCERS, Entry, Retention, TopicState
+from penstock.log.file.state import GROWN, MAX_PRODUCERS, Entry, Grow, Retention, TopicState
 from penstock.log.file.topic import OpenTopic
 from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
@@ -112,6 +112,23 @@ class FileLog(Log):
 
     def topic_id(self, name: str) -> str:
         return self._topic(name).id
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions: those that there are keep their records, as in Kafka."""
+        found = self._topic(topic)
+
+        def entry_for(state: TopicState) -> Entry | None:
+            if partitions < (has := len(state.ends)):
+                raise ConfigError(
+                    f"topic {topic!r} has {has} partitions, and cannot have {partitions}: records would have to leave "
+                    "theirs. Copy it into a topic of that many (penstock topics cat | produce --partitions)"
+                )
+            return None if partitions == has else Entry(change=Grow(partitions), version=GROWN)
+
+        with found.held(alone=True):  # nobody is in the middle of an append
+            while (entry := entry_for(state := found.fresh())) is not None and not found.entries.create(state, entry):
+                pass
+            found.newest.note(found.fresh().next)
 
     def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
         """Change how long, or how much of each partition, records are kept; -1 for ever, and for all.

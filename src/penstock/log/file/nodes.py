@@ -57,7 +57,7 @@ class NodeFiles:
         """The lowest nodes that hold records of a partition between two offsets."""
         for ref in self._lowest(state.topmost(), partition, start):
             yield self.read(ref)
-            if ref.ends[partition] >= end:
+            if ref.end(partition) >= end:
                 return
 
     def all_nodes(self, refs: list[NodeRef]) -> Iterator[tuple[NodeRef, Node]]:
@@ -93,11 +93,11 @@ class NodeFiles:
 
     def _lowest(self, refs: list[NodeRef], partition: int, offset: int) -> Iterator[NodeRef]:
         """The lowest nodes that hold records of the partition at this offset or later."""
-        for ref in refs[bisect_right(refs, offset, key=lambda ref: ref.ends[partition]) :]:
-            if ref.ends[partition] > offset:  # else it has none of this partition
+        for ref in refs[bisect_right(refs, offset, key=lambda ref: ref.end(partition)) :]:
+            if ref.end(partition) > offset:  # else it has none of this partition
                 node = self.read(ref)
                 if node.nodes:
                     yield from self._lowest(node.nodes, partition, offset)
                 else:
                     yield ref
-                offset = ref.ends[partition]
+                offset = ref.end(partition)

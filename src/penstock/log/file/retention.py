@@ -24,7 +24,7 @@ def trim_entry(nodes: NodeFiles, state: TopicState, wanted: dict[int, int]) -> E
     for part, segments in enumerate(state.segments):
         files -= {segment.file.name for segment in segments if segment.end > starts.get(part, state.starts[part])}
     after = [starts.get(partition, start) for partition, start in enumerate(state.starts)]
-    dead = [ref for ref in state.topmost() if all(e <= s for e, s in zip(ref.ends, after, strict=True))]
+    dead = [ref for ref in state.topmost() if all(e <= s for e, s in zip(ref.ends, after, strict=False))]
     gone_nodes = [ref.file.name for ref, _ in nodes.all_nodes(dead)]
     return Entry(starts=starts, gone=[*gone, *sorted(files)], gone_nodes=gone_nodes, freed=freed)
 

@@ -23,6 +23,8 @@ from penstock.untrusted import file_name
 
 VERSION = 2
 """The form of entries and states. Version 1 knew no merges and no nodes."""
+GROWN = 3
+"""That of an entry with which a topic gets more partitions, and of the states behind it."""
 
 RECENT = 1024
 """So many of the newest entries are remembered by their checksums."""
@@ -35,7 +37,12 @@ class NodeRef(msgspec.Struct, frozen=True, array_like=True):
 
     file: FileRef
     ends: list[int]
-    """For each partition the offset behind what is in this node and all nodes before it."""
+    """For each partition the offset behind what is in this node and all nodes before it; of partitions that the topic
+    got later there is nothing in it."""
+
+    def end(self, partition: int) -> int:
+        """The offset behind what is in this node of a partition, and in all nodes before it."""
+        return self.ends[partition] if partition < len(self.ends) else 0
 
 
 class Unit(msgspec.Struct, frozen=True, array_like=True):
@@ -80,6 +87,12 @@ class Retention(msgspec.Struct, frozen=True, tag="retention"):
     retention_bytes: int
 
 
+class Grow(msgspec.Struct, frozen=True, tag="grow"):
+    """The topic has so many partitions from now on; those that there were stay as they are."""
+
+    partitions: int
+
+
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change of a topic: new segments, the new starts of partitions when old records go, or another form of what
     is there."""
@@ -96,7 +109,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Files of nodes of which the same is true."""
     freed: dict[int, int] = {}
     """By partition the bytes of the segments in nodes of the index that ``starts`` removes."""
-    change: Merge | Seal | Fold | Retention | None = None
+    change: Merge | Seal | Fold | Retention | Grow | None = None
     version: int = 1
     topic: str = ""
     """The id of the topic."""
@@ -130,9 +143,16 @@ class TopicState(msgspec.Struct):
     """Set since the topic was made."""
     recent: list[int] = []
     """The checksums of the newest entries."""
+    grown: int = 0
+    """How many partitions the topic got since it was made."""
     version: int = 1
     topic: str = ""
     """The id of the topic."""
+
+    @property
+    def made_with(self) -> int:
+        """How many partitions the topic was made with."""
+        return len(self.ends) - self.grown
 
     @classmethod
     def empty(cls, partitions: int) -> TopicState:
@@ -151,9 +171,12 @@ class TopicState(msgspec.Struct):
         return self
 
     def check(self, partitions: int) -> None:
-        """Raise ``ValueError`` unless this is the state of a topic with so many partitions."""
+        """Raise ``ValueError`` unless this is the state of a topic that was made with so many partitions."""
+        partitions += self.grown
         lengths = {len(self.starts), len(self.ends), len(self.segments), len(self.nbytes), len(self.newest)}
-        if lengths | {len(ref.ends) for ref in self.topmost()} != {partitions}:
+        nodes = {len(ref.ends) for ref in self.topmost()}
+        wrong = min(nodes, default=partitions) < partitions - self.grown or max(nodes, default=0) > partitions
+        if lengths != {partitions} or self.grown < 0 or wrong:
             raise ValueError(f"it sums up {len(self.ends)} partitions and not {partitions}")
         for partition, segments in enumerate(self.segments):
             base = segments[0].base if segments else self.ends[partition]
@@ -182,6 +205,8 @@ class TopicState(msgspec.Struct):
                 self._fold(entry.change)
             case Retention():
                 self.retention = entry.change
+            case Grow():
+                self._grow(entry.change.partitions - len(self.ends))
         if entry.producer:
             self.producers.pop(entry.producer, None)
             self.producers[entry.producer] = entry.sequence
@@ -201,7 +226,10 @@ class TopicState(msgspec.Struct):
             if not (0 <= partition < len(ends) and start <= ends[partition]):
                 raise ValueError(f"it removes the records before offset {start} of partition {partition}")
         change = entry.change
-        if isinstance(change, Seal | Fold) and len(change.node.ends) != len(ends):
+        if isinstance(change, Grow) and change.partitions < len(ends):
+            raise ValueError(f"it makes {change.partitions} partitions of {len(ends)}")
+        least = self.made_with if isinstance(change, Fold) else len(ends)
+        if isinstance(change, Seal | Fold) and not least <= len(change.node.ends) <= len(ends):
             raise ValueError(f"its node has {len(change.node.ends)} partitions")
         if isinstance(change, Fold) and not 0 <= change.level < len(self.nodes):
             raise ValueError(f"there are no nodes of level {change.level}")
@@ -246,6 +274,13 @@ class TopicState(msgspec.Struct):
             self.units = [unit for unit in self.units if not files.isdisjoint(unit.files)]
             self.nodes = [[ref for ref in level if not self.is_before_start(ref)] for level in self.nodes]
 
+    def _grow(self, more: int) -> None:
+        for numbers, number in ((self.starts, 0), (self.ends, 0), (self.nbytes, 0), (self.newest, -1)):
+            numbers += [number] * more
+        self.segments += [[] for _ in range(more)]
+        self.grown += more
+        self.version = GROWN
+
     def _merge(self, merge: Merge, gone: set[str]) -> None:
         for new in merge.segments:
             run = self._run(new)
@@ -262,7 +297,7 @@ class TopicState(msgspec.Struct):
 
     def _seal(self, seal: Seal) -> None:
         for partition, segments in enumerate(self.segments):
-            del segments[: bisect_right(segments, seal.node.ends[partition], key=lambda segment: segment.end)]
+            del segments[: bisect_right(segments, seal.node.end(partition), key=lambda segment: segment.end)]
         del self.units[: seal.units]
         lowest = [*self.nodes[0], seal.node] if self.nodes else [seal.node]
         self.nodes = [lowest, *self.nodes[1:]]
@@ -292,7 +327,7 @@ class TopicState(msgspec.Struct):
 
     def sealed_end(self, partition: int) -> int:
         """The offset behind what is in the index."""
-        return next((level[-1].ends[partition] for level in self.nodes if level), 0)
+        return next((level[-1].end(partition) for level in self.nodes if level), 0)
 
     def topmost(self) -> list[NodeRef]:
         """The topmost nodes of the index, oldest first."""
@@ -305,7 +340,7 @@ class TopicState(msgspec.Struct):
 
     def is_before_start(self, ref: NodeRef) -> bool:
         """Whether all records in a node are removed."""
-        return all(end <= start for end, start in zip(ref.ends, self.starts, strict=True))
+        return all(end <= start for end, start in zip(ref.ends, self.starts, strict=False))
 
     def files(self) -> set[str]:
         """The files of the segments that are not in the index."""

@@ -40,11 +40,11 @@ class OpenTopic:
 
     @property
     def info(self) -> TopicInfo:
-        """What the topic is, with the retention that was set last."""
-        retention = self.state.retention
-        if retention is None:
-            return self._info
-        return msgspec.structs.replace(self._info, **msgspec.structs.asdict(retention))
+        """What the topic is, with the retention and the partitions that were set last."""
+        set_later: dict[str, int] = {} if self.state.retention is None else msgspec.structs.asdict(self.state.retention)
+        if self.state.grown:
+            set_later["partitions"] = len(self.state.ends)
+        return msgspec.structs.replace(self._info, **set_later) if set_later else self._info
 
     def fresh(self) -> TopicState:
         """The state with everything appended by now."""
@@ -85,10 +85,10 @@ class OpenTopic:
             raise TopicNotFoundError(f"topic {self.folder.name!r} was removed while it was used")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep it from being removed; raises ``TopicNotFoundError`` when it has been."""
+    def held(self, alone: bool = False) -> Iterator[None]:
+        """Keep it from being removed, or from all others; raises ``TopicNotFoundError`` when it has been removed."""
         try:
-            with held(self._path) as identity:
+            with held(self._path, alone) as identity:
                 if identity != self._identity:
                     raise removed_meanwhile(self.folder.name)
                 yield

@@ -146,6 +146,12 @@ class KafkaLog(Log):
             self._until_visible(topic, count)
         return self._topics.offsets(topic, count, OffsetSpec.latest())
 
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        raise ConfigError(
+            f"topic {topic!r} is Kafka's: `kafka-topics --alter --topic {topic} --partitions {partitions}` gives it "
+            "more partitions"
+        )
+
     def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
         """By the record's timestamp: Kafka says no more."""
         return self.timestamp_at(topic, partition, offset) / 1000
