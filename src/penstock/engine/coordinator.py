@@ -45,7 +45,7 @@ from penstock.engine.identity import (
 )
 from penstock.engine.idle import Advances, IdleTasks
 from penstock.engine.idling import TaskIdling
-from penstock.engine.layout import global_place, layout_of
+from penstock.engine.layout import TaskPlaces, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.moved import Moved
 from penstock.engine.needed import NeededManifests
@@ -408,15 +408,20 @@ class Coordinator:
         ends = self.end_offsets()
         found: dict[str, Numbers] = {}
         behind: set[str] = set()
-        for sub in (sub for stage in self.layout.stages for sub in stage):
-            for task in self.layout.tasks_of(sub):
-                entry = self.manifest.tasks.get(task.name, TaskEntry())
-                inputs = [topic for topic in task.inputs if topic in ends]
-                if any(ends[topic][task.id.partition] > entry.offsets.get(topic, 0) for topic in inputs):
+        for stage in self.layout.stages:
+            at_end = [(sub, task) for sub in stage for task in self.layout.tasks_of(sub) if self._has_read(task, ends)]
+            for sub in stage:  # those of a circle send to each other
+                if sum(one is sub for one, _ in at_end) < self.layout.tasks[sub.id]:
                     behind.update(sub.sink_topics)
-                elif not behind.intersection(sub.source_topics):
-                    found[task.name] = entry.numbers
+            for sub, task in at_end:
+                if not behind.intersection(sub.source_topics):
+                    found[task.name] = self.manifest.tasks.get(task.name, TaskEntry()).numbers
         return found
+
+    def _has_read(self, task: TaskPlaces, ends: Ends) -> bool:
+        """Whether a task has read its topics of the log up to these ends."""
+        offsets, inputs = self.manifest.tasks.get(task.name, TaskEntry()).offsets, task.inputs
+        return not any(ends[topic][task.id.partition] > offsets.get(topic, 0) for topic in inputs if topic in ends)
 
     def _create(self, manifest: Manifest) -> None:
         """Make a manifest the newest, and its records visible."""

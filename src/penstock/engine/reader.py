@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import BoolArray, IntArray, concat
-from penstock.batch import Batch, Changes, Origins, Placement, merge, pairs_of
+from penstock.arrays import IntArray, concat
+from penstock.batch import Batch, Changes, Origins, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import EARLIEST
 from penstock.engine.meetings import in_order
+from penstock.engine.pieces import Piece, causes_of
 from penstock.engine.stretch import Stretch, places_behind, roots_of
 from penstock.log.base import Records, join_headers
 from penstock.ops.core.failures import Origin
@@ -465,46 +466,6 @@ class Reader:
                 offset[first:end][found] = piece.records.offsets_of(rows)
         topic = pa.array(list(topics), pa.string()).take(pa.array(number, mask=number < 0))
         return Origins(topic, partition, offset)
-
-
-class Piece:
-    """Records that were read, by their positions; a run of positions is kept as its ends."""
-
-    def __init__(self, topic: str, partition: int, positions: IntArray, records: Records, first_cause: int):
-        self.first_cause = first_cause
-        self.topic = topic
-        self.partition = partition
-        self.first = int(positions[0])
-        self.last = int(positions[-1])
-        self.records = records
-        self._positions = None if (np.diff(positions) == 1).all() else positions
-
-    def row(self, position: int) -> int | None:
-        if self._positions is None:
-            return position - self.first
-        row = int(np.searchsorted(self._positions, position))
-        return row if row < len(self._positions) and self._positions[row] == position else None
-
-    def rows(self, positions: IntArray) -> tuple[IntArray, BoolArray]:
-        """The rows of those positions that are of this piece, and which these are."""
-        if self._positions is None:
-            return positions - self.first, np.ones(len(positions), np.bool_)
-        rows = np.minimum(np.searchsorted(self._positions, positions), len(self._positions) - 1)
-        found = self._positions[rows] == positions
-        return rows[found], found
-
-    def origin(self, row: int) -> Origin:
-        key, value = self.records.key[row].as_py(), self.records.value[row].as_py()
-        timestamp = int(self.records.timestamp[row])
-        offset = int(self.records.offsets_of(np.array([row]))[0])
-        headers = self.records.headers
-        own = () if headers is None else pairs_of(headers[row].as_py())
-        return Origin(self.topic, self.partition, offset, key, value, timestamp, own)
-
-
-def causes_of(records: Records, rows: IntArray, first: int) -> IntArray:
-    """What some records came of: in a topic of the log, of themselves."""
-    return first + records.offsets_of(rows) if records.cause is None else records.cause[rows]
 
 
 def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:

@@ -10,7 +10,8 @@ import numpy as np
 
 from penstock.arrays import IntArray
 from penstock.engine.exchange import EARLIEST
-from penstock.engine.reader import LATEST, Chunk, Input, Piece, Reader
+from penstock.engine.pieces import Piece
+from penstock.engine.reader import LATEST, Chunk, Input, Reader
 from penstock.log.base import Records
 from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
