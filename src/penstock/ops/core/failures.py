@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.errors import SerdeError
-from penstock.messages import describe, show
+from penstock.messages import describe, said, show
 from penstock.plan.functions import UserFunction, is_own_file
 from penstock.plan.passes.makers import Made, SourceTypes
 from penstock.serdes import Serde
@@ -78,15 +78,15 @@ class Failure(NamedTuple):
 
     def headers(self) -> tuple[tuple[str, bytes], ...]:
         """The headers of a dead letter: the record's own, those of Kafka Streams (KIP-1034), and Penstock's."""
-        said = self._kafkas() | self._own()
-        return *self.origin.headers, *((name, text.encode(errors="backslashreplace")) for name, text in said.items())
+        texts = self._kafkas() | self._own()
+        return *self.origin.headers, *((name, text.encode(errors="backslashreplace")) for name, text in texts.items())
 
     def _kafkas(self) -> dict[str, str]:
         kind = type(self.error)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         return {
             f"{_ERRORS}.exception": module + kind.__qualname__,
-            f"{_ERRORS}.message": str(self.error),
+            f"{_ERRORS}.message": said(self.error),
             f"{_ERRORS}.stacktrace": "".join(traceback.format_exception(self.error)),
             f"{_ERRORS}.topic": self.origin.topic,
             f"{_ERRORS}.partition": str(self.origin.partition),
