@@ -30,18 +30,23 @@ def show(value: Any, most: int = _MOST) -> str:
     return _plain(text if len(text) <= most else text[:most] + "...")
 
 
+def said(error: BaseException) -> str:
+    """What an error says by itself."""
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        return f"(its message cannot be shown: __str__ raises {type(problem).__name__})"
+
+
 def describe(error: BaseException) -> str:
     """What an error says, with its type where it is not one of ours.
 
     >>> describe(KeyError("name"))
     "KeyError: 'name'"
     """
-    try:
-        text = str(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as problem:
-        text = f"(its message cannot be shown: __str__ raises {type(problem).__name__})"
+    text = said(error)
     if isinstance(error, PenstockError):
         return _plain(text)
     return _plain(f"{type(error).__name__}: {text}" if text else type(error).__name__)

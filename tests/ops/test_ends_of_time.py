@@ -374,3 +374,19 @@ def test_a_record_of_the_last_instant_goes_into_a_tumbling_window(run: Run) -> N
     ran = run(builder, [("a", 1, END - 1), ("a", 1, END)])
     assert ran.output() == [(str(END - 7), 1, END - 1), (str(END - 7), 2, END)]
     assert ran.dropped() == {}
+
+
+def test_what_lies_at_the_end_of_time_is_read(run: Run) -> None:
+    builder, stream = source(value=int)
+    grouped = stream.group_by_key()
+    grouped.windowed_by(TimeWindows.of_size_with_no_grace(1)).count("windows")
+    grouped.windowed_by(SlidingWindows.of_time_difference_with_no_grace(5)).count("sliding")
+    grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(1)).count("sessions")
+    driver = run(builder, [("a", 1, END)]).driver
+    windows, sliding, sessions = (driver.store(name) for name in ("windows", "sliding", "sessions"))
+    for latest in (END, 2**64):
+        assert [row[0] for row in windows.fetch("a", 0, latest)] == [END]
+        assert [row[0] for row in sliding.fetch("a", END - 5, latest)] == [END - 5]
+        assert [row[0] for row in sessions.find_sessions("a", 0, latest)] == [("a", END, END)]
+    assert [len(list(store.all())) for store in (windows, sliding, sessions)] == [1, 1, 1]
+    assert list(sliding.fetch("a", 2**63, 2**64)) == list(sessions.find_sessions("a", 2**63, 2**64)) == []

@@ -204,4 +204,4 @@ class View(ABC):
 
 def at_most(time: Time) -> int:
     """The upper bound of a range of time."""
-    return min(bound(time), MAX_MS - 1)
+    return min(bound(time), MAX_MS)

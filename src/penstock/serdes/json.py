@@ -13,7 +13,7 @@ import msgspec.inspect
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, binary, spans
+from penstock.arrays import Binary, BoolArray, EMPTY_INTS, IntArray, binary, spans
 from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
@@ -173,9 +173,12 @@ def null_texts(data: Binary, head: int = 0) -> IntArray:
     [0, 3]
     """
     where = spans(data)
-    rows = np.flatnonzero(where.length >= head + len(_NULL))
-    begin, last = where.start[rows] + head, where.start[rows] + where.length[rows] - 1
-    rows = rows[_BEGINS_NULL[where.data[begin]] & _ENDS_NULL[where.data[last]]]
+    if not len(where.data):
+        return EMPTY_INTS
+    begins = where.data[np.minimum(where.start + head, len(where.data) - 1)]
+    rows = np.flatnonzero(_BEGINS_NULL[begins] & (where.length >= head + len(_NULL)))
+    if rows.size:
+        rows = rows[_ENDS_NULL[where.data[where.start[rows] + where.length[rows] - 1]]]
     found = [row for row in rows.tolist() if _is_null((data[row].as_py() or b"")[head:])]
     return np.array(found, np.int64)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
 from penstock.java_names import of_module
-from penstock.messages import describe, show
+from penstock.messages import describe, said, show
 from penstock.plan.functions import UserFunction, is_own_file
 from penstock.plan.passes.makers import Made, Maker, SourceTypes
 from penstock.record import Windowed
@@ -81,15 +81,15 @@ class Failure(NamedTuple):
 
     def headers(self) -> tuple[tuple[str, bytes], ...]:
         """The headers of a dead letter: the record's own, those of Kafka Streams (KIP-1034), and Penstock's."""
-        said = self._kafkas() | self._own()
-        return *self.origin.headers, *((name, text.encode(errors="backslashreplace")) for name, text in said.items())
+        texts = self._kafkas() | self._own()
+        return *self.origin.headers, *((name, text.encode(errors="backslashreplace")) for name, text in texts.items())
 
     def _kafkas(self) -> dict[str, str]:
         kind = type(self.error)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         return {
             f"{_ERRORS}.exception": module + kind.__qualname__,
-            f"{_ERRORS}.message": str(self.error),
+            f"{_ERRORS}.message": said(self.error),
             f"{_ERRORS}.stacktrace": "".join(traceback.format_exception(self.error)),
             f"{_ERRORS}.topic": self.origin.topic,
             f"{_ERRORS}.partition": str(self.origin.partition),

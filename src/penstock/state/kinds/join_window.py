@@ -112,7 +112,7 @@ class JoinWindowStore(SegmentedStore):
         return self._taken_apart(rows, first, latest, reverse)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)
+        return self.scan_windows(None, None, 0, MAX_MS, reverse)
 
     def _taken_apart(self, rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[WindowRow]:
         """The records of rows that lie in a range of time, ends included."""
@@ -124,7 +124,8 @@ class JoinWindowStore(SegmentedStore):
                     yield key, time, value, timestamp if keeps else time
 
     def _slots_of(self, earliest: int, latest: int) -> tuple[int, int]:
-        first, last = self._slots(np.array([earliest, min(latest, max(self.observed_stream_time, 0))])).tolist()
+        latest = min(latest, max(self.observed_stream_time, 0))
+        first, last = self._slots(np.array([min(earliest, MAX_MS), latest])).tolist()
         return first, last
 
 

@@ -157,7 +157,8 @@ class PackedStore(SegmentedStore):
         return _taken_apart(self.scan_keys(low, high, first, last, reverse), earliest, latest, reverse)
 
     def _slots_between(self, earliest: int, latest: int) -> tuple[int, int]:
-        first, last = self._slots(np.array([earliest, min(latest, max(self.observed_stream_time, 0))])).tolist()
+        latest = min(latest, max(self.observed_stream_time, 0))
+        first, last = self._slots(np.array([min(earliest, MAX_MS), latest])).tolist()
         return first, last
 
     def _kept_from(self, unseen_from: int | None) -> int:

@@ -126,7 +126,7 @@ class SessionStore(PackedStore):
     ) -> Iterator[SessionRow]:
         """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
         first = max(earliest_end, self.earliest_visible, 0)
-        found = self.entries_of(key, first, MAX_MS - 1, reverse)
+        found = self.entries_of(key, first, MAX_MS, reverse)
         return ((SessionKey(key, s, e), value) for _, (e, s, value) in found if s <= latest_start)
 
     def scan_sessions(
@@ -140,7 +140,7 @@ class SessionStore(PackedStore):
         """The sessions of ``low <= key <= high`` with ``end >= earliest_end`` and ``start <= latest_start``, as they
         are now; by segment, key, end and start, or in memory by end, key and start."""
         first = max(earliest_end, self.earliest_visible, 0)
-        found = self.entries_between(low, high, first, MAX_MS - 1, reverse)
+        found = self.entries_between(low, high, first, MAX_MS, reverse)
         rows = ((SessionKey(key, s, e), value) for key, (e, s, value) in found if s <= latest_start)
         if not self.in_memory:
             return rows

@@ -70,4 +70,4 @@ class SlidingStore(PackedStore):
         return by_start(rows, reverse) if self.in_memory else rows
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)
+        return self.scan_windows(None, None, 0, MAX_MS, reverse)

@@ -42,7 +42,7 @@ class WindowStore(SegmentedStore):
         self.put(self.locate(keys), values)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        return self.scan_windows(None, None, 0, MAX_MS - 1, reverse)
+        return self.scan_windows(None, None, 0, MAX_MS, reverse)
 
 
 def by_start(rows: Iterator[WindowRow], reverse: bool) -> Iterator[WindowRow]:
