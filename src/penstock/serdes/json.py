@@ -13,7 +13,7 @@ import msgspec.inspect
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, EMPTY_INTS, IntArray, binary, spans
+from penstock.arrays import EMPTY_INTS, Binary, BoolArray, IntArray, binary, spans
 from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
