@@ -308,41 +308,43 @@ def aggregate_in_a_versioned_store(builder: StreamsBuilder) -> None:
 @example
 def stream_table_join(builder: StreamsBuilder) -> None:
     rows = table(builder, store="store").map_values(lambda value: value * 10, value=int)
-    stream(builder, "other").left_join(rows, lambda value, other: [value, other]).to("out")
+    stream(builder, "other").left_join(rows, lambda value, other: [value, other], value=list).to("out")
 
 
 @example
 def stream_joined_with_its_own_counts(builder: StreamsBuilder) -> None:
     numbers = stream(builder)
     counts = numbers.group_by_key().count("store").filter(at_least_2)
-    numbers.left_join(counts, lambda key, value, count: [key, value, count]).to("out")
+    numbers.left_join(counts, lambda key, value, count: [key, value, count], value=list).to("out")
 
 
 @example
 def versioned_stream_table_join(builder: StreamsBuilder) -> None:
     rows = table(builder, materialized=versioned()).filter(at_least_2)
-    stream(builder, "other").left_join(rows, lambda value, other: [value, other]).to("out")
+    stream(builder, "other").left_join(rows, lambda value, other: [value, other], value=list).to("out")
 
 
 @example
 def stream_table_join_with_grace(builder: StreamsBuilder) -> None:
     rows = table(builder, materialized=versioned())
     numbers = stream(builder, "other")
-    numbers.left_join(rows, lambda value, other: [value, other], grace=10).to("out")
+    numbers.left_join(rows, lambda value, other: [value, other], value=list, grace=10).to("out")
     numbers.join(rows, lambda value, other: value, grace=0).to("at-once")
 
 
 @example
 def stream_table_join_with_grace_by_new_keys(builder: StreamsBuilder) -> None:
     rows = builder.table("other", value=int, materialized=versioned())
-    stream(builder).select_key(letter).join(rows, lambda value, other: [value, other], grace=10).to("out")
+    stream(builder).select_key(letter).join(rows, lambda value, other: [value, other], value=list, grace=10).to("out")
 
 
 @example
 def global_table_join(builder: StreamsBuilder) -> None:
     rows = builder.global_table("in", value=int, store="store")
     numbers = stream(builder, "other")
-    numbers.left_join(rows, lambda value, other: [value, other], key_selector=lambda key, value: "a").to("out")
+    numbers.left_join(rows, lambda value, other: [value, other], value=list, key_selector=lambda key, value: "a").to(
+        "out"
+    )
     by_letter = numbers.select_key(letter).repartition("letters")
     by_letter.join(rows, lambda value, other: other, key_selector=lambda key, value: key).to("again")
 
