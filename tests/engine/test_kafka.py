@@ -27,8 +27,9 @@ from penstock.errors import (
     PenstockError,
     TopicNotFoundError,
 )
-from penstock.log.base import Log, Records, TopicInfo
+from penstock.log.base import Log, TopicInfo
 from penstock.log.memory import MemoryLog
+from penstock.log.records import Records
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from penstock.times import wall_clock_ms

@@ -12,7 +12,8 @@ import pytest
 
 from penstock import consume
 from penstock.errors import SerdeError
-from penstock.log.base import TopicInfo, join_records
+from penstock.log.base import TopicInfo
+from penstock.log.records import join_records
 from penstock.watch.topics import TopicLook
 from support.logs import GappedLog, append, rows, rows_of
 

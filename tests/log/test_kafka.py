@@ -20,8 +20,9 @@ from penstock.errors import (
     TopicExistsError,
     TopicNotFoundError,
 )
-from penstock.log.base import Log, Records, TopicInfo
+from penstock.log.base import Log, TopicInfo
 from penstock.log.open import open_log
+from penstock.log.records import Records
 from penstock.log.watch import TopicWatch
 from support.kafka import Cluster
 from support.logs import append, write

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from penstock.errors import OffsetOutOfRangeError
-from penstock.log.base import NO_LIMIT, Log, Records, TopicInfo
+from penstock.log.base import NO_LIMIT, Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
+from penstock.log.records import Records
 from support.folders import MEMORY
 from support.logs import rows, rows_of, write
 

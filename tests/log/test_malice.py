@@ -13,8 +13,9 @@ import pyarrow.ipc as ipc
 import pytest
 
 from penstock.errors import ConfigError, CorruptDataError
-from penstock.log.base import SCHEMA, Segment, TopicInfo
+from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.log.records import SCHEMA
 from penstock.storage import FileRef, checksum, seal, unseal
 from support.logs import append, rows
 

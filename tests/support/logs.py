@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch import HEADERS
-from penstock.log.base import Log, Records, Segment
+from penstock.log.base import Log, Segment
 from penstock.log.memory import MemoryLog
+from penstock.log.records import Records
 
 
 class GappedLog(MemoryLog):

@@ -20,8 +20,8 @@ from penstock.cli.json_lines import (
     unwritable,
 )
 from penstock.errors import SerdeError
-from penstock.log.base import Records
 from penstock.log.produce import BY_KEY, Placed
+from penstock.log.records import Records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.plan.fields import MISSING, found_at
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde

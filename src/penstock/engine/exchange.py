@@ -22,7 +22,7 @@ from penstock.arrays import IntArray, nulls
 from penstock.batch import HEADERS, Batch
 from penstock.columns import Column
 from penstock.errors import CorruptDataError
-from penstock.log.base import Records
+from penstock.log.records import Records
 from penstock.storage import FileRef, Storage, checksum, writing
 from penstock.untrusted import ArrowFile
 

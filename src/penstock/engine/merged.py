@@ -25,7 +25,7 @@ from penstock.arrays import take as take_binary
 from penstock.engine.exchange import EARLIEST, ExchangeRef, left_over, read_exchange
 from penstock.engine.layout import TaskId
 from penstock.engine.meetings import in_order
-from penstock.log.base import Records, join_headers
+from penstock.log.records import Records, join_headers
 from penstock.storage import Storage
 
 

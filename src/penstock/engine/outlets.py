@@ -17,7 +17,8 @@ from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.layout import TaskId
 from penstock.engine.steps import Outputs
 from penstock.handlers import PRODUCTION
-from penstock.log.base import Log, Records, Segment, SegmentWriter
+from penstock.log.base import Log, Segment, SegmentWriter
+from penstock.log.records import Records
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter
 from penstock.storage import Storage

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
 from penstock.batch import pairs_of
-from penstock.log.base import Records
+from penstock.log.records import Records
 from penstock.ops.core.failures import Origin
 
 

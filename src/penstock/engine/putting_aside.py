@@ -28,7 +28,8 @@ from penstock.engine.publishing import publish_newest
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, RefusedRecordError
 from penstock.faults import crash_point
-from penstock.log.base import Judged, Log, Records, Segment, TopicInfo
+from penstock.log.base import Judged, Log, Segment, TopicInfo
+from penstock.log.records import Records
 from penstock.metrics import DEAD_LETTERS, SKIPPED, Metric, add_up, labelled
 from penstock.storage import Storage
 from penstock.times import wall_clock_ms

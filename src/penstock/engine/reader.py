@@ -23,7 +23,7 @@ from penstock.engine.exchange import EARLIEST
 from penstock.engine.meetings import in_order
 from penstock.engine.pieces import Piece, causes_of
 from penstock.engine.stretch import Stretch, places_behind, roots_of
-from penstock.log.base import Records, join_headers
+from penstock.log.records import Records, join_headers
 from penstock.ops.core.failures import Origin
 from penstock.serdes import Serde
 

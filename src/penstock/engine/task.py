@@ -23,7 +23,8 @@ from penstock.engine.stores import stores_of
 from penstock.engine.topics import ChosenTopics
 from penstock.engine.work import Lap, TaskDone, TaskWork
 from penstock.faults import crash_point
-from penstock.log.base import Log, Records
+from penstock.log.base import Log
+from penstock.log.records import Records
 from penstock.metrics import PROCESSED, Metric, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin

@@ -11,10 +11,11 @@ import numpy as np
 
 from penstock.arrays import Binary
 from penstock.errors import ConfigError, SerdeError
-from penstock.log.base import Log, Records
+from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.consumed import Consumed, check_form, columns_of
 from penstock.log.open import open_log
+from penstock.log.records import Records
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name, of

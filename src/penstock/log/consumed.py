@@ -10,7 +10,8 @@ import pyarrow as pa
 from penstock.arrays import is_too_large
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, SerdeError
-from penstock.log.base import Log, Records, join_records
+from penstock.log.base import Log
+from penstock.log.records import Records, join_records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS
 from penstock.messages import nearest
 from penstock.notebooks import html_rows

@@ -13,7 +13,6 @@ from penstock.arrays import Binary, IntArray
 from penstock.errors import TopicExistsError, TopicNotFoundError
 from penstock.log.base import (
     Log,
-    Records,
     Segment,
     SegmentWriter,
     TopicInfo,
@@ -23,6 +22,7 @@ from penstock.log.base import (
     reach,
     removed_meanwhile,
 )
+from penstock.log.records import Records
 from penstock.storage import FileRef
 
 

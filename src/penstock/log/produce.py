@@ -17,9 +17,10 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray, null_mask
 from penstock.arrays import partitions as partitions_of
 from penstock.errors import ConfigError, TopicExistsError
-from penstock.log.base import Log, Records, SegmentWriter, TopicInfo
+from penstock.log.base import Log, SegmentWriter, TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
+from penstock.log.records import Records
 from penstock.log.rows import Row, records_of
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray, is_too_large
 from penstock.batch import HEADERS, why_no_headers
 from penstock.errors import ConfigError, SerdeError
-from penstock.log.base import Records, join_records
+from penstock.log.records import Records, join_records
 from penstock.messages import describe, show
 from penstock.record import as_row
 from penstock.serdes import Serde

@@ -15,7 +15,7 @@ from penstock.arrays import Binary, IntArray, nulls
 from penstock.columns import from_arrow
 from penstock.errors import ConfigError
 from penstock.log import json_columns
-from penstock.log.base import Records
+from penstock.log.records import Records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, now
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde
 from penstock.times import UNITS, Unit, parsed, unit_named

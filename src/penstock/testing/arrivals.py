@@ -12,7 +12,7 @@ from penstock.arrays import IntArray
 from penstock.engine.exchange import EARLIEST
 from penstock.engine.pieces import Piece
 from penstock.engine.reader import LATEST, Chunk, Input, Reader
-from penstock.log.base import Records
+from penstock.log.records import Records
 from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology

@@ -8,7 +8,8 @@ from typing import Any
 from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifest
 from penstock.errors import ConfigError, PenstockError
-from penstock.log.base import Log, Records
+from penstock.log.base import Log
+from penstock.log.records import Records
 from penstock.query.plain import decoded
 from penstock.serdes import Serde, from_name
 

@@ -19,18 +19,7 @@ from pathlib import Path
 
 from penstock.errors import ConfigError, CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
 from penstock.locations import folder
-from penstock.log.base import (
-    Log,
-    Records,
-    Segment,
-    TopicInfo,
-    TopicStats,
-    check_start,
-    check_topic,
-    check_trim,
-    first_at,
-    reach,
-)
+from penstock.log.base import Log, Segment, TopicInfo, TopicStats, check_start, check_topic, check_trim, reach
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
 from penstock.log.file.state import GROWN, MAX_PRODUCERS, Entry, Grow, Retention, TopicState
@@ -38,6 +27,7 @@ from penstock.log.file.topic import OpenTopic
 from penstock.log.file.topic_file import create_topic_file, file_identity, held
 from penstock.log.file.upkeep import Upkeep
 from penstock.log.file.watch import watch
+from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.log.base import Records, Segment, TopicInfo, join_records
+from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState, Unit
+from penstock.log.records import Records, join_records
 
 FAN_IN = 32
 """So many appends side by side are merged."""

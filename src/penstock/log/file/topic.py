@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError, StoreError, TopicNotFoundError
-from penstock.log.base import Records, Segment, TopicInfo, removed_meanwhile
+from penstock.log.base import Segment, TopicInfo, removed_meanwhile
 from penstock.log.file.entries import EntryFiles
 from penstock.log.file.newest import NewestEntry
 from penstock.log.file.nodes import NodeFiles
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState
 from penstock.log.file.topic_file import file_identity, held, read_topic_file
+from penstock.log.records import Records
 
 
 class OpenTopic:

@@ -25,8 +25,8 @@ from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from penstock.arrays import MOST_BYTES, Binary, BoolArray, IntArray, is_missing, spans, too_large
 from penstock.compiled import compiled
-from penstock.log.base import Records
 from penstock.log.kafka.taken import Pairs, Taken, headers_of
+from penstock.log.records import Records
 
 try:
     from llvmlite import ir

@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError
 
 from penstock.arrays import IntArray
 from penstock.errors import RefusedRecordError
-from penstock.log.base import Judged, Records
+from penstock.log.base import Judged
 from penstock.log.kafka.sink import Piece
+from penstock.log.records import Records
 
 _OF_TOPICS = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,

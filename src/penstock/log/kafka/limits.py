@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.arrays import Binary, BoolArray, IntArray, is_missing, spans
 from penstock.errors import RefusedRecordError
-from penstock.log.base import Records
+from penstock.log.records import Records
 
 FOREVER = 2**63 - 1
 USUAL_REQUEST_BYTES = 104_857_600

@@ -19,18 +19,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from penstock import temporary
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
-from penstock.log.base import (
-    Judged,
-    Log,
-    Records,
-    Segment,
-    TopicInfo,
-    check_start,
-    check_topic,
-    check_trim,
-    first_at,
-    removed_meanwhile,
-)
+from penstock.log.base import Judged, Log, Segment, TopicInfo, check_start, check_topic, check_trim, removed_meanwhile
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.client import Clients
 from penstock.log.kafka.judging import Judging
@@ -40,6 +29,7 @@ from penstock.log.kafka.sink import Notes, Piece, Publisher
 from penstock.log.kafka.source import Sources
 from penstock.log.kafka.topics import Described, KafkaTopics
 from penstock.log.kafka.watch import KafkaWatch
+from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.times import wall_clock_ms

@@ -13,16 +13,9 @@ import pyarrow.ipc as ipc
 from penstock.arrays import Binary, IntArray
 from penstock.batch import HEADERS
 from penstock.errors import RefusedRecordError
-from penstock.log.base import (
-    SCHEMA,
-    SCHEMA_WITH_HEADERS,
-    Records,
-    Segment,
-    SegmentWriter,
-    from_record_batch,
-    to_record_batch,
-)
+from penstock.log.base import Segment, SegmentWriter
 from penstock.log.kafka.limits import Limits, refused
+from penstock.log.records import SCHEMA, SCHEMA_WITH_HEADERS, Records, from_record_batch, to_record_batch
 from penstock.storage import FileRef, Storage
 from penstock.times import wall_clock_ms
 from penstock.untrusted import ArrowFile

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
-from penstock.log.base import Records
 from penstock.log.kafka.client import Clients, bulk_or_none, is_final, is_passing
+from penstock.log.records import Records
 
 _log = logging.getLogger(__name__)
 

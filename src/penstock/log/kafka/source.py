@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
-from penstock.log.base import Records
 from penstock.log.kafka.client import Clients, bulk_or_none, is_passing
 from penstock.log.kafka.taken import Taken, taken_of
+from penstock.log.records import Records
 
 if TYPE_CHECKING:
     from penstock.log.kafka.bulk import PartitionQueue

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from penstock.arrays import binary
 from penstock.batch import HEADERS
-from penstock.log.base import Records
+from penstock.log.records import Records
 
 Pairs = list[tuple[str, bytes | None]]
 """The headers of a message."""
