@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.errors import BufferFullError
-from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, topic_by_topic
+from penstock.testing.oracle.cached import as_if_expired, as_if_uncached, as_versions_are_kept, topic_by_topic
 from penstock.testing.oracle.ends import as_caches_send, as_topics_meet
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.headers import as_without_headers
@@ -239,6 +239,9 @@ def _may_be_held(case: Spec, theirs: list[Row]) -> set[str]:
         return set()
     waited = max(sum(suppress.get("time_ms", 0) for suppress in below) for below in behind)
     first = ends[-depth:][0] - waited
+    for _ in range(depth - 1):  # one behind another goes by the times of the results that this lets go of
+        gone = [row["timestamp"] for row in theirs if (end := _end(row["key"])) is not None and end < first]
+        first = min(first, max(gone, default=-1) - max(graces))
     return {key_of(row) for row in theirs if (end := _end(row["key"])) is not None and end >= first}
 
 
@@ -366,6 +369,7 @@ OTHERWISE: dict[str, Recomparison] = {
     "several topics behind tables with caching": topic_by_topic,
     "a table of windows with caching, joined with another table": as_if_uncached,
     "a window or session store with caching": as_if_expired,
+    "a versioned table made of a table with caching": as_versions_are_kept,
     "a join of tables with caching": as_caches_send,
     "one record reaches a step by several internal topics": as_topics_meet,
     "headers behind SessionWindows": as_without_headers,
