@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, updates_each_key_once
 from penstock.testing.partitions import Partitions, Readers, partition_of
-from penstock.testing.queues import TopicQueues
+from penstock.testing.queues import Queued, TopicQueues
 from penstock.testing.records import (
     Given,
     as_input,
@@ -62,16 +62,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from penstock.settings import SettingsArguments
-
-
-class _Queued(NamedTuple):
-    """A record on its way into a source."""
-
-    key: Column
-    value: Column
-    old: Column | None
-    timestamp: int
-    headers: Any
 
 
 _BATCH = 1024
@@ -241,7 +231,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         else:
             partition = self._partitions.given(topic, partition)
         self._piped += 1
-        self._enqueue((topic, partition), _Queued(*columns, None, time, headers_of(headers)))
+        self._enqueue((topic, partition), Queued(*columns, None, time, headers_of(headers)))
         self._drain()
 
     def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
@@ -374,7 +364,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _offsets_at(self, positions: IntArray) -> IntArray:
         return np.where(positions == NO_RECORD, -1, self._current.offset + positions)
 
-    def _enqueue(self, place: tuple[str, int], record: _Queued) -> None:
+    def _enqueue(self, place: tuple[str, int], record: Queued) -> None:
         self._queues.add(place, record)
 
     def _drain(self) -> None:
@@ -382,7 +372,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         while (queued := self._queues.next()) is not None:
             self._process(*queued)
 
-    def _process(self, place: tuple[str, int], record: _Queued) -> None:
+    def _process(self, place: tuple[str, int], record: Queued) -> None:
         self._current = self._taken(place, record.key, record.value, [record.timestamp], record.headers)
         for readers in self._sources[place[0]]:
             for number in readers.of(place[1]):
@@ -444,7 +434,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             assert isinstance(source, nodes.Repartition)
             batch = as_input(merge(internal), source)
 
-    def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: _Queued) -> None:
+    def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: Queued) -> None:
         flow, state, context = task
         times, order = np.array([record.timestamp]), (np.zeros(1, np.int64),)
         batch = Batch(record.key, record.value, times, order, record.headers)
@@ -481,7 +471,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             old = old_of(one, source.value)
             self._count_fed_back(topic)
             place = topic, self._partitions.of_result(topic, one, task)
-            self._enqueue(place, _Queued(key, value, old, timestamp, one.headers))
+            self._enqueue(place, Queued(key, value, old, timestamp, one.headers))
         if topic in self._outputs or not part.topics:
             record = Record(as_read(one.key)[0], as_read(one.value)[0], timestamp, header_pairs(one.headers))
             self._outputs.setdefault(topic, []).append(record)

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from penstock.columns import Column
 
 Topic = TypeVar("Topic", bound=Hashable)
+
+
+class Queued(NamedTuple):
+    """A record on its way into a source."""
+
+    key: Column
+    value: Column
+    old: Column | None
+    timestamp: int
+    headers: Any
 
 
 class Timed(Protocol):
