@@ -196,7 +196,8 @@ class KTable(TableJoins[K, V]):
         stream: KStream[K, V] = KStream(self._graph, self._graph.add(node), self._key, self._value)
         if mapper is None:
             return stream
-        return stream._next(stream._select_key(user_function(mapper, "to_stream", KEY_VALUE, context=True), key, None))
+        renamed = stream._select_key(user_function(mapper, "to_stream", KEY_VALUE, context=True), key, None)
+        return stream._next(renamed, key=renamed.key)
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).
