@@ -180,6 +180,7 @@ KINDS: dict[str, Wrong] = (
         ],
         OPTION,
     )
+    | {"timestamp_unit": {"a number": 5, "a word": "minutes", "a list": []}}
     | {"mapper": FUNCTION, "supplier": FUNCTION, "label": {"a number": 5, "a list": []}}
 )
 ITERATED_BY = {"KStream.flat_map.mapper", "KStream.flat_map_values.mapper", "KStream.process.supplier"}

@@ -59,7 +59,8 @@ def unit_named(name: str | None, what: str = "timestamp_unit") -> Unit:
     Raises:
         ConfigError: there is none of it.
     """
-    unit = UNITS.get("ms" if name is None else name)
+    given: object = name
+    unit = UNITS["ms"] if name is None else UNITS.get(name) if isinstance(given, str) else None
     if unit is None:
         raise ConfigError(f"{what} is one of {', '.join(UNITS)}; got {name!r}")
     return unit

@@ -39,9 +39,10 @@ class Cut:
 
     def shows(self, case: Spec, outcome: Outcome) -> list[str]:
         """How a case's outcome differs from that without cuts. It is asked where a rule decides what may differ from
-        Kafka Streams: no rule says that cuts may show. Only caches do, and what failed has no outcome."""
+        Kafka Streams: no rule says that cuts may show. Only caches do, and topics of the log that a topology both writes
+        and reads: what it writes there arrives with a commit. What failed has no outcome."""
         caches = bool(int(case.get("config", {}).get("statestore.cache.max.bytes", 0)))
-        if caches or outcome.error is not None or not differences(case, outcome):
+        if caches or outcome.error is not None or not differences(case, outcome) or _reads_its_outputs(case):
             return []
         uncut = Cut(None)(case)
         here, there = (_by_place(one) for one in (outcome, uncut))
@@ -52,6 +53,13 @@ class Cut:
 def runner(seed: int) -> Runner:
     """Runs cases with cuts that follow from a seed."""
     return Cut(seed)
+
+
+def _reads_its_outputs(case: Spec) -> bool:
+    """Whether a topology reads topics of the log that it writes; repartition topics are none."""
+    topology = Build(case).topology()
+    outputs = set(topology.sink_topics) - topology.internal_topics
+    return not outputs.isdisjoint(topology.source_topics)
 
 
 def _by_place(outcome: Outcome) -> dict[str, Any]:
