@@ -81,14 +81,19 @@ def test_each_way_in_has_an_example(name: str):
 # --- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_the_tree_of_errors_is_drawn_as_it_is():
+ROOTS = {"PenstockError": "Exception", "PenstockWarning": "UserWarning"}
+
+
+def test_the_trees_of_errors_and_warnings_are_drawn_as_they_are():
     drawn: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     for line in inspect.getdoc(errors).splitlines()[2:]:
         stripped = line.lstrip("│├└─ ")
-        depth, name = len(line) - len(stripped), stripped.split()[0]
+        depth, (name, *words) = len(line) - len(stripped), stripped.split() or [""]
+        if not name or (depth == 0 and words):  # a sentence between the trees
+            continue
         path = [(at, above) for at, above in path if at < depth]
-        drawn[name] = path[-1][1] if path else "Exception"
+        drawn[name] = path[-1][1] if path else ROOTS[name]
         path.append((depth, name))
     kinds = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
     assert kinds.pop("TopologyException") is errors.TopologyError
@@ -102,7 +107,7 @@ def test_every_error_can_be_imported_from_the_package():
 def test_every_error_is_a_penstock_error_and_says_what_it_is():
     for name, kind in vars(errors).items():
         if inspect.isclass(kind):
-            assert issubclass(kind, penstock.PenstockError), name
+            assert issubclass(kind, penstock.PenstockError | penstock.PenstockWarning), name
             assert kind.__doc__.endswith("."), name
             assert str(kind("what came")) == "what came"
     assert issubclass(errors.ConfigError, ValueError)
