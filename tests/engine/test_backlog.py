@@ -117,8 +117,9 @@ class World:
 
 
 def results(world: World) -> dict[str, dict[Any, Any]]:
-    """What every output topic ends as; which of several tasks put a key into it last is nobody's concern."""
-    return {topic: world.table(topic) for topic in world.topology.sink_topics if topic != "dropped"}
+    """What every output topic ends as, by key: records without a key come from all tasks, in any order."""
+    outputs = [topic for topic in world.topology.sink_topics if topic != "dropped"]
+    return {topic: {key: value for key, value in world.table(topic).items() if key is not None} for topic in outputs}
 
 
 # --- any topology ----------------------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ class StoreSpec:
         return self.history_retention is not None
 
 
+UNTRACED = {"untraced": True}
+"""The metadata of a field of a node that does not tell where its stores stand: one that came with a later release."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
     """One step. Parents come first, and nodes are compared by identity."""

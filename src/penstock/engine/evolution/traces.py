@@ -94,7 +94,7 @@ def _above(node: Node) -> Iterator[Node]:
     yield from node.parents
     for item in fields(node):
         value = getattr(node, item.name)
-        if isinstance(value, Node) and value not in node.parents:
+        if isinstance(value, Node) and value not in node.parents and not item.metadata.get("untraced"):
             yield value
 
 
@@ -108,7 +108,11 @@ def topics_read(source: nodes.StreamSource, known: Collection[str] | None) -> tu
 def _values(node: Any, topics: tuple[str, ...] = ()) -> Iterator[Any]:
     for item in fields(node):
         value = topics if item.name == "topics" else getattr(node, item.name)
-        if item.name in ("name", "where", "parents") or isinstance(value, Node | StoreSpec):
+        if (
+            item.name in ("name", "where", "parents")
+            or item.metadata.get("untraced")
+            or isinstance(value, Node | StoreSpec)
+        ):
             continue
         if isinstance(value, nodes.Aggregation):
             yield from _values(value)

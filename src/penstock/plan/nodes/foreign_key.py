@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.node import UNTRACED, Node, StoreSpec
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class Announce(Node):
     It is there where responses may come to rows that the record which caused them has changed meanwhile.
     """
 
-    subscribe: Node
+    subscribe: Node = field(metadata=UNTRACED)
     """What else the table's changes go to; it knows those that are not sent."""
-    value: Serde
+    value: Serde = field(metadata=UNTRACED)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -39,8 +39,8 @@ class Cut:
 
     def shows(self, case: Spec, outcome: Outcome) -> list[str]:
         """How a case's outcome differs from that without cuts. It is asked where a rule decides what may differ from
-        Kafka Streams: no rule says that cuts may show. Only caches do, and topics of the log that a topology both writes
-        and reads: what it writes there arrives with a commit. What failed has no outcome."""
+        Kafka Streams: no rule says that cuts may show. Only caches do, and topics of the log that a topology both
+        writes and reads: what it writes there arrives with a commit. What failed has no outcome."""
         caches = bool(int(case.get("config", {}).get("statestore.cache.max.bytes", 0)))
         if caches or outcome.error is not None or not differences(case, outcome) or _reads_its_outputs(case):
             return []
