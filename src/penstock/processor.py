@@ -91,7 +91,7 @@ class ProcessorContext(Protocol):
     >>> def with_its_place(record, context):
     ...     context.forward(record.with_value((context.task_id, context.record_metadata.offset)))
     >>> pipe(lambda stream: stream.process(with_its_place), [("a", 1), ("b", 2)])
-    [('a', ('0_0', 0)), ('b', ('0_0', 1))]
+    [('a', ['0_0', 0]), ('b', ['0_0', 1])]
     """
 
     @property

@@ -143,7 +143,7 @@ def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
 def test_a_jvm_has_the_drivers_folder_for_temporary_files_and_any_path_for_its_log(tmp_path: Path):
     options = session._options("app", tmp_path / 'a "b"' / "spark.log")
     java = options["spark.driver.extraJavaOptions"]
-    assert f'-Djava.io.tmpdir="{tempfile.gettempdir()}"' in java
+    assert f'-Djava.io.tmpdir="{jvm.folder_of_jvm() or tempfile.gettempdir()}"' in java
     assert f'-Dpenstock.log="{tmp_path}/a \\"b\\"/spark.log"' in java
     assert options["spark.driver.host"] == options["spark.driver.bindAddress"] == "127.0.0.1"
 

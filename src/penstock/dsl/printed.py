@@ -35,7 +35,7 @@ class Printed(Options):
         if self.label is not None:
             check_type(self.label, str, "the label of Printed")
         if self.mapper is not None:
-            user_function(self.mapper, "Printed: mapper", ("key", "value"), context=True)
+            user_function(self.mapper, "with_key_value_mapper", ("key", "value"), context=True)
 
     @option
     def to_sys_out(self) -> Printed:

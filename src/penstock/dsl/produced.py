@@ -34,7 +34,7 @@ class Produced(Options):
 
     def __post_init__(self) -> None:
         check_name_if_given(self.name)
-        partitioner_of(self.partitioner, "Produced")
+        partitioner_of(self.partitioner, "to")
 
     @option
     def as_(self, name: str) -> Produced:

@@ -77,8 +77,9 @@ Replayed(windows=((20, 30),), is_late=False, stream_time=20), Replayed(windows=(
         time = self._driver.stream_time(self._clocks[side])
         updates = [record for record in self._driver.read_output("out") if record.value is not None]
         changed = {(one.key.start, one.key.end) for one in updates}
-        if self._is_final:
-            changed = {window for window, count in self._kept().items() if kept.get(window) != count}
+        if self._is_final:  # what is final at once is in no store
+            changed = {window for window in changed if window[0] <= timestamp <= window[1]}
+            changed |= {window for window, count in self._kept().items() if kept.get(window) != count}
         before, self._late = self._late, total(self._driver.metrics(), LATE)
         return Replayed(tuple(sorted(changed)), self._late > before, time)
 
