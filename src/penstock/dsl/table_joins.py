@@ -129,7 +129,7 @@ class TableJoins(KafkaNames, Generic[K, V]):
         >>> builder = StreamsBuilder()
         >>> prices = builder.table("prices", value=int, materialized=Materialized.as_versioned("prices", "1 day"))
         >>> stocks = builder.table("stocks", value=int, materialized=Materialized.as_versioned("stocks", "1 day"))
-        >>> joined = prices.join(stocks, lambda price, stock: f"{price} x {stock}",
+        >>> joined = prices.join(stocks, lambda price, stock: f"{price} x {stock}", value=str,
         ...                      versioned_join="complete")
         >>> joined.to_stream().to("out")
         >>> with TopologyTestDriver(builder.build()) as driver:
