@@ -48,8 +48,8 @@ class Partitions:
         self._layout: Layout = layout_of(topology, cast("Any", _Topics(count)))
 
     def tasks_of(self, sub: SubTopology) -> int:
-        """How many tasks a sub-topology has."""
-        return self._layout.tasks[sub.id]
+        """How many tasks a sub-topology has; one that reads by a pattern may have no topics yet."""
+        return self._layout.tasks[sub.id] or self.count
 
     def of_topic(self, topic: str) -> int:
         """How many partitions a topic has."""

@@ -84,7 +84,8 @@ Replayed(windows=((20, 30),), is_late=False, stream_time=20), Replayed(windows=(
         return Replayed(tuple(sorted(changed)), self._late > before, time)
 
     def _kept(self) -> dict[Window, int]:
-        """The counts of the key's windows that are in the store: final results do not show each change."""
+        """The counts of the key's windows that are in the store: final results do not show each change. A session whose
+        retention ends just as it becomes final is not among them."""
         rows = self._driver.store(_STORE).all()
         return {(windowed.start, windowed.end): row[0] for windowed, *row in rows if windowed.key == "key"}
 

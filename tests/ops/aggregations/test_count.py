@@ -41,6 +41,7 @@ class Sealed(Serde):
     """Bytes that nobody can look into."""
 
     name = "sealed"
+    gives_none = False
 
     def encode(self, value):
         return value.encode()
