@@ -9,13 +9,9 @@ from typing import NamedTuple
 from penstock.batch import Batch, Routed, merge
 from penstock.engine.circles import NO_CIRCLE, Circle
 from penstock.engine.depth_first import DepthFirst
-from penstock.engine.groups import Group as Names
-from penstock.engine.groups import groups_of
 from penstock.engine.idle import timed_nodes
-from penstock.engine.lowering.lower import lower
-from penstock.engine.lowering.lowering import Lowering
-from penstock.engine.runs import Runs
 from penstock.engine.steps import Inputs, Outputs, Own, Result, Step
+from penstock.engine.wiring import Wiring, wire
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
 from penstock.ops.core.operator import Operator, TwoSided
@@ -23,12 +19,10 @@ from penstock.ops.processors.arrivals import Arrivals
 from penstock.ops.processors.group import Group, Member
 from penstock.ops.processors.operator import Process
 from penstock.ops.processors.transform_values import TransformValues
-from penstock.ops.processors.views import Hosted, RecordView, Views
+from penstock.ops.processors.views import Views
 from penstock.ops.stateless.split import Branch
-from penstock.plan import nodes
-from penstock.plan.passes.decoding import decoded_columns
 from penstock.plan.passes.makers import makers, source_types
-from penstock.plan.physical import Part, SubTopology
+from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.task_state import TASK_TIME, TaskState
 
@@ -89,60 +83,25 @@ class Flow:
             looked_up_as_of=frozenset(topology.facts.looked_up_as_of),
             joined_completely=frozenset(topology.facts.looked_up_as_of & topology.facts.joined_completely),
         )
-        decodes = decoded_columns(sub)
-        groups, self._runs = _gaits(sub)
-        parts = _in_order(sub.working_parts, groups)
-        parts.sort(key=lambda part: circle.turn_of(part.name))
-        number = {part.name: i for i, part in enumerate(parts)}
-        below = _below(sub, number)
-        self._steps: list[Step] = []
         elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
-        uncounted = context.uncounted()
-        views: dict[str, RecordView] = {}
-        self._hosted: list[Hosted] = []
-        for i, part in enumerate(parts):
-            above = tuple(number[name] for name in part.predecessors)
-            operator = lower(
-                Lowering(
-                    part,
-                    topology.facts,
-                    decodes.get(part.name, ()),
-                    state,
-                    uncounted if part.name in elsewhere else context,
-                    caching,
-                    children=tuple(parts[child].name for child in below[i]),
-                    number=i,
-                    views=views,
-                    gait=_gait(part, groups, self._runs),
-                    hosted=self._hosted,
-                )
-            )
-            step = Step(
-                part,
-                operator,
-                above,
-                branches=tuple(below[a].index(i) if len(below[a]) > 1 else None for a in above),
-                in_pieces=circle.lap is None and _goes_alone(part, parts),
-                lap=circle.turn_of(part.name),
-            )
-            self._steps.append(step)
-
+        wiring = wire(topology, sub, circle, state, context, elsewhere, caching)
+        self._steps, self._runs, self._hosted = wiring.steps, wiring.runs, wiring.hosted
         self.watching: Callable[[str, Batch], None] | None = None
         """Is shown what reaches each step, where somebody wants to see it."""
-        self._counted = {part.name for part in parts} - elsewhere
+        self._counted = {step.part.name for step in self._steps} - elsewhere
         self._processors = [step.operator for step in self._steps if isinstance(step.operator, _PUNCTUATED)]
-        self._sources = 1 + max((i for i, part in enumerate(parts) if part.kind == "source"), default=-1)
+        self._sources = 1 + max((i for i, step in enumerate(self._steps) if step.part.kind == "source"), default=-1)
         self._own_sources = {part.name for part in sub.parts if part.kind == "source"}
-        self._groups = dict(self._grouped(groups, below))
+        self._groups = dict(self._grouped(wiring))
         self._depth_first: DepthFirst | None = None
         if self._runs.depth_first:
             self._depth_first = DepthFirst(
                 self._steps,
-                below,
+                wiring.below,
                 self._own_sources,
                 context,
                 state.clock(TASK_TIME),
-                views=views,
+                views=wiring.views,
                 facts=topology.facts,
                 came=self._came,
             )
@@ -201,9 +160,9 @@ class Flow:
         self._context.chunk.end()
         return way.outputs
 
-    def _grouped(self, names: list[frozenset[str]], below: list[list[int]]) -> Iterator[tuple[int, _Together]]:
+    def _grouped(self, wiring: Wiring) -> Iterator[tuple[int, _Together]]:
         """Each group by the number of its last step."""
-        for group in names:
+        for group in wiring.groups:
             steps = [number for number, step in enumerate(self._steps) if step.part.name in group]
             members = {
                 number: operator for number in steps if isinstance(operator := self._steps[number].operator, Member)
@@ -211,7 +170,7 @@ class Flow:
             views = Views.union(member.views for member in members.values())
             made = Group(self._context, list(members.values()), views)
             for number, member in members.items():
-                inner = {i: members[child] for i, child in enumerate(below[number]) if child in members}
+                inner = {i: members[child] for i, child in enumerate(wiring.below[number]) if child in members}
                 member.joins(made, inner)
             yield steps[-1], _Together(made, steps)
 
@@ -340,30 +299,6 @@ class Flow:
                         self.watching(step.part.name, batch)
 
 
-def _gaits(sub: SubTopology) -> tuple[list[Names], Runs]:
-    """The processors that are groups, and how chunks are cut. Where records go depth first there are no groups: all
-    processors find there what they find in Kafka Streams."""
-    groups = groups_of(sub)
-    runs = Runs(sub, groups)
-    return ([], Runs(sub, [])) if runs.depth_first else (groups, runs)
-
-
-def _gait(part: Part, groups: list[Names], runs: Runs) -> str:
-    """How the records of a processor go, see ``Lowering``."""
-    if runs.depth_first:
-        return "depth first"
-    return "group" if any(part.name in group for group in groups) else ""
-
-
-def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
-    """For each part the numbers of those behind it, in the order in which each record goes down its branches."""
-    below: list[list[int]] = [[] for _ in number]
-    for part in sub.working_parts:
-        for name in part.predecessors:
-            below[number[name]].append(number[part.name])
-    return below
-
-
 def _bursts(pieces: Iterable[Result]) -> Iterator[Result]:
     """Results, large pieces of them cut into smaller ones."""
     for piece in pieces:
@@ -381,43 +316,6 @@ def _end_of_chunk(step: Step) -> Result:
 def _only(one: Step, piece: Result) -> Own:
     """A piece of what one step gives, and nothing of the others."""
     return lambda step: piece if step is one else None
-
-
-def _goes_alone(part: Part, parts: list[Part]) -> bool:
-    """Whether what comes out of a step that may give a great deal for few records (a suppression, windows that emit on
-    close, sliding windows) meets nothing else on its way, and nobody looks into tables there."""
-    reached = {part.name}
-    for other in parts:
-        if reached & set(other.predecessors):
-            reached.add(other.name)
-            if len(other.predecessors) > 1:
-                return False
-    theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
-    others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
-    is_seen = any(reached & set(other.reads) for other in parts)
-    is_timed = any(isinstance(other.node, nodes.HOSTING) for other in parts if other.name in reached)
-    gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
-    return gives and not is_seen and not is_timed and not theirs & others
-
-
-def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:
-    """The parts in topological order: sources first, every table before the joins that look into it, and the processors
-    of a group behind all that comes to any of them, without others in between."""
-    by_name = {part.name: part for part in parts}
-    together = {name: [part for part in parts if part.name in group] for group in groups for name in group}
-    ordered = {part.name: part for part in parts if part.kind == "source"}
-
-    def add(part: Part) -> None:
-        members = together.get(part.name, [part])
-        if part.name not in ordered:
-            for name in (name for one in members for name in (*one.reads, *one.predecessors)):
-                if by_name[name] not in members:
-                    add(by_name[name])
-            ordered.update((one.name, one) for one in members)
-
-    for part in parts:
-        add(part)
-    return list(ordered.values())
 
 
 def _incoming(
