@@ -125,6 +125,21 @@ def test_a_browser_brings_the_token_once(shop: Shop):
     assert client(both(shop, "0.0.0.0", TOKEN)[1]).get("/", headers={"cookie": cookie}).status_code == 401  # of before
 
 
+@pytest.mark.parametrize("token", ["😀" * 20, "%F0%9F%98%80", "ü", "\udcff"])
+def test_whatever_a_wrong_token_is_made_of_it_is_answered_and_waits(
+    shop: Shop, token: str, monkeypatch: pytest.MonkeyPatch
+):
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("penstock.query.guard.asyncio.sleep", sleep)
+    form = f"token={token}".encode(errors="surrogateescape")
+    wrong = client(both(shop, "0.0.0.0", TOKEN)[1]).post("/login", content=form)
+    assert (wrong.status_code, "That is not the token." in wrong.text, waits) == (401, True, [0.5])
+
+
 def test_an_address_beyond_this_machine_wants_a_token_or_the_word_that_it_has_none(shop: Shop):
     def refusal(*arguments: Any) -> str:
         with pytest.raises(ConfigError) as error:
@@ -214,6 +229,18 @@ def test_headers_without_an_end_are_refused(shop: Shop):
         assert is_closed(one, b"GET / HTTP/1.1\r\nX: " + b"x" * 60_000, 5)
         one.close()
         assert ask(server.port) == 200
+
+
+def test_a_connection_that_is_kept_may_bring_any_number_of_requests(shop: Shop):
+    headers = {"x-filling": "x" * 300}
+    with (
+        StateServer(open_stores(shop.folder), port=0) as server,
+        closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection,
+    ):
+        for _ in range(300):
+            connection.request("GET", "/stores", headers=headers)
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read()) > 0) == (200, True)
 
 
 def test_a_client_that_takes_nothing_of_its_answer_is_let_go(shop: Shop, monkeypatch: pytest.MonkeyPatch):

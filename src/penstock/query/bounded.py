@@ -3,6 +3,7 @@ take the descriptors that the application needs."""
 
 from __future__ import annotations
 
+import resource
 import time
 from typing import Any
 
@@ -20,10 +21,6 @@ BACKLOG = 16
 
 def most_connections() -> int:
     """How many connections a server of this process may have."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return _MOST
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _MOST if soft == resource.RLIM_INFINITY else max(min(_MOST, soft // _SHARE), 4)
 
@@ -47,6 +44,7 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
             """Since when it waits: for a request, or for the client to take an answer."""
             self._place: tuple[Any, ...] = ()
             self._pending = 0
+            """Bytes that have come since the last request began, without the next one."""
             known[self] = None
             if len(known) > limit:
                 (next((one for one in known if one.is_idle), None) or self).drop()
@@ -62,7 +60,10 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
             if self._pending > _MOST_HEADER_BYTES:
                 self.drop()
                 return
+            before = self.cycle
             super().data_received(data)
+            if self.cycle is not before:
+                self._pending = 0
 
         @property
         def is_idle(self) -> bool:
@@ -75,8 +76,9 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
 
         def _look(self) -> None:
             """Let go of a connection that has waited for too long."""
-            place = (self.is_idle, id(self.cycle), self.transport.get_write_buffer_size())
-            waits = self.is_idle or place[2] > 0
+            not_taken = self.transport.get_write_buffer_size()
+            place = (self.is_idle, self.cycle, not_taken)
+            waits = self.is_idle or not_taken > 0
             if place != self._place or not waits:
                 self._place, self._since = place, time.monotonic()
             elif time.monotonic() - self._since > (_HEADER_SECONDS if self.is_idle else _READ_SECONDS):

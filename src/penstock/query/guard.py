@@ -136,7 +136,7 @@ class Guarded:
         except TimeoutError:
             body = b""
         [token] = parse_qs(body.decode("latin-1")).get("token", [""])[:1]
-        if self._token is None or not hmac.compare_digest(_digest(token.strip().encode("latin-1")), self._token):
+        if self._token is None or not hmac.compare_digest(_digest(token.strip().encode()), self._token):
             await asyncio.sleep(_WRONG_SECONDS)
             await self._show_login(send, b'<p class="trouble" role="alert">That is not the token.</p>')
             return
