@@ -9,7 +9,7 @@ import pytest
 
 from penstock.batch import Batch
 from penstock.columns import BytesColumn
-from penstock.engine import exchange
+from penstock.engine import exchange, merged
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.merged import Bound, MergedExchange
 from penstock.serdes import STR
@@ -33,11 +33,12 @@ class Tasks:
                 values, clocks = (list(column) for column in zip(*sent, strict=True))
                 column = BytesColumn(STR.encode_all(values), STR)
                 order = (np.arange(len(sent)),)
-                writer.write(0, Batch(column, column, np.array(clocks), order), np.array(clocks), None)
+                batch, causes = Batch(column, column, np.array(clocks), order), np.zeros(len(sent), np.int64)
+                writer.write(0, batch, np.array(clocks), None, causes)
         self.refs += writer.refs()
 
-    def merged(self, bound: Bound | None = None, **limits: int) -> MergedExchange:
-        return MergedExchange(self.storage, self.refs, 0, bound, **limits)
+    def merged(self, bound: Bound | None = None, by_cause: bool = False, **limits: int) -> MergedExchange:
+        return MergedExchange(self.storage, self.refs, 0, bound, by_cause=by_cause, **limits)
 
 
 @pytest.fixture(params=["small", "in parts"])
@@ -91,6 +92,26 @@ def test_what_is_looked_at_together_does_not_show(tasks: Tasks, limits: dict[str
     tasks.send("0_0", [("a", 10)], [("c", 20), ("e", 40)], [("h", 90)])
     tasks.send("0_1", [("b", 15), ("d", 30)], [("f", 60), ("g", 60)])
     assert given(tasks.merged(**limits)) == "abcdefgh"
+
+
+@pytest.mark.parametrize("limits", [{"records": 2}, {"nbytes": 1}, {"nbytes": 30}, {"nbytes": 70}, {"nbytes": 9999}])
+def test_of_one_clock_and_cause_the_lower_task_goes_first_wherever_chunks_are_cut(
+    tasks: Tasks, limits: dict[str, int]
+) -> None:
+    """Task 0_0 has more of that cause to read when what waits of it is at its end."""
+    tasks.send("0_0", [("a", 5)], [("b", 5)], [("c", 5)])
+    tasks.send("0_1", [("d", 5)], [("e", 5)])
+    assert given(tasks.merged(by_cause=True, **limits)) == "abcde"
+
+
+def test_causes_are_looked_at_only_where_they_decide(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(merged, "in_order", lambda clock, cause: looked.append(cause) or cause)
+    tasks.send("0_0", [("a", 10), ("b", 20)])
+    assert given(tasks.merged()) == "ab"
+    assert not looked
+    assert given(tasks.merged(by_cause=True)) == "ab"
+    assert looked
 
 
 @pytest.mark.parametrize("taken", range(7))

@@ -65,7 +65,7 @@ class MergedExchange:
         by_task: dict[str, list[ExchangeRef]] = {}
         for ref in refs:
             by_task.setdefault(ref.task, []).append(ref)
-        channels = [_Channel(storage, task, mine) for task, mine in by_task.items()]
+        channels = [_Channel(storage, task, mine, by_cause) for task, mine in by_task.items()]
         self._channels = sorted(channels, key=lambda channel: channel.task)
         self._start = start
         self._bound = bound
@@ -94,7 +94,7 @@ class MergedExchange:
         bound = min(bounds if self._bound is None else [*bounds, self._bound], default=None)
         counts = [len(one.clock) if bound is None else one.up_to(bound) for one in self._channels]
         if self._by_cause and unread:
-            last = min((int(one.clock[-1]), int(one.cause[-1])) for one in unread)
+            last = min((int(one.clock[-1]), int(one.cause[-1]), one.task) for one in unread)
             counts = [min(count, one.up_to_cause(*last)) for one, count in zip(self._channels, counts, strict=True)]
         return counts if sum(map(bool, counts)) <= 1 else self._within_limits(counts)
 
@@ -144,7 +144,7 @@ class MergedExchange:
 class _Channel:
     """What one task sent, in its order."""
 
-    def __init__(self, storage: Storage, task: str, refs: list[ExchangeRef]):
+    def __init__(self, storage: Storage, task: str, refs: list[ExchangeRef], by_cause: bool):
         self.task = TaskId.parse(task) if task else TaskId(-1, -1)
         self.refs = refs
         self.may_have_more = True
@@ -153,6 +153,7 @@ class _Channel:
         self._pieces = read_exchange(storage, refs)
         self._waiting: list[Records] = []
         self._nbytes = 0
+        self._by_cause = by_cause
         self.cause: IntArray = np.zeros(0, np.int64)
         """What caused each of them, where that decides."""
         self._taken: list[IntArray] = []
@@ -176,9 +177,9 @@ class _Channel:
             highest = self.clock[-1] if len(self.clock) else self._highest
             clock = np.concatenate([_clock_of(piece) for piece in found])
             clock = np.maximum.accumulate(np.maximum(clock, highest))
-            cause = np.concatenate([_cause_of(piece) for piece in found])
             self.clock = np.concatenate([self.clock, clock])
-            self.cause = in_order(self.clock, np.concatenate([self.cause, cause]))
+            if self._by_cause:
+                self.cause = in_order(self.clock, np.concatenate([self.cause, _causes_of(found)]))
 
     def sizes(self, count: int) -> IntArray:
         """How many bytes each of the next records has."""
@@ -194,10 +195,10 @@ class _Channel:
         """How many of the records that wait go before a place, or stand there."""
         return int(np.searchsorted(self.clock, bound.clock, "right" if self.task <= bound.task else "left"))
 
-    def up_to_cause(self, clock: int, cause: int) -> int:
+    def up_to_cause(self, clock: int, cause: int, task: TaskId) -> int:
         """How many of the records that wait go before a place, or stand there."""
         first, end = (int(np.searchsorted(self.clock, clock, side)) for side in ("left", "right"))
-        return first + int(np.searchsorted(self.cause[first:end], cause, "right"))
+        return first + int(np.searchsorted(self.cause[first:end], cause, "right" if self.task <= task else "left"))
 
     def take(self, count: int) -> list[Records]:
         """The next records."""
