@@ -39,6 +39,11 @@ def topic(key: Any, value: Any) -> Any:
     return later("out") if value == 2 else "out"
 
 
+def depth_first(stream: Any, function: Any) -> None:
+    stream.group_by_key().count("counts")
+    stream.process(lambda record, context: function(record.value), "counts")
+
+
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "filter": lambda s, f: s.filter(lambda k, v: f(v)),
     "filter_not": lambda s, f: s.filter_not(lambda k, v: f(v)),
@@ -58,6 +63,7 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "reduce": lambda s, f: s.group_by(lambda k, v: "all").reduce(lambda total, v: f(v)),
     "join": lambda s, f: s.join(s.to_table(), lambda v, other: f(v)).foreach(lambda k, v: None),
     "process": lambda s, f: s.process(lambda record, context: f(record.value)),
+    "process beside a step that shares its store": depth_first,
     "deduplicate": lambda s, f: s.deduplicate(lambda k, v: f(v), "1 s"),
     "partitioner": lambda s, f: s.to("out", partitioner=lambda k, v, n: f(v) if v == 2 else 0),
 }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import JoinWindows, ProcessingError, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from penstock.serdes import Serde
 from penstock.testing import TopologyTestDriver, pipe
 from support.flows import Run, source
 
@@ -207,3 +208,75 @@ def test_the_driver_shows_what_is_read_back_from_the_bytes():
         read = [record.value for record in driver.read_output(topic)]
         assert read == [value] * 4
         assert set(map(type, read)) == {type(value)}
+
+
+class Strange:
+    def __repr__(self) -> str:
+        return "Strange()"
+
+
+UNWRITABLE: dict[str, Callable[[Any], Any]] = {
+    "an aggregate": lambda s: s.group_by_key().aggregate(dict, lambda key, value, all_: {"v": Strange()}),
+    "an initial value": lambda s: s.group_by_key().aggregate(
+        lambda: {"v": Strange()}, lambda k, v, all_: {}, value=dict
+    ),
+    "an aggregate of a table": lambda s: (
+        s.to_table()
+        .group_by(lambda key, value: ("all", value))
+        .aggregate(dict, lambda key, value, all_: {"v": Strange()}, lambda key, value, all_: all_)
+    ),
+    "a session": lambda s: (
+        s.group_by_key()
+        .windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
+        .aggregate(dict, lambda key, value, all_: {"v": Strange()}, lambda key, one, other: one)
+    ),
+    "a sliding window": lambda s: (
+        s.group_by_key()
+        .windowed_by(SlidingWindows.of_time_difference_with_no_grace(10))
+        .aggregate(dict, lambda key, value, all_: {"v": Strange()})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_an_aggregate_that_json_cannot_say_fails_with_the_way_out(run: Run, name: str):
+    builder, stream = source(value=str)
+    UNWRITABLE[name](stream)
+    with pytest.raises(ProcessingError, match=r"cannot write \{'v': Strange\(\)\} as JSON") as failure:
+        run(builder, [("a", "x", 0)]).dropped()
+    assert "  the way out: the values of this step are of type json[dict]; have the function return such" in str(
+        failure.value
+    )
+
+
+@dataclass(frozen=True)
+class Shouted(Serde):
+    """A serde of a user's, as a frozen dataclass."""
+
+    mark: str = "!"
+    name = "shouted"
+
+    def encode(self, value: str) -> bytes:
+        return (value + self.mark).encode()
+
+    def decode(self, data: bytes) -> str:
+        return data.decode().removesuffix(self.mark)
+
+
+def test_a_users_serde_that_cannot_be_changed_goes_from_step_to_step(run: Run):
+    builder, stream = source(value=Shouted())
+    stream.map_values(str.upper).to("out")
+    ran = run(builder, [("a", "x", 0)])
+    assert ran.output() == [("a", "X", 0)]
+
+
+def test_an_initializer_is_not_called_while_the_program_is_built_where_the_type_is_said():
+    calls = []
+
+    def initial() -> Any:
+        calls.append(1)
+        return 0
+
+    _, stream = source(value=str)
+    stream.group_by_key().aggregate(initial, lambda key, value, total: total + 1, value=int)
+    assert not calls

@@ -87,8 +87,9 @@ def aggregated_type(given: Any, adders: list[UserFunction], initializer: UserFun
         now = _said(initializer.returns())
     if before is None and not is_cogroup and initializer.call in (int, float, str):
         before = initializer.call
+    first = _first_value(initializer.call) if given is None and now is None else UNSAID
     try:
-        return value_type(given, Annotated(now, before), _first_value(initializer.call))
+        return value_type(given, Annotated(now, before), first)
     except ConfigError:  # a class as initializer whose objects JSON cannot make
         if given is not None or now is not initializer.call:
             raise

@@ -46,7 +46,8 @@ def left_open(default: Serde | None, otherwise: Serde, before: Serde) -> Serde:
     opened = copy(otherwise if known is None else known.otherwise)
     if opened is otherwise:  # a serde of a user's that cannot be copied
         return otherwise
-    setattr(opened, _LEFT_OPEN, LeftOpen(default, otherwise if known is None else known.otherwise, before))
+    left = LeftOpen(default, otherwise if known is None else known.otherwise, before)
+    vars(opened)[_LEFT_OPEN] = left  # a user's serde may be a frozen dataclass
     return opened
 
 

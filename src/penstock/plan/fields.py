@@ -18,7 +18,7 @@ JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the value, or a field of a field of it; what is not there is None."""
+    """A field of the value, or a field of a field of it, as ``found_at`` has it; what is not there is None."""
 
     path: tuple[str, ...]
     where: str
@@ -26,12 +26,8 @@ class Field:
 
     def of(self, value: Any) -> Any:
         """The field of one value."""
-        for name in self.path:
-            if type(value) is dict:
-                value = value.get(name)
-            else:
-                value = None if type(value) in JSON_TYPES else getattr(value, name, None)
-        return value
+        found = found_at(value, self.path)
+        return None if found is MISSING else found
 
 
 def field(path: str, method: str, value: Serde) -> Field:

@@ -236,6 +236,24 @@ def test_a_path_leads_into_values_that_a_function_made(run: Run):
     assert run(builder, FIELDS + NOT_OBJECTS).output() == [r for r in FIELDS + NOT_OBJECTS if r[2] not in (3, 4)]
 
 
+DOTTED = [
+    ("a", {"payload.id": "x"}, 1),
+    ("a", {"payload": {"id": "x"}}, 2),
+    ("a", {"payload.id": "y", "payload": {}}, 3),
+    ("a", {"payload.id": "y", "payload": {"id": None}}, 4),
+    ("a", {"payload.id": "x", "payload": {"id": "z"}}, 5),
+    ("a", None, 6),
+]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_name_may_have_dots_itself_and_what_is_nested_goes_before_that(run: Run, made: bool):
+    builder, stream = source()
+    values = stream.map_values(lambda value: value) if made else stream
+    values.deduplicate_by_key_value("payload.id", "1 s").to("out")
+    assert [timestamp for _, _, timestamp in run(builder, DOTTED).output()] == [1, 3, 4, 5, 6]
+
+
 def test_a_path_leads_through_classes(run: Run):
     builder, stream = source(value=Event)
     stream.deduplicate_by_key_value("payload.id", "1 s").to("out")

@@ -49,8 +49,14 @@ class FieldReader:
         items = data.to_pylist()
         try:
             if not data.null_count:
-                return list(map(get, map(decode, items)))
-            return [None if item is None else get(decode(item)) for item in items]
+                found = list(map(get, map(decode, items)))
+            else:
+                found = [None if item is None else get(decode(item)) for item in items]
+            if len(self._field.path) > 1 and None in found:  # the field's name may have dots itself
+                of = self._field.of
+                for row in [row for row, one in enumerate(found) if one is None]:
+                    found[row] = None if items[row] is None else of(msgspec.json.decode(items[row]))
+            return found
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
             return None
 

@@ -209,7 +209,8 @@ class UserFold(Fold):
                 else:
                     result = value
                 if result is not None and type(result) is not exact:
-                    given, result = result, write(result)
+                    given = result
+                    result = write(given)
                     if result is not None:
                         ready[group] = aggregate = read(result)
                         result = None if aggregate is None else result
@@ -297,8 +298,8 @@ class Keeper:
         one."""
         if not self._keeps_bytes:
             return self._as_stored(aggregate)
-        data = self._encode(aggregate)
         try:
+            data = self._encode(aggregate)
             is_null = data is None or self.read(data) is None
         except Exception as error:
             raise self.explained(error, aggregate) from None

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.batch import Batch, Order, Origins, order_columns
+from penstock.calls import refuse_result
 from penstock.columns import Column
+from penstock.moving import moving
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
 from penstock.ops.processors.operator import Process, records_of
@@ -58,13 +60,14 @@ class DepthFirstProcess(Process):
         if not len(record):
             return
         own = self._begin()
+        moving.steps += 1
         depth = max(len(record.order), 4)
         self._order, self._number = tuple(order_columns(record.order, 1, depth)), 0
         self._given, self._held = record.key, record.held
         with self.views.open(None):
             own.begin(record)
             try:
-                self._processor.process(next(records_of(record)))  # type: ignore[union-attr]
+                refuse_result(self._processor.process(next(records_of(record))))  # type: ignore[union-attr]
             except KeyboardInterrupt:
                 raise
             except BaseException as error:

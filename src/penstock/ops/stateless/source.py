@@ -62,8 +62,10 @@ class Source(Operator):
         values = batch.value.decoded()
         arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
         batch, times = caller.rows(batch, *arguments)
+        if set(map(type, times)) != {int}:
+            times = [one if (ms := parsed(one)) is None else ms for one in times]  # what is no time is refused below
         batch, times = caller.check(batch, times, is_time, EXPECTED)
-        batch = replace(batch, timestamp=np.array(list(map(parsed, times)), np.int64))
+        batch = replace(batch, timestamp=np.array(times, np.int64))
         self._context.drop(self._node, batch.position[batch.timestamp < 0], INVALID)
         return batch.keep(batch.timestamp >= 0)
 
