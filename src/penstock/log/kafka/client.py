@@ -47,15 +47,16 @@ _REQUEST_SECONDS = 10.0
 _LOOK_SECONDS, _REFUSED_SECONDS = 0.2, 2.0
 """How often it is looked what librdkafka says beside, and after which time without an answer it is believed: of several
 brokers one may be at odds with the others."""
-_FINAL = (
-    *_REFUSED,
+_OF_RECORDS = (
     *_UNKNOWN_TOPIC,
-    *_NOT_KNOWN,
     *_TOO_LARGE,
-    *_LOST,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.INVALID_RECORD,
     KafkaError.INVALID_TIMESTAMP,
+    KafkaError._INVALID_DIFFERENT_RECORD,  # another one of the batch is refused
 )
+"""Errors with which records are refused, or all records of a topic: others do not depend on what is written."""
+_FINAL = (*_REFUSED, *_NOT_KNOWN, *_LOST, *_OF_RECORDS)
 
 
 class Clients:
@@ -208,6 +209,11 @@ def is_passing(error: KafkaError) -> bool:
 def is_final(error: KafkaError) -> bool:
     """Whether trying again gives the same error."""
     return error.code() in _FINAL
+
+
+def is_of_records(error: KafkaError) -> bool:
+    """Whether records are refused, which others in their place might not be."""
+    return error.code() in _OF_RECORDS
 
 
 def _said(error: Exception) -> str:

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
-from penstock.log.kafka.client import Clients, bulk_or_none, is_final, is_passing
+from penstock.log.kafka.client import Clients, bulk_or_none, is_final, is_of_records
 from penstock.log.records import Records
 
 _log = logging.getLogger(__name__)
@@ -190,10 +190,10 @@ class Publisher:
         refused = self._undelivered or refused
         if refused is None:
             _within(self._call_seconds, producer.abort_transaction)
-        elif is_passing(refused) or refused.code() in _OF_THE_PRODUCER:
-            raise KafkaException(refused)
-        else:
+        elif is_of_records(refused):
             self.close()  # it has lost count of what arrived; the next one ends the transaction
+        else:
+            raise KafkaException(refused)
         return refused
 
     def _until_done(self, what: str, attempt: Callable[[], Any], way_out: str = "") -> Any:
@@ -287,7 +287,7 @@ class Publisher:
         return own | ({"transactional.id": self._group} if self._in_transactions else {})
 
     def _told(self, error: KafkaError | None, _: Any) -> None:
-        self._undelivered = error or self._undelivered
+        self._undelivered = self._undelivered or error  # those behind it go with it
 
     def _membership(self) -> Any:
         """What offsets are committed as: a group without members, as of programs that choose their partitions."""
