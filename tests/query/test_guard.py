@@ -21,7 +21,7 @@ from penstock.query import bounded
 from penstock.query.application import open_stores
 from penstock.query.bounded import bounded_protocol
 from penstock.query.guard import Guarded
-from penstock.query.server import StateServer, app
+from penstock.query.server import Served, StateServer, app
 from penstock.watch.server import page_app
 from support.folders import MEMORY
 from support.watched import SOLD, Shop, shop_topology
@@ -42,7 +42,8 @@ def shop() -> Iterator[Shop]:
 def both(shop: Shop, host: str = "127.0.0.1", token: str | None = None) -> list[Guarded]:
     """The applications of both servers."""
     stores = open_stores(shop.folder)
-    return [Guarded(app(stores), host, token), page_app(stores, shop.log, host, token=token)]
+    servers = Served(app(stores)), page_app(stores, shop.log)
+    return [Guarded(one.app, host, token, one.login) for one in servers]
 
 
 def client(served: Any, base_url: str = "http://localhost:8093") -> Any:
@@ -158,6 +159,12 @@ def test_an_address_beyond_this_machine_wants_a_token_or_the_word_that_it_has_no
         assert ask(server.port) == 401
 
 
+def test_the_page_beyond_this_machine_needs_the_token_of_its_server(shop: Shop):
+    stores = open_stores(shop.folder)
+    with StateServer(stores, "0.0.0.0", 0, page_app(stores, shop.log), TOKEN) as server:
+        assert [ask(server.port, address) for address in ("/", "/stores", "/api/figures")] == [401, 401, 401]
+
+
 def ask(port: int, address: str = "/stores") -> int:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("GET", address)
@@ -194,7 +201,7 @@ def test_connections_that_are_half_open_take_few_descriptors_and_keep_nobody_out
 ):
     monkeypatch.setattr(bounded, "most_connections", lambda: 20)
     stores = open_stores(shop.folder)
-    with StateServer(stores, port=0, served=page_app(stores, shop.log, "127.0.0.1") if is_page else None) as server:
+    with StateServer(stores, port=0, served=page_app(stores, shop.log) if is_page else None) as server:
         ask(server.port)
         before, most, held = descriptors(), 0, []
         for number in range(150):
@@ -260,7 +267,7 @@ def test_a_client_that_takes_nothing_of_its_answer_is_let_go(shop: Shop, monkeyp
             super().connection_lost(error)
 
     monkeypatch.setattr("penstock.query.server.bounded_protocol", lambda: Protocol)
-    with StateServer(open_stores(shop.folder), port=0, served=Guarded(endless, "127.0.0.1")) as server:
+    with StateServer(open_stores(shop.folder), port=0, served=Served(endless)) as server:
         one = socket.create_connection(("127.0.0.1", server.port), timeout=10)
         one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert lost.wait(10)
@@ -269,8 +276,8 @@ def test_a_client_that_takes_nothing_of_its_answer_is_let_go(shop: Shop, monkeyp
 
 def test_what_is_told_of_requests_has_no_token(shop: Shop, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
-    served = both(shop, "0.0.0.0", TOKEN)[1]
-    with StateServer(open_stores(shop.folder), "127.0.0.1", 0, served, TOKEN) as server:
+    stores = open_stores(shop.folder)
+    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log), TOKEN) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
         connection.request("POST", "/login", f"token={TOKEN}")
         assert connection.getresponse().status == 303

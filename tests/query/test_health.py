@@ -34,20 +34,20 @@ def asked(served: Any, address: str = "/health") -> tuple[int, dict[str, Any]]:
 
 
 def test_an_application_that_has_read_all_is_well(shop: Shop):
-    status, told = asked(page_app(open_stores(shop.folder), shop.log, "127.0.0.1"))
+    status, told = asked(page_app(open_stores(shop.folder), shop.log).app)
     assert (status, told["status"], told["behind"], told["state"], told["application"]) == (200, "ok", 0, None, "shop")
 
 
 def test_one_that_makes_no_commit_though_records_wait_is_stalled(shop: Shop):
     shop.log_only(("kim", 1.0, 5_000), ("ann", 2.0, 5_000))
-    served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1")
+    served = page_app(open_stores(shop.folder), shop.log).app
     assert asked(served)[0] == 200  # it has a minute
     status, told = asked(served, "/health?stalled=0 ms")
     assert (status, told["status"], told["behind"]) == (503, "stalled", 2)
 
 
 def test_one_that_was_idle_has_as_long_for_a_record_as_any_other(shop: Shop, monkeypatch: pytest.MonkeyPatch):
-    served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1")
+    served = page_app(open_stores(shop.folder), shop.log).app
     later = time.time() + 3600
     monkeypatch.setattr("penstock.query.health.time.time", lambda: later)
     status, told = asked(served)
@@ -55,12 +55,36 @@ def test_one_that_was_idle_has_as_long_for_a_record_as_any_other(shop: Shop, mon
     shop.log_only(("kim", 1.0, 5_000))
     for folder in (shop.log.root / "orders" / "data").iterdir():
         os.utime(folder, (later, later))
-    for check in (served, page_app(open_stores(shop.folder), shop.log, "127.0.0.1")):  # that knows, and that looks
+    for check in (served, page_app(open_stores(shop.folder), shop.log).app):  # that knows, and that looks
         status, told = asked(check)
         assert (status, told["status"], told["behind"], told["commit_age_seconds"] > 3500) == (200, "ok", 1, True)
     monkeypatch.setattr("penstock.query.health.time.time", lambda: later + 61)
     status, told = asked(served)
     assert (status, told["status"], told["stalled_seconds"]) == (503, "stalled", 61.0)
+
+
+def test_a_look_reads_the_newest_commit_once_and_its_start_at_the_first_look(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    shop.log_only(("kim", 1.0, 5_000))
+    stores, read = open_stores(shop.folder), []
+    check, storage = HealthCheck(stores, shop.log), stores.commits.storage
+    monkeypatch.setattr(storage, "read", lambda name, real=storage.read: (read.append(name), real(name))[1])
+    looks = [check.look(), check.look()]
+    assert [one.behind for one in looks] == [1, 1]
+    assert [name.partition("/")[0] for name in read] == ["manifests", "starts", "manifests"]
+
+
+def test_prometheus_and_health_have_one_memory_of_when_nothing_waited(shop: Shop, monkeypatch: pytest.MonkeyPatch):
+    served = page_app(open_stores(shop.folder), shop.log).app
+    later = time.time() + 3600
+    monkeypatch.setattr("penstock.query.health.time.time", lambda: later)
+    assert asked(served)[1]["behind"] == 0
+    shop.log_only(("kim", 1.0, 5_000))  # by the files' times it has waited for an hour
+    monkeypatch.setattr("penstock.query.health.time.time", lambda: later + 5)
+    assert asked(served)[1]["stalled_seconds"] == 5.0
+    metrics = testclient.TestClient(served, base_url="http://localhost").get("/metrics").text
+    assert 'penstock_lag_stalled_seconds{application="shop"} 5.0' in metrics.splitlines()
 
 
 def test_a_commit_that_takes_long_and_moves_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -91,7 +115,7 @@ def test_a_commit_that_takes_long_and_moves_is_alive(tmp_path: Path, monkeypatch
 
 def test_a_program_is_ready_when_it_has_begun_to_work(shop: Shop):
     for state, status in (("REBALANCING", 503), ("RUNNING", 200), ("ERROR", 503)):
-        served = page_app(open_stores(shop.folder), shop.log, "127.0.0.1", lambda state=state: state)
+        served = page_app(open_stores(shop.folder), shop.log, lambda state=state: state).app
         assert asked(served, "/health/ready")[0] == status
     assert [asked(served, f"/health{one}")[1]["status"] for one in ("", "/live", "/ready")] == ["failed"] * 3
     assert asked(served, "/health/live")[0] == asked(served, "/health")[0] == 503
@@ -112,7 +136,7 @@ def test_a_program_is_ready_when_it_has_begun_to_work(shop: Shop):
 def test_one_that_runs_here_is_as_its_program_is(shop: Shop, state: str, status: int, word: str):
     stores = open_stores(shop.folder)
     for served in (
-        page_app(stores, shop.log, "127.0.0.1", lambda: state),
+        page_app(stores, shop.log, lambda: state).app,
         app(stores, HealthCheck(stores, shop.log, lambda: state)),
     ):
         found = asked(served)

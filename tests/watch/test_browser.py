@@ -44,7 +44,7 @@ def shop() -> Iterator[Shown]:
         shop = Shown(Path(folder), shop_topology())
         shop.sell(*SOLD)
         stores = open_stores(shop.folder)
-        with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+        with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log)) as server:
             shop.url = server.url
             yield shop
         stores.close()
@@ -155,7 +155,7 @@ def test_fifty_steps_and_a_hundred_partitions_fit_the_page(browser: Browser, tmp
     assert sum(len(sub.parts) for sub in topology.sub_topologies) >= 50
     shop = Shown(tmp_path, topology, partitions=100)
     stores = open_stores(shop.folder)
-    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log)) as server:
         for width in (1280, 700):
             browser.size(width, 900)
             browser.open(server.url)
@@ -183,7 +183,7 @@ def test_numbers_are_shown_as_they_are_and_null_apart_from_text(browser: Browser
     stores = open_stores(shop.folder)
     shown_ints = ["-9223372036854775808", "5", "9007199254740993", "9223372036854775807"]
     shown_floats = ["-0.0", "-Infinity", "1.0", "1e22", "NaN"]
-    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, "127.0.0.1")) as server:
+    with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log)) as server:
         browser.events.clear()
         browser.size(1280, 900)
         browser.open(server.url)

@@ -13,6 +13,7 @@ import pytest
 from penstock import StreamsBuilder
 from penstock.log.base import TopicInfo
 from penstock.query.application import open_stores
+from penstock.query.guard import Guarded
 from penstock.watch import figures
 from penstock.watch.figures import Application
 from penstock.watch.server import page_app
@@ -35,7 +36,8 @@ def shop() -> Iterator[Shop]:
 
 @pytest.fixture(scope="module")
 def client(shop: Shop) -> Any:
-    return TestClient(page_app(open_stores(shop.folder), shop.log, "localhost"), base_url="http://localhost")
+    page = Guarded(page_app(open_stores(shop.folder), shop.log).app, "localhost")
+    return TestClient(page, base_url="http://localhost")
 
 
 def test_the_picture_has_sub_topologies_with_their_steps_topics_and_stores(client: Any):
@@ -78,7 +80,7 @@ def test_what_waits_is_said_in_records_and_in_their_time(tmp_path: Path):
     shop = Shop(tmp_path, shop_topology())
     shop.sell(("ann", 1.0, 1_000))
     shop.log_only(("ann", 1.0, 5_000), ("ann", 1.0, 65_000))
-    client = TestClient(page_app(open_stores(shop.folder), shop.log, "localhost"), base_url="http://localhost")
+    client = TestClient(page_app(open_stores(shop.folder), shop.log).app, base_url="http://localhost")
     orders = client.get("/api/figures").json()["topics"]["orders"]
     assert sorted(orders["lag"]) == [0, 2]
     assert orders["lag_ms"] == 60_000
@@ -151,7 +153,7 @@ def test_prometheus_is_told_for_how_long_nothing_has_moved(tmp_path: Path):
     shop.sell(("ann", 1.0, 1_000))
     shop.log_only(("ann", 1.0, 5_000))
     time.sleep(0.3)
-    page = page_app(open_stores(shop.folder), shop.log, "localhost")
+    page = page_app(open_stores(shop.folder), shop.log).app
     lines = TestClient(page, base_url="http://localhost").get("/metrics").text.splitlines()
     [stalled] = [line for line in lines if line.startswith("penstock_lag_stalled_seconds{")]
     assert 0.2 < float(stalled.rpartition(" ")[2]) < 60

@@ -135,7 +135,7 @@ def open_file_log(place: Path | str | None) -> Log:
 
 def log_of(stores: ApplicationStores, log_dir: Path | str | None) -> Log:
     """Where the topics are: as the user says, else where the application's last start found them."""
-    start = stores.commits.last_start()
+    start = stores.commits.start_of(stores.commits.newest())
     written = "" if start is None or start.picture is None else start.picture.log
     if log_dir is None and (written.startswith(SCHEME) or Path(written).is_dir()):
         said = Settings.load().topics_in  # of a cluster with the options that are not written down

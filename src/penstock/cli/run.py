@@ -334,11 +334,11 @@ class _Run:
             yield
             return
         from penstock.query.health import HealthCheck
-        from penstock.query.server import StateServer, app
+        from penstock.query.server import Served, StateServer, app
 
         stores, at = streams.stores(), self._answers.access
         health = HealthCheck(stores, open_log(streams.log.place), lambda: streams.state.name)
-        served = app(stores, health)
+        served = Served(app(stores, health))
         with StateServer(stores, at.host, served=served, token=at.token, is_open=at.is_open, kept=kept) as server:
             self._display.status(f"its state is at {server.url}/stores{at.told}")
             yield
@@ -355,7 +355,7 @@ class _Run:
 
         stores, at = streams.stores(), self._answers.access
         log = open_log(streams.log.place)  # its own log: the other is the committing thread's
-        page = page_app(stores, log, at.host, lambda: streams.state.name, at.token)
+        page = page_app(stores, log, lambda: streams.state.name)
         with StateServer(stores, at.host, served=page, token=at.token, is_open=at.is_open, kept=kept) as server:
             say(f"It is shown at {server.url}{at.told}")
             yield

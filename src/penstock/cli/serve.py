@@ -13,7 +13,7 @@ from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.terminal import say
 from penstock.query.application import open_stores
 from penstock.query.health import HealthCheck
-from penstock.query.server import PORT, StateServer, app
+from penstock.query.server import PORT, Served, StateServer, app
 
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
@@ -50,7 +50,7 @@ def serve(
     at = access(host, token_file, no_token)
     stores = open_stores(application)
     stores.shapes()  # what is wrong is told before anything listens
-    served = app(stores, HealthCheck(stores, log_of(stores, log_dir)))
+    served = Served(app(stores, HealthCheck(stores, log_of(stores, log_dir))))
     with StateServer(stores, host, port, served, at.token, at.is_open) as server:
         say(f"The state of {application} is at {server.url}/stores{at.told}. Ctrl-C stops.")
         server.wait()

@@ -252,7 +252,8 @@ def _status(stores: ApplicationStores) -> dict[str, Any]:
     from penstock.query.committed import position_of
     from penstock.query.position import Position
 
-    newest, start = stores.commits.newest(), stores.commits.last_start()
+    newest = stores.commits.newest()
+    start = stores.commits.start_of(newest)
     positions = (position_of(int(task.partition("_")[2]), entry) for task, entry in newest.tasks.items())
     offsets = Position.merged(positions).offsets
     places = newest.places or Places()

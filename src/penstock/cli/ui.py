@@ -49,7 +49,7 @@ def ui(application: str, host: str, port: int, token_file: Path | None, no_token
     at = access(host, token_file, no_token)
     stores = open_stores(application)
     stores.shapes()  # what is wrong is told before anything listens
-    page = page_app(stores, log_of(stores, log_dir), host, token=at.token)
+    page = page_app(stores, log_of(stores, log_dir))
     with StateServer(stores, host, port, page, at.token, at.is_open) as server:
         say(f"{application} is shown at {server.url}{at.told}. Ctrl-C stops.")
         server.wait()

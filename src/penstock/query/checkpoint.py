@@ -22,6 +22,8 @@ class Checkpoint:
     application: str
     manifests: Manifests
     manifest: Manifest
+    moved: None = None
+    """Nobody who reads it notes that the application moves."""
 
     @classmethod
     def read(cls, topology: Topology, settings: Settings, storage: Storage) -> Checkpoint:

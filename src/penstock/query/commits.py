@@ -9,7 +9,7 @@ from typing import Protocol
 
 from penstock.engine.formats import StoreFormat, formats_of
 from penstock.engine.manifest import Manifest, Manifests
-from penstock.engine.moved import last_moved
+from penstock.engine.moved import Moved, last_moved
 from penstock.engine.starts import Start, Starts
 from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
@@ -45,12 +45,18 @@ class Committing(Protocol):
     @property
     def manifest(self) -> Manifest: ...
 
+    @property
+    def moved(self) -> Moved | None:
+        """Notes that it moves; None where its checkpoint says so."""
+
 
 class Commits(ABC):
     """Which commit is the newest, and what the application's stores are."""
 
     storage: Storage
     manifests: Manifests
+    _last: tuple[tuple[str, str], Start] | None = None
+    """The start that was read last, by its file and its application: nobody changes such files."""
 
     @abstractmethod
     def newest(self) -> Manifest:
@@ -64,14 +70,19 @@ class Commits(ABC):
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         """All stores as of a commit."""
 
-    def moved_at(self) -> int:
-        """When the application last moved, with a commit or within one, in ms; 0 where that is not known."""
-        return max(self.newest().at, last_moved(self.storage))
+    def moved_at(self, newest: Manifest) -> int:
+        """When the application last moved, with its newest commit or after it, in ms."""
+        return max(newest.at, last_moved(self.storage))
 
-    def last_start(self) -> Start | None:
-        """The start whose commits these are; None in checkpoints of before."""
-        newest = self.newest()
-        return Starts(self.storage).read(newest.start, newest.application) if newest.start else None
+    def start_of(self, manifest: Manifest) -> Start | None:
+        """The start to which a commit belongs; None in checkpoints of before."""
+        if not manifest.start:
+            return None
+        key = manifest.start, manifest.application
+        last = self._last
+        if last is None or last[0] != key:
+            last = self._last = key, Starts(self.storage).read(*key)
+        return last[1]
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
         """One store; raises ``ConfigError`` when there is none of this name."""
@@ -93,9 +104,9 @@ class OwnCommits(Commits):
     def is_newest(self, commit: int) -> bool:
         return self._committing.manifest.commit == commit
 
-    def moved_at(self) -> int:
-        moved = getattr(self._committing, "moved", None)
-        return max(self.newest().at, moved.at) if moved is not None else super().moved_at()
+    def moved_at(self, newest: Manifest) -> int:
+        moved = self._committing.moved
+        return super().moved_at(newest) if moved is None else max(newest.at, moved.at)
 
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
         return self._shapes
@@ -112,7 +123,6 @@ class StoredCommits(Commits):
     def __init__(self, storage: Storage, max_age: float = 0.0):
         self.storage = storage
         self.manifests = Manifests(storage)
-        self._starts = Starts(storage)
         self._max_age = max_age
         self._looked_at = 0.0
         self._number = -1
@@ -148,17 +158,16 @@ class StoredCommits(Commits):
         return self._number
 
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
-        start, known = self._known
-        if start != manifest.start:
-            formats = self._starts.read(manifest.start, manifest.application).stores if manifest.start else {}
+        name, known = self._known
+        if name != manifest.start:
+            start = self.start_of(manifest)
+            formats = {} if start is None else start.stores
             known = {name: _shape(name, format_) for name, format_ in formats.items() if format_.is_known}
             self._known = manifest.start, known
         return known
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
-        if not self.shapes(manifest) and (
-            not manifest.start or self._starts.read(manifest.start, manifest.application).topology is None
-        ):
+        if not self.shapes(manifest) and ((start := self.start_of(manifest)) is None or start.topology is None):
             raise ConfigError(
                 f"the checkpoint {self.storage.shown} does not say what its stores are: a version before this one "
                 "wrote it. Start the application once with this version"

@@ -67,7 +67,6 @@ class Guarded:
             from elsewhere reads state through a name that it makes point here.
         token: what requests have to bring, as ``Authorization: Bearer``; None for none.
         login: a page that asks for the token, with ``<!-- said -->`` where it tells what was wrong; None without one.
-        on_close: lets go of pages that are open.
     """
 
     def __init__(
@@ -76,9 +75,7 @@ class Guarded:
         host: str,
         token: str | None = None,
         login: bytes | None = None,
-        on_close: Callable[[], None] = lambda: None,
     ):
-        self.close = on_close
         self._served = served
         self._is_local = is_local(host)
         self._token = None if token is None else _digest(token.encode())

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.engine.layout import TaskId
 from penstock.engine.manifest import Manifest
+from penstock.engine.starts import Start
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
 
@@ -81,12 +82,13 @@ class HealthCheck:
             PenstockError: its commits or its topics cannot be read.
         """
         commits = self._stores.commits
-        newest, start = commits.newest(), commits.last_start()
+        newest = commits.newest()
+        start = commits.start_of(newest)
         state = None if self._state is None else self._state()
         now = time.time()
-        waiting = self._waiting(newest)
+        waiting = self._waiting(newest, start)
         behind = None if waiting is None else sum(one.records for one in waiting)
-        stalled = self._stalled_seconds(waiting, now) if waiting else 0.0
+        stalled = self._stalled_seconds(waiting, newest, now) if waiting else 0.0
         if not waiting:
             self._clear_at = now
         name = newest.application if start is None else start.application_id
@@ -94,18 +96,17 @@ class HealthCheck:
         status = _status(state, bool(behind) and stalled * 1000 > stalled_ms)
         return Health(status, name, state, newest.commit, age, behind, round(stalled, 1))
 
-    def _stalled_seconds(self, waiting: list[_Waiting], now: float) -> float:
+    def _stalled_seconds(self, waiting: list[_Waiting], newest: Manifest, now: float) -> float:
         """For how long records have waited and nothing moved: since the oldest of them came, or something moved."""
         assert self._log is not None
         most = sorted(waiting, key=lambda one: -one.records)[:_MOST_LOOKS]
         arrived = [self._log.arrived_at(one.topic, one.partition, one.offset) for one in most]
         came = min((at for at in arrived if at is not None and at <= now), default=0.0)
-        since = max(came, self._clear_at, self._stores.commits.moved_at() / 1000)
+        since = max(came, self._clear_at, self._stores.commits.moved_at(newest) / 1000)
         return max(now - since, 0.0)
 
-    def _waiting(self, newest: Manifest) -> list[_Waiting] | None:
+    def _waiting(self, newest: Manifest, start: Start | None) -> list[_Waiting] | None:
         """The partitions in which records wait; None where that is not known."""
-        start = self._stores.commits.last_start()
         if self._log is None or start is None or start.topology is None:
             return None
         sources = {t: sub for t, sub in start.topology.readers.items() if t in newest.topics and self._log.exists(t)}

@@ -46,6 +46,17 @@ _CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
 _PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
 
 
+class Served(NamedTuple):
+    """What a server answers with, behind its guard."""
+
+    app: Any
+    """An application of ASGI."""
+    login: bytes | None = None
+    """The page that asks for the token, see :class:`~penstock.query.guard.Guarded`; None without one."""
+    on_close: Callable[[], None] = lambda: None
+    """Lets go of pages that are open."""
+
+
 class WrongRequestError(Exception):
     """What cannot be answered, with a status of HTTP."""
 
@@ -319,7 +330,7 @@ class StateServer:
         stores: those of the application.
         host: the address to listen at.
         port: 0 takes a free one.
-        served: the application of ASGI, if it is another one than ``app`` of these stores.
+        served: what to answer with, if it is something else than ``app`` of these stores.
         token: what requests have to bring; None for none.
         is_open: whether all may read that reach an address beyond this machine, though there is no token.
         kept: what ``keep_port`` gave for this address, if it was called before.
@@ -333,14 +344,13 @@ class StateServer:
         stores: ApplicationStores,
         host: str = HOST,
         port: int = PORT,
-        served: Any = None,
+        served: Served | None = None,
         token: str | None = None,
         is_open: bool = False,
         kept: socket.socket | None = None,
     ):
         check_access(host, token, is_open)
-        served = served or app(stores)
-        self._served = served = served if isinstance(served, Guarded) else Guarded(served, host, token)
+        self._served = served = served or Served(app(stores))
         import uvicorn
 
         self._stores = stores
@@ -348,7 +358,7 @@ class StateServer:
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         config = uvicorn.Config(
-            served,
+            Guarded(served.app, host, token, served.login),
             http=bounded_protocol(),
             ws="none",
             backlog=BACKLOG,
@@ -385,7 +395,7 @@ class StateServer:
     def close(self) -> None:
         """Answer what was asked, and stop."""
         self._ended.set()
-        self._served.close()
+        self._served.on_close()
         self._server.should_exit = True
         for thread in self._threads:
             thread.join()

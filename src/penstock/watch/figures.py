@@ -40,12 +40,13 @@ class Application:
     Args:
         stores: what it has committed.
         log: where its topics are; None if that is not known.
+        health: tells how it is, where others ask as well; by default its own.
     """
 
-    def __init__(self, stores: ApplicationStores, log: Log | None = None):
+    def __init__(self, stores: ApplicationStores, log: Log | None = None, health: HealthCheck | None = None):
         self._stores = stores
         self._topics = TopicLook(log)
-        self._health = HealthCheck(stores, log)
+        self._health = health or HealthCheck(stores, log)
         self._lock = threading.Lock()
         self._start: tuple[str, Start] | None = None
         self._history: History | None = None
@@ -60,7 +61,7 @@ class Application:
     def start(self, manifest: Manifest) -> Start:
         """The start whose commit this is; raises ``ConfigError`` where nobody wrote it down."""
         if self._start is None or self._start[0] != manifest.start:
-            start = self._stores.commits.last_start()
+            start = self._stores.commits.start_of(manifest)
             if start is None or start.picture is None:
                 raise ConfigError(
                     "the checkpoint does not say what the topology is: a version before this one wrote it. Start the "

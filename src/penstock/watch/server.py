@@ -13,10 +13,9 @@ import msgspec
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
-from penstock.query.guard import Guarded
 from penstock.query.health import HealthCheck
 from penstock.query.plain import as_json
-from penstock.query.server import app, json_answer, limit_of, told
+from penstock.query.server import Served, app, json_answer, limit_of, told
 from penstock.watch.figures import Application
 from penstock.watch.prometheus import exposition
 
@@ -47,27 +46,20 @@ _MOST_PAGES = 32
 _MOST_ROWS = 1_000
 
 
-def page_app(
-    stores: ApplicationStores,
-    log: Log | None,
-    host: str,
-    state: Callable[[], str] | None = None,
-    token: str | None = None,
-) -> Guarded:
-    """The application of ASGI: the page, and all addresses of :func:`penstock.query.server.app`.
+def page_app(stores: ApplicationStores, log: Log | None, state: Callable[[], str] | None = None) -> Served:
+    """The page, and all addresses of :func:`penstock.query.server.app`; it asks for the token, where there is one.
 
     Args:
-        host: what it listens at.
         state: that of the program, where it is this process.
-        token: what requests have to bring, for which the page asks; None for none.
 
     Raises:
         ConfigError: Starlette is not installed.
     """
-    served = app(stores, HealthCheck(stores, log, state))
+    health = HealthCheck(stores, log, state)
+    served = app(stores, health)
     from starlette.routing import Route
 
-    page = Page(Application(stores, log), threading.Event())
+    page = Page(Application(stores, log, health), threading.Event())
     routes = [Route(f"/{name}", _file(*file), methods=["GET"]) for name, file in _FILES.items()]
     routes += [
         Route("/api/picture", told(page.picture)),
@@ -78,7 +70,7 @@ def page_app(
         Route("/metrics", told(page.metrics)),
     ]
     served.router.routes[:0] = routes
-    return Guarded(served, host, token, _content("login.html"), page.ended.set)
+    return Served(served, _content("login.html"), page.ended.set)
 
 
 def _content(name: str) -> bytes:
