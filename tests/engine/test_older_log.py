@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
-from penstock.engine.manifest import Manifests
+from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.older_log import check_outputs
 from penstock.engine.reset import Reset, Wanted
 from penstock.errors import CorruptDataError, OffsetOutOfRangeError, StoreError
+from penstock.log.file.log import FileLog
 from penstock.storage import LocalStorage, seal
 from support.world import World
 
@@ -138,6 +141,21 @@ def test_a_program_whose_output_is_brought_back_from_a_copy_while_it_runs_says_s
     with pytest.raises(CorruptDataError, match=refusal(world, 9)):
         application.run_until()
     application.close()
+
+
+def test_a_topic_without_results_of_the_application_is_not_looked_up():
+    log = Mock()
+    check_outputs(log, Manifest(3, {}, topics={"out": "one"}), ["out"], "producer", "app")
+    assert not log.mock_calls
+
+
+def test_a_start_asks_what_an_output_lacks_when_it_looks_and_not_again_when_it_repeats_a_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    asked, lacks = [], FileLog.lacks
+    monkeypatch.setattr(FileLog, "lacks", lambda *arguments: asked.append(arguments[1]) or lacks(*arguments))
+    world.start().close()
+    assert asked == ["out"] * 2  # before it takes over, and as it does
 
 
 def test_an_output_that_is_removed_and_made_anew_by_hand_goes_on(world: World):

@@ -16,9 +16,9 @@ from penstock.log.base import Log
 
 def check_outputs(log: Log, manifest: Manifest, outputs: Iterable[str], producer: str, application_id: str) -> None:
     """Raise ``CorruptDataError`` when an output lacks results that were in it when a manifest was made."""
-    for topic in outputs:
-        commit = manifest.outputs.get(topic, -1)
-        is_same = topic in manifest.topics and log.exists(topic) and log.topic_id(topic) == manifest.topics[topic]
+    for topic in sorted(manifest.outputs.keys() & manifest.topics.keys() & set(outputs)):
+        commit = manifest.outputs[topic]
+        is_same = log.exists(topic) and log.topic_id(topic) == manifest.topics[topic]
         if is_same and log.lacks(topic, producer, commit):
             raise older(log, topic, producer, commit, application_id)
 

@@ -107,7 +107,8 @@ class Publishing:
         coordinator = self._coordinator
         for topic, segments in manifest.sinks.items():
             try:
-                if coordinator.log.lacks(topic, producer, known := manifest.outputs.get(topic, -1)) and not repeated:
+                known = manifest.outputs.get(topic, -1)
+                if not repeated and coordinator.log.lacks(topic, producer, known):
                     raise older(coordinator.log, topic, producer, known, coordinator.application_id)
                 appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
