@@ -6,9 +6,10 @@ A commit is certain before its transaction begins. So a record that a broker wou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, is_missing, spans
 from penstock.errors import RefusedRecordError
@@ -22,6 +23,10 @@ _BATCH_BYTES = 61
 """Bytes of a batch before its first record."""
 _MOST_FRAME = _BATCH_BYTES + 32
 """Bytes that a record without headers has beside its key and value when it is alone in its batch, at most."""
+_MOST_VARINT = 5
+"""Bytes of the number of a record's headers, at most."""
+_MOST_OF_PAIR = 2 * _MOST_VARINT
+"""Bytes of a header beside its name and value, at most."""
 _MORE_THAN_CLIENTS = 32
 """By so many bytes, at least, a broker's reckoning of a record alone in its batch is above librdkafka's own."""
 _SHOWN = 40
@@ -111,17 +116,25 @@ def _error(topic: str, records: Records, row: int, what: str, way_out: str) -> R
 
 def _too_large(records: Records, most: int) -> Iterator[tuple[int, int]]:
     """The rows that are too large, and the size of each."""
-    around = _MOST_FRAME + (0 if records.headers is None else int(records.headers.nbytes))
-    sizes = records.sizes()
-    if not len(sizes) or int(sizes.max()) + around <= most:
+    at_most = records.sizes() + _MOST_FRAME + (0 if records.headers is None else _most_of_headers(records.headers))
+    if not len(at_most) or int(at_most.max()) <= most:
         return
     keys, values = _lengths(records.key), _lengths(records.value)
-    for row in np.flatnonzero(sizes + around > most).tolist():
+    for row in _rows(at_most > most):
         headers = None if records.headers is None else records.headers[row].as_py()
         pairs = [(len(one["key"].encode()), _length(one["value"])) for one in headers or ()]
         size = batch_bytes(int(keys[row]), int(values[row]), pairs)
         if size > most:
             yield row, size
+
+
+def _most_of_headers(headers: Any) -> IntArray:
+    """How many bytes the headers of each record have, at most."""
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
+    names, values = headers.flatten().flatten()
+    so_far = np.concatenate([[0], np.cumsum(spans(names).length + spans(values).length + _MOST_OF_PAIR)])
+    ends = np.cumsum(counts)
+    return np.asarray(so_far[ends] - so_far[ends - counts] + _MOST_VARINT)
 
 
 def _lengths(column: Binary) -> IntArray:
