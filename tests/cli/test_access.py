@@ -13,6 +13,8 @@ from cli.conftest import Penstock
 from penstock.cli.access import Access, access
 from penstock.cli.run import _port
 from penstock.cli.run import run as run_command
+from penstock.query.application import ApplicationStores
+from support.watched import SOLD, Shop, shop_topology
 
 TOKEN = "0123456789abcdef-of-a-test"
 
@@ -97,3 +99,18 @@ def test_an_occupied_port_is_found_before_spark_starts(penstock: Penstock):
             ran = penstock("run", "app.py", option, str(port))
             said = f"cannot listen at 127.0.0.1, port {port}: Address already in use; give another {option}, 0 takes"
             assert ran == (1, [], [f"Error: {said} a free one"])
+
+
+@pytest.mark.parametrize("command", ["ui", "serve"])
+def test_a_port_that_is_taken_leaves_no_copy_of_a_store_open(
+    folder: Path, penstock: Penstock, command: str, monkeypatch: pytest.MonkeyPatch
+):
+    closed: list[ApplicationStores] = []
+    monkeypatch.setattr(ApplicationStores, "close", lambda stores: closed.append(stores))
+    shop = Shop(folder, shop_topology())
+    shop.sell(*SOLD)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ran = penstock(command, "checkpoint", "--log", "log", "--port", str(taken.getsockname()[1]))
+    assert (ran.code, "Address already in use" in ran.err[-1], len(closed)) == (1, True, 1)

@@ -1,17 +1,23 @@
-"""Where ``run``, ``serve`` and ``ui`` listen, and who is answered there (docs/decisions/0081)."""
+"""Where ``run``, ``serve`` and ``ui`` listen, and who is answered there (docs/decisions/0081); and the servers of the
+latter two."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from penstock.cli.options import log_of, log_option
+from penstock.cli.state import application_argument
 from penstock.errors import ConfigError
+from penstock.log.base import Log
+from penstock.query.application import ApplicationStores, open_stores
 from penstock.query.guard import check_access
-from penstock.query.server import HOST
+from penstock.query.server import HOST, Served, StateServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,3 +89,51 @@ def access(host: str, token_file: Path | None, no_token: bool) -> Access:
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     return found
+
+
+def server_options(port: int, variable: str) -> Callable[[F], F]:
+    """The options of a command that serves an application: which one, where to listen, who is answered, and where its
+    topics are.
+
+    Args:
+        port: that by default.
+        variable: the environment variable that stands for it.
+    """
+    port_option = click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=port,
+        show_default=True,
+        envvar=variable,
+        help="0 takes a free one.",
+    )
+
+    def with_options(function: F) -> F:
+        for option in (log_option, access_options, port_option, application_argument):
+            function = option(function)
+        return function
+
+    return with_options
+
+
+@contextmanager
+def serving(
+    application: str,
+    served: Callable[[ApplicationStores, Log], Served],
+    host: str,
+    port: int,
+    token_file: Path | None,
+    no_token: bool,
+    log_dir: Path | str | None,
+) -> Iterator[tuple[StateServer, Access]]:
+    """A server of an application as ``server_options`` say, for as long as it takes.
+
+    Args:
+        served: what it answers with, from the application's stores and topics.
+    """
+    at = access(host, token_file, no_token)
+    with closing(open_stores(application)) as stores:
+        stores.shapes()  # what is wrong is told before anything listens
+        log = log_of(stores, log_dir)
+        with StateServer(stores, host, port, served(stores, log), at.token, at.is_open) as server:
+            yield server, at

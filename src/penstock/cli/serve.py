@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from penstock.cli.access import access, access_options
+from penstock.cli.access import server_options, serving
 from penstock.cli.command import Command
-from penstock.cli.options import log_of, log_option
-from penstock.cli.state import APPLICATION_HELP, application_argument
+from penstock.cli.state import APPLICATION_HELP
 from penstock.cli.terminal import say
-from penstock.query.application import open_stores
+from penstock.log.base import Log
+from penstock.query.application import ApplicationStores
 from penstock.query.health import HealthCheck
-from penstock.query.server import PORT, Served, StateServer, app
+from penstock.query.server import PORT, Served, app
 
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
-@application_argument
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    envvar="PENSTOCK_SERVE_PORT",
-    help="0 takes a free one.",
-)
-@access_options
-@log_option
-def serve(
-    application: str, host: str, port: int, token_file: Path | None, no_token: bool, log_dir: Path | str | None
-) -> None:
+@server_options(PORT, "PENSTOCK_SERVE_PORT")
+def serve(application: str, **options: Any) -> None:
     """Answer questions about the state of an application over HTTP.
 
     It follows the application, which may be running or not, until Ctrl-C.
@@ -47,11 +35,10 @@ def serve(
       curl -H "Authorization: Bearer $(cat token)" machine:8092/stores
       curl -H 'Accept: application/vnd.apache.arrow.stream' localhost:8092/stores/counts
     """
-    at = access(host, token_file, no_token)
-    stores = open_stores(application)
-    stores.shapes()  # what is wrong is told before anything listens
-    served = Served(app(stores, HealthCheck(stores, log_of(stores, log_dir))))
-    with StateServer(stores, host, port, served, at.token, at.is_open) as server:
+    with serving(application, _state, **options) as (server, at):
         say(f"The state of {application} is at {server.url}/stores{at.told}. Ctrl-C stops.")
         server.wait()
-    stores.close()
+
+
+def _state(stores: ApplicationStores, log: Log) -> Served:
+    return Served(app(stores, HealthCheck(stores, log)))
