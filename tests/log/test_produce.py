@@ -173,6 +173,7 @@ def test_a_wrong_first_row_does_not_even_make_the_topic(tmp_path: Path) -> None:
         (("a",), r"topic 't', row 2: a row is \(key, value\), .* or a Record; got \('a',\)"),
         (("a", 1, "noon"), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got 'noon'"),
         (("a", 1, -1), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got -1"),
+        (("a", 1, 2**63), f"topic 't', row 2: a timestamp is a number of milliseconds since 1970; got {2**63}"),
         (("a", 1, 1, "why"), r"topic 't', row 2: headers are pairs of a name and bytes; got 'why'"),
         (("a", 1, 1, {"h": b"x"}), r"topic 't', row 2: headers are pairs of a name and bytes; got {'h': b'x'}"),
         (("a", 1, 1, [("\ud800", b"x")]), r"topic 't', row 2: headers are pairs of a name and bytes; got \[\("),

@@ -101,6 +101,18 @@ def test_records_with_and_without_headers_are_merged_as_they_are(log: FileLog):
     assert rows(FileLog(log.root), "t") == before == [(offset, *row) for offset, row in enumerate(written)]
 
 
+def test_records_do_not_seem_to_have_come_when_their_files_were_merged(log: FileLog):
+    append_numbers(log, 0, 4)
+    for hours, name in enumerate(data_files(log), 1):
+        make_older(log.root / "t" / "data" / name, hours)
+    came = log.arrived_at("t", 0, 3)
+    log.tidy("t")
+    assert live_files(log) == 1
+    assert log.arrived_at("t", 1, 0) == log.arrived_at("t", 0, 3)
+    assert came is not None
+    assert time.time() - 4 * 3600 - 60 < (log.arrived_at("t", 0, 3) or 0) <= came
+
+
 def test_whether_the_partitioner_placed_records_is_kept_where_it_placed_all(log: FileLog):
     for partition, placed in [(0, True), (0, True), (1, True), (1, False)]:
         (segment,) = write(log, "t", (partition, [(b"a", b"1", 1)]))

@@ -48,7 +48,6 @@ from penstock.engine.idling import TaskIdling
 from penstock.engine.layout import TaskPlaces, global_place, layout_of
 from penstock.engine.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.moved import Moved
-from penstock.engine.needed import NeededManifests
 from penstock.engine.picture import picture_of
 from penstock.engine.program import ProgramFile
 from penstock.engine.publishing import Publishing
@@ -117,7 +116,6 @@ class Coordinator:
         self._plan(topology, wishes, newest, known)
         self.publishing = Publishing(self)
         self._settling = Settling(self)
-        self._needed = NeededManifests(self.manifests)
         self._forgetting = Forgetting(self)
         self.moved = Moved(storage)
         self.idling = TaskIdling(settings.max_task_idle / 1000)
@@ -134,18 +132,18 @@ class Coordinator:
         Raises:
             ConfigError: it would mix or lose what is kept.
         """
-        log, extra = self._plain_log, [*topology.sink_topics, *self.settings.dead_letters]
+        log, outputs = self._plain_log, [*topology.sink_topics, *self.settings.dead_letters]
         create_sink_topics(topology, log, self.settings)
         layout = layout_of(topology, log, self.application_id)
-        for topic in extra:
+        for topic in outputs:
             layout.partitions.setdefault(topic, log.topic(topic).partitions)
         description = description_of(topology, layout)
-        topics = Topics(topology, self.application_id, self.settings, log, layout, extra)
+        topics = Topics(topology, self.application_id, self.settings, log, layout, outputs)
         evolution = Evolution(topology, self.application_id, layout, description, self.storage, wishes)
         check_sources(newest, topology, self.application_id, wishes.drop)
         begun = topics.take_up(evolution.fitted(newest))
         self.topology, self.layout, self.description = topology, layout, description
-        self.topics, self._evolution = topics, evolution
+        self.topics, self._evolution, self.output_topics = topics, evolution, outputs
         self.application = self._identified(newest, known)
         self._check_outputs(newest)
         self.manifest = begun
@@ -173,9 +171,6 @@ class Coordinator:
         self._settling.replan()
         self.idle.watch(topology)
         _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
-
-    def _extra_topics(self) -> list[str]:
-        return [*self.topology.sink_topics, *self.settings.dead_letters]
 
     # --- starting ------------------------------------------------------------------------------------------------
 
@@ -255,7 +250,7 @@ class Coordinator:
 
     def _check_outputs(self, newest: Manifest) -> None:
         """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest, or lack some."""
-        for topic in self._extra_topics():
+        for topic in self.output_topics:
             published = self.log.last_sequence(topic, self._producer)
             if published > newest.commit and published > max(self.manifests.numbers(), default=-1):
                 raise CorruptDataError(
@@ -263,7 +258,7 @@ class Coordinator:
                     f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
                     f"{newest.commit}; manifests are missing. Restore the checkpoint from a backup"
                 )
-        older_log.check_outputs(self.log, newest, self._extra_topics(), self._producer, self.application_id)
+        older_log.check_outputs(self.log, newest, self.output_topics, self._producer, self.application_id)
 
     def _sweep(self) -> None:
         """Remove files of attempts that were never committed and, since this start, never will be."""
@@ -280,7 +275,7 @@ class Coordinator:
         self.storage.sweep()
         sweep = getattr(self.log, "sweep", None)
         if sweep is not None:
-            for topic in self.log.topics() if self.topology.dynamic_sinks else self._extra_topics():
+            for topic in self.log.topics() if self.topology.dynamic_sinks else self.output_topics:
                 sweep(topic, is_left)
 
     def fenced(self) -> FencedError | None:

@@ -55,8 +55,8 @@ class Publishing:
         read by it, at least once has no second manifest behind, and the log can do both at once."""
         coordinator = self._coordinator
         topology, settings = coordinator.topology, coordinator.settings
-        written = {*topology.sink_topics, *settings.dead_letters}
-        is_open = topology.has_patterns or topology.dynamic_sinks or not written.isdisjoint(topology.source_topics)
+        reads_own = not set(coordinator.output_topics).isdisjoint(topology.source_topics)
+        is_open = topology.has_patterns or topology.dynamic_sinks or reads_own
         return coordinator.log.can_publish_beside and not is_open and not settings.at_least_once
 
     def begin(self, manifest: Manifest) -> None:
@@ -112,8 +112,7 @@ class Publishing:
                     raise older(coordinator.log, topic, producer, known, coordinator.application_id)
                 appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
-                own = {*coordinator.topology.sink_topics, *coordinator.settings.dead_letters}
-                if repeated and (topic in coordinator.topics.adopted or topic not in own):
+                if repeated and (topic in coordinator.topics.adopted or topic not in coordinator.output_topics):
                     self.left_out.add(topic)  # it was made anew when manifests knew no ids, or was chosen, and is gone
                     continue
                 raise self._missing(topic, manifest, producer) from None

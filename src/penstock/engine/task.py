@@ -175,9 +175,9 @@ class Task:
         if work.advances:
             outlets.write_all(self.flow.advance_time(work.advances))
         outlets.write_all(self.flow.punctuate())
-        with without_garbage_collection():
+        with _without_garbage_collection():
             outlets.write_all(self.flow.flush())
-        outlets.dead_letters(self.take_dead_letters())
+        outlets.dead_letters(self._take_dead_letters())
 
     def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
         """What a commit is to say of this task, once all of its results are written."""
@@ -226,12 +226,12 @@ class Task:
     def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None = None) -> None:
         """Take a chunk through the steps, or around a circle up to the end of a lap."""
         began = time.perf_counter_ns()
-        with without_garbage_collection():
+        with _without_garbage_collection():
             if lap is None:
                 outlets.write_all(self.flow.step(chunk.batches))
             else:
                 outlets.write(self.flow.lap(chunk.batches, lap))
-        outlets.dead_letters(self.take_dead_letters())
+        outlets.dead_letters(self._take_dead_letters())
         self._note_chunk(chunk.records, time.perf_counter_ns() - began)
         if not self.flow.is_on_its_way:
             self.between_chunks()
@@ -245,7 +245,8 @@ class Task:
         see(PROCESSED, records, scope="task")
         see("process-latency-sum", nanoseconds, scope="task")
         see("process-latency-recordings", records, scope="task")
-        see("process-latency-max", nanoseconds // max(records, 1), scope="task")
+        if records:  # a lap may only go on with what an earlier one read
+            see("process-latency-max", nanoseconds // records, scope="task")
 
     def _note_read(self) -> None:
         """What was read of each topic."""
@@ -363,13 +364,13 @@ class Task:
             write_delta(file, changes)
         return self.storage.ref(name)
 
-    def take_dead_letters(self) -> list[DeadLetter]:
+    def _take_dead_letters(self) -> list[DeadLetter]:
         letters, self.context.commit.dead_letters = self.context.commit.dead_letters, []
         return letters
 
 
 @contextmanager
-def without_garbage_collection() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Python's cycle collector looks through all young objects again and again while a chunk makes many of them; a
     loop over pairs takes a quarter of the time without it. Between chunks it does its work."""
     was_enabled = gc.isenabled()

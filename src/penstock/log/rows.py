@@ -110,7 +110,7 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
 
 def row_times(times: list[Any], what: str, first: int, unit: Unit = UNITS["ms"]) -> IntArray:
     """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
-    if unit is UNITS["ms"] and all(type(time_) is int and time_ >= 0 for time_ in times):
+    if unit is UNITS["ms"] and all(type(time_) is int and 0 <= time_ < 2**63 for time_ in times):
         return np.array(times, np.int64)
     present = now()
     numbered = enumerate(times, first)

@@ -115,10 +115,7 @@ class FileLog(Log):
                 )
             return None if partitions == has else Entry(change=Grow(partitions), version=GROWN)
 
-        with found.held(alone=True):  # nobody is in the middle of an append
-            while (entry := entry_for(state := found.fresh())) is not None and not found.entries.create(state, entry):
-                pass
-            found.newest.note(found.fresh().next)
+        upkeep.add(found, entry_for, alone=True)
 
     def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
         """Change how long, or how much of each partition, records are kept; -1 for ever, and for all.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,13 @@ def tidy(topic: OpenTopic, is_over: Callable[[], bool] = lambda: False) -> None:
                 return
 
 
-def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None]) -> Entry | None:
-    """Add the entry that fits the newest state; None when there is none to add."""
-    with topic.held():
+def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None], alone: bool = False) -> Entry | None:
+    """Add the entry that fits the newest state; None when there is none to add.
+
+    Args:
+        alone: nobody may be in the middle of an append.
+    """
+    with topic.held(alone):
         while True:
             state = topic.fresh()
             entry = entry_for(state)
@@ -121,13 +126,26 @@ def _merge(topic: OpenTopic, units: list[Unit], parts: list[list[Segment]]) -> N
         return  # another program was faster, and has removed the files
     crash_point("after-merge-file")
     gone = [name for unit in units for name in unit.files]
+    into, came = topic.segments.folder / merged[0].file.name, _first_written(topic.segments.folder, gone)
     entry = Entry(gone=gone, change=Merge(merged, units[0].level + 1))
     is_added = add(topic, lambda state: entry if _are_there(state, units) else None) is not None
+    if is_added:  # else it is a leftover, and not to look like an old one
+        with suppress(FileNotFoundError):  # others have merged it meanwhile
+            os.utime(into, (came, came))
     crash_point("after-merge")
     if not is_added:
-        (topic.segments.folder / merged[0].file.name).unlink(missing_ok=True)
+        into.unlink(missing_ok=True)
     elif not topic.entries.grace_ms:  # else they go with the entry
         topic.entries.remove_files(entry)
+
+
+def _first_written(folder: Path, names: Iterable[str]) -> float:
+    """When the first of some files was written; the present when others have removed them all."""
+    found = [time.time()]
+    for name in names:
+        with suppress(FileNotFoundError):
+            found.append((folder / name).stat().st_mtime)
+    return min(found)
 
 
 def _are_there(state: TopicState, units: list[Unit]) -> bool:

@@ -14,13 +14,14 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.kinds.segments import KeyedRow, SegmentedStore
+from penstock.state.kinds.segments import KeyedRow
+from penstock.state.kinds.slots import SlottedStore
 from penstock.state.kinds.window import WindowRow
 from penstock.state.store import NO_OFFSETS
 from penstock.state.transactional import ChangeSet
 
 
-class JoinWindowStore(SegmentedStore):
+class JoinWindowStore(SlottedStore):
     """Records by key and timestamp; several of one key and timestamp are kept in the order in which they came.
 
     What a key has in a stretch of time (a slot) is one row, so that the records around another one are found with a
@@ -82,24 +83,10 @@ class JoinWindowStore(SegmentedStore):
         latest[every.row] = every.first
         self.put(located, Values(pack(every, len(places)), latest))
 
-    def approximate_rows(self) -> int:
-        earliest = max(self.earliest_visible, 0)
-        [slot] = self._slots(np.array([earliest])).tolist()
-        segments = self._segments.items()
-        return sum(one.approximate_entries(slot, earliest, self.visible_share(id_)) for id_, one in segments)
-
-    def _slots(self, times: IntArray) -> IntArray:
-        """The numbers of the slots of times, ascending with the time."""
-        within = times % self.segment_interval // self._slot_width
-        return times // self.segment_interval * self._slots_a_segment + within
-
-    def _segment_ids(self, times: IntArray) -> IntArray:
-        return times // self._slots_a_segment
-
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
         """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
         first = max(earliest, self.earliest_visible, 0)
-        rows = self.scan_key(key, *self._slots_of(first, latest), reverse)
+        rows = self.scan_key(key, *self._slots_between(first, latest), reverse)
         return (row[1:] for row in self._taken_apart(rows, first, latest, reverse))
 
     def scan_windows(
@@ -108,7 +95,7 @@ class JoinWindowStore(SegmentedStore):
         """The records of a range of keys (None: no bound) in a range of time, ends included, by segment, key and
         time: key, timestamp, value and timestamp."""
         first = max(earliest, self.earliest_visible, 0)
-        rows = self.scan_keys(low, high, *self._slots_of(first, latest), reverse)
+        rows = self.scan_keys(low, high, *self._slots_between(first, latest), reverse)
         return self._taken_apart(rows, first, latest, reverse)
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
@@ -122,11 +109,6 @@ class JoinWindowStore(SegmentedStore):
             for time, timestamp, value in reversed(entries) if reverse else entries:
                 if earliest <= time <= latest:
                     yield key, time, value, timestamp if keeps else time
-
-    def _slots_of(self, earliest: int, latest: int) -> tuple[int, int]:
-        latest = min(latest, max(self.observed_stream_time, 0))
-        first, last = self._slots(np.array([min(earliest, MAX_MS), latest])).tolist()
-        return first, last
 
 
 def _joined(there: Entries, new: Entries) -> Entries:

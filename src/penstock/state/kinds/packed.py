@@ -13,7 +13,8 @@ from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary,
 from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.kinds.segments import KeyedRow, SegmentedStore
+from penstock.state.kinds.segments import KeyedRow
+from penstock.state.kinds.slots import SlottedStore
 
 _MOST_SLOTS = 1000
 
@@ -29,7 +30,7 @@ class Loaded(NamedTuple):
     """``row`` is the number of the key."""
 
 
-class PackedStore(SegmentedStore):
+class PackedStore(SlottedStore):
     """Several entries in a row: those of a key whose first number, a time, lies in the same stretch of time, a slot.
 
     So what lies around a record is found with a look-up or two and no scan. A segment is a number of slots.
@@ -156,27 +157,8 @@ class PackedStore(SegmentedStore):
         first, last = self._slots_between(earliest, latest)
         return _taken_apart(self.scan_keys(low, high, first, last, reverse), earliest, latest, reverse)
 
-    def _slots_between(self, earliest: int, latest: int) -> tuple[int, int]:
-        latest = min(latest, max(self.observed_stream_time, 0))
-        first, last = self._slots(np.array([min(earliest, MAX_MS), latest])).tolist()
-        return first, last
-
     def _kept_from(self, unseen_from: int | None) -> int:
         return self.earliest_visible if unseen_from is None else min(self.earliest_visible, unseen_from)
-
-    def approximate_rows(self) -> int:
-        earliest = max(self.earliest_visible, 0)
-        [slot] = self._slots(np.array([earliest])).tolist()
-        segments = self._segments.items()
-        return sum(one.approximate_entries(slot, earliest, self.visible_share(id_)) for id_, one in segments)
-
-    def _slots(self, times: IntArray) -> IntArray:
-        """The numbers of the slots that entries of these times belong to, ascending with the time."""
-        within = times % self.segment_interval // self._slot_width
-        return times // self.segment_interval * self._slots_a_segment + within
-
-    def _segment_ids(self, times: IntArray) -> IntArray:
-        return times // self._slots_a_segment
 
 
 def _taken_apart(rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[KeyedEntry]:

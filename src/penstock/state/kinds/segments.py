@@ -23,6 +23,8 @@ KeyedRow = tuple[bytes, int, bytes, int]
 
 _SAMPLE = 100
 """Of so many rows it is taken how many entries they have on average."""
+_MOST_COUNTED = 10_000
+"""Of so many rows in memory it is counted."""
 _HIGHEST = b"\xff" * 9
 
 
@@ -44,11 +46,16 @@ class SegmentRows(TransactionalRows):
 
     def approximate_of_times(self, earliest: int, share: float) -> int:
         """How many rows have a time or a later one: of those that are on disk only, this share."""
+        if share == 1:
+            return self.approximate_num_entries()
         here = self._table.present() & (self._table.times() >= earliest)
         return int(np.count_nonzero(here)) + round(share * self._approximate_on_disk())
 
     def approximate_entries(self, slot: int, earliest: int, share: float) -> int:
         """How many entries rows have that hold several, from a slot on, and in that from a time on; as above."""
+        if share == 1:
+            count = self.approximate_num_entries()
+            return round(count * self._entries_a_row()) if count else 0
         times, present = self._table.times(), self._table.present()
         first = self._table.values(np.flatnonzero(present & (times == slot))).data
         later = self._table.heads(np.flatnonzero(present & (times > slot)))
@@ -57,8 +64,9 @@ class SegmentRows(TransactionalRows):
         return found + round(on_disk * self._entries_a_row()) if on_disk else found
 
     def _entries_a_row(self) -> float:
-        """How many entries rows have on average: those in memory, or else the first ones on disk."""
-        counts = self._table.heads(np.flatnonzero(self._table.present()))
+        """How many entries rows have on average: some of those in memory, or else the first ones on disk."""
+        rows = np.flatnonzero(self._table.present())
+        counts = self._table.heads(rows[:: len(rows) // _MOST_COUNTED + 1])
         if not len(counts) and self.base is not None:
             _, some = next(self.base.blocks(None, None, _SAMPLE), ([], []))
             return len(unpack(unpack_all(binary(some)).data)) / max(len(some), 1)
