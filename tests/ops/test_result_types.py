@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from penstock import JoinWindows, ProcessingError, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from penstock import (
+    JoinWindows,
+    Materialized,
+    ProcessingError,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+)
 from penstock.serdes import Serde
 from penstock.testing import TopologyTestDriver, pipe
 from support.flows import Run, source
@@ -143,6 +151,16 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         lambda s: s.group_by_key().aggregate(list, lambda key, value, all_: {"v": value}).to_stream(),
         "aggregate at HERE returned {'v': 'x'} of type dict where list is expected",
         "annotate its result or say value=dict at aggregate; without that the values keep the type they had",
+    ),
+    "a count in a session whose store is to keep text": (
+        lambda s: (
+            s.group_by_key()
+            .windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
+            .count(Materialized.as_("counts").with_value_serde(str))
+            .to_stream(lambda windowed, count: windowed.key)
+        ),
+        "the serde 'str' cannot encode 1 of type int",
+        "the values of this step are of type str; say value=int at that step, or give it str",
     ),
     "a number in front of a join in windows": (
         lambda s: s.map_values(lambda value: 1).join(s, lambda one, other: other, NEAR),

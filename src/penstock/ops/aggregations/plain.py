@@ -14,7 +14,7 @@ from penstock.ops.aggregations.versioned import VersionedAggregateStore
 from penstock.ops.core.context import Context
 from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import Written
 from penstock.ops.tables.update_cache import EmitCache, values_before
@@ -118,8 +118,7 @@ class StreamAggregate(Aggregate):
     """On a grouped stream: one aggregate for each key; records without key or value are dropped."""
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, "key", "value")
+        batch = complete(self._node, self._context, batch, "key", "value")
         if not len(batch):
             return None
         keys, codes = group_keys(batch.key.encoded())

@@ -141,6 +141,20 @@ def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None)
     return _as(error, told), f"{annotate}{say} at {method}; without that the {column}s keep the type they had"
 
 
+def misfit_result(
+    error: BaseException, serde: Serde | None, function: UserFunction | None
+) -> tuple[BaseException, str]:
+    """What is said of an error that came of what a step's function gave, and the way out where its type is to blame.
+
+    Args:
+        serde: the type of what it gives, where that is known.
+        function: the user's; None for one of the step's own.
+    """
+    if serde is None or not isinstance(error, SerdeError):
+        return error, ""
+    return misfit("value", serde, error, None if function is None else Maker(function, serde))
+
+
 def _of_java(error: BaseException) -> str:
     """What stands here for a name of Kafka Streams' that a function uses and that is not here."""
     way = of_module(error.name or "") if isinstance(error, NameError) else ""

@@ -18,12 +18,11 @@ from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
 from penstock.errors import SerdeError
 from penstock.moving import moving
 from penstock.ops.core.context import Context
-from penstock.ops.core.failures import misfit
+from penstock.ops.core.failures import misfit_result
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.record_context import Told
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
-from penstock.plan.passes.makers import Maker
 from penstock.serdes import INT, Serde
 from penstock.state.columns.rows import Values
 
@@ -172,10 +171,7 @@ class UserFold(Fold):
             return None
         for row, error in failed:
             position = int(rows.batch.position[rows.source[row]])
-            way_out = ""
-            if isinstance(error, SerdeError):
-                maker = None if self._function is None else Maker(self._function, self._serde)
-                error, way_out = misfit("value", self._serde, error, maker)
+            error, way_out = misfit_result(error, self._serde, self._function)
             self._context.failed(self._node, position, error, self._function, way_out)
         kept = None
         if failed:

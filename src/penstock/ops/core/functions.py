@@ -23,6 +23,9 @@ from penstock.ops.core.record_context import record_contexts
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 
+Results = tuple[Batch, list[Any]]
+"""The records for which a function gave a result, and the results."""
+
 
 class Caller:
     """Calls one function for a node; records for which it raises are left out as the context says."""
@@ -37,7 +40,7 @@ class Caller:
         """This function for values that were new before: failures of theirs are counted already."""
         return Caller(self.node, self.function, self.context.of_old_values(), self.kind)
 
-    def rows(self, batch: Batch, *arguments: list[Any], iterated: bool = False) -> tuple[Batch, list[Any]]:
+    def rows(self, batch: Batch, *arguments: list[Any], iterated: bool = False) -> Results:
         """The results for each row; and the batch, without the rows that failed.
 
         Args:
@@ -45,7 +48,7 @@ class Caller:
         """
         return self.only_results(*self._called(batch, *arguments), iterated)
 
-    def _called(self, batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
+    def _called(self, batch: Batch, *arguments: list[Any]) -> Results:
         if self.function.wants_context:
             arguments = (*arguments, record_contexts(self.context.facts, batch))
         return self.each(self.function.call, batch, *arguments)
@@ -56,30 +59,20 @@ class Caller:
         results: list[Any],
         iterated: bool = False,
         parts: Callable[[Any], Iterable[Any]] | None = None,
-    ) -> tuple[Batch, list[Any]]:
+    ) -> Results:
         """Leave out, as failed, the rows for which a coroutine or a generator came where nobody runs it.
 
         Args:
             parts: what a result consists of; None for itself.
         """
-        if not wrong_results(results if parts is None else chain.from_iterable(map(parts, results)), iterated):
-            return batch, results
-        kept = []
-        for row, result in enumerate(results):
-            every = (result,) if parts is None else parts(result)
-            wrong = [part for part in every if why_result_unusable(type(part), iterated)]
-            if not wrong:
-                kept.append(row)
-                continue
-            for part in wrong:
-                close(part)
-            problem = TypeError(f"the function returned {why_result_unusable(type(wrong[0]), iterated)}")
-            self.context.failed(self.node, int(batch.position[row]), problem, self.function, kind=self.kind)
-        return batch.take(np.array(kept, np.int64)), [results[row] for row in kept]
+        return self._without(batch, results, no_results(results, iterated, parts))
 
-    def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> tuple[Batch, list[Any]]:
+    def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> Results:
         """The results of what is done of the function's work later; and the batch, without the rows that failed."""
-        results, failed = call_each(call, len(batch), *arguments)
+        return self._without(batch, *call_each(call, len(batch), *arguments))
+
+    def _without(self, batch: Batch, results: list[Any], failed: list[tuple[int, BaseException]]) -> Results:
+        """Leave out the rows that failed, and tell of them."""
         if not failed:
             return batch, results
         for row, error in failed:
@@ -160,18 +153,13 @@ class Caller:
             keys, values = [result[0] for result in results], [result[1] for result in results]
         return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
 
-    def check(
-        self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str
-    ) -> tuple[Batch, list[Any]]:
+    def check(self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str) -> Results:
         """Leave out, as failed, the rows whose results are not what the step expects."""
         if all(map(fits, results)):
             return batch, results
         wrong = [row for row, result in enumerate(results) if not fits(result)]
-        for row in wrong:
-            problem = TypeError(f"the function must return {expected}, got {show(results[row])}")
-            self.context.failed(self.node, int(batch.position[row]), problem, self.function, kind=self.kind)
-        kept = np.setdiff1d(np.arange(len(results)), wrong)
-        return batch.take(kept), [results[row] for row in kept.tolist()]
+        says = [f"the function must return {expected}, got {show(results[row])}" for row in wrong]
+        return self._without(batch, results, list(zip(wrong, map(TypeError, says), strict=True)))
 
 
 def _key_column(keys: Any, given: Any, column: Column, serde: Serde) -> Column:
@@ -217,6 +205,25 @@ def call_each(
             failed.append((len(results), error))
             results.append(None)
     return results, failed
+
+
+def no_results(
+    results: list[Any], iterated: bool = False, parts: Callable[[Any], Iterable[Any]] | None = None
+) -> list[tuple[int, BaseException]]:
+    """The rows for which a coroutine or a generator came where nobody runs it, each with an error that says so; see
+    ``Caller.only_results``."""
+    if not wrong_results(results if parts is None else chain.from_iterable(map(parts, results)), iterated):
+        return []
+    found: list[tuple[int, BaseException]] = []
+    for row, result in enumerate(results):
+        every = (result,) if parts is None else parts(result)
+        wrong = [part for part in every if why_result_unusable(type(part), iterated)]
+        for part in wrong:
+            close(part)
+        if wrong:
+            says = f"the function returned {why_result_unusable(type(wrong[0]), iterated)}"
+            found.append((row, TypeError(says)))
+    return found
 
 
 def row_numbers(counts: list[int] | IntArray) -> tuple[IntArray, IntArray]:

@@ -14,3 +14,8 @@ def drop_nulls(node: str, context: Context, batch: Batch, *columns: str) -> Batc
             context.drop(node, batch.position[missing], f"null-{name}")
             batch = batch.keep(~missing)
     return batch
+
+
+def complete(node: str, context: Context, batch: Batch, *columns: str) -> Batch:
+    """The batch without the records whose key or value does not encode, and without those that ``drop_nulls`` drops."""
+    return drop_nulls(node, context, context.encoded(node, batch, "key", "value"), *columns)

@@ -12,6 +12,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, tak
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn, null_column
 from penstock.ops.core.context import Context
+from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.operator import Operator
 from penstock.ops.foreign_key.left_changes import differ
@@ -51,8 +52,7 @@ class ForeignTableJoin(Operator):
             return None
         counts = np.bincount(found.foreign, minlength=len(foreign))
         begin = np.cumsum(counts) - counts
-        row = np.repeat(np.arange(len(batch)), counts[codes])
-        number = np.arange(len(row)) - np.repeat(np.cumsum(counts[codes]) - counts[codes], counts[codes])
+        row, number = row_numbers(counts[codes])
         subscriber = begin[codes[row]] + number
         right = BytesColumn(batch.value.encoded(), BYTES)
         asked = Batch(null_column(len(batch)), right, batch.timestamp, batch.order, batch.headers).take(row)

@@ -12,7 +12,7 @@ from penstock.batch import Batch, merge, take_order
 from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete, drop_nulls
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.joins.joiner import Joiner
@@ -37,10 +37,12 @@ class StreamTableJoin(Operator):
         self._table = table
         self._joiner = joiner
         self._is_left = is_left
+        self._needed = ("value",) if is_left else ("key", "value")
+        """The columns without which a record is dropped."""
 
     def step(self, batch: Batch) -> Batch | None:
         batch = self._context.encoded(self._node, batch, "key")
-        batch = drop_nulls(self._node, self._context, batch, *(["value"] if self._is_left else ["key", "value"]))
+        batch = drop_nulls(self._node, self._context, batch, *self._needed)
         return self._joined(batch, batch.key) if len(batch) else None
 
     def _joined(self, batch: Batch, keys: Column) -> Batch:
@@ -95,8 +97,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
         self._buffer = buffer
 
     def step(self, batch: Batch) -> Batch | None:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, *(["value"] if self._is_left else ["key", "value"]))
+        batch = complete(self._node, self._context, batch, *self._needed)
         if not len(batch):
             return None
         at_once, held = self._sorted_out(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from penstock.calls import refuse_result
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
-from penstock.ops.core.functions import Caller, call_each
+from penstock.ops.core.functions import Caller, call_each, no_results
 from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.views import Views
@@ -150,6 +151,7 @@ class TransformValues(TableMapValues):
     def _transform(self, part: Batch) -> tuple[list[Any], list[int]]:
         """The result of each row, and which rows failed."""
         results, failed = call_each(self._transformed, len(part), part.key.decoded(), part.value.decoded())
+        failed = sorted([*failed, *no_results(results)], key=itemgetter(0))
         was_old = _was_old(part)
         for row, error in failed:
             caller = self._caller.of_old_values() if was_old[row] else self._caller
@@ -233,9 +235,7 @@ class TransformValues(TableMapValues):
 
     def _transformed(self, key: Any, value: Any) -> Any:
         try:
-            result = self._transformer.transform(key, value)
-            refuse_result(result)
-            return result
+            return self._transformer.transform(key, value)
         finally:
             self._own.ends.append(0)
 

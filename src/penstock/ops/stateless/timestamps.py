@@ -11,7 +11,7 @@ import numpy as np
 from penstock.arrays import IntArray
 from penstock.batch import Batch
 from penstock.ops.core.context import Context
-from penstock.ops.core.functions import Caller, call_each
+from penstock.ops.core.functions import Caller
 from penstock.ops.core.record_context import headers_of, origins_of
 from penstock.plan.timestamps import Extractor
 from penstock.record import ConsumerRecord
@@ -53,21 +53,16 @@ class ExtractedTimes:
 
     def _called(self, batch: Batch, places: list[_Place]) -> Batch:
         caller = Caller(self._node, self._extractor.function, self._context)
-        rows = np.arange(len(batch))
         keys, values = ([None] * len(batch), [None] * len(batch))
         if self._extractor.looks_into_records:
             keys, values = batch.key.decoded(), batch.value.decoded()
         topics, partitions, offsets = zip(*places, strict=True)
         times = batch.timestamp.tolist()
         records = list(map(ConsumerRecord, keys, values, times, headers_of(batch), topics, partitions, offsets))
-        results, failed = call_each(self._time_of, len(batch), records)
-        for row, error in failed:
-            self._context.failed(self._node, int(batch.position[row]), error, caller.function)
-        rows = np.setdiff1d(rows, [row for row, _ in failed])
-        times = np.array([results[row] for row in rows.tolist()], np.int64)
-        batch = replace(batch.take(rows), timestamp=times)
-        self._context.drop(self._node, batch.position[times < 0], INVALID)
-        return batch.keep(times >= 0)
+        batch, results = caller.each(self._time_of, batch, records)
+        batch = replace(batch, timestamp=np.array(results, np.int64))
+        self._context.drop(self._node, batch.position[batch.timestamp < 0], INVALID)
+        return batch.keep(batch.timestamp >= 0)
 
     def _time_of(self, record: ConsumerRecord) -> int:
         """The time of a record, which moves its partition's time on."""

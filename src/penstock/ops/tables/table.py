@@ -13,7 +13,7 @@ from penstock.columns import BytesColumn, Column, as_written, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import Written
 from penstock.ops.tables.update_cache import EmitCache, values_before
@@ -96,8 +96,7 @@ class TableSource(Operator):
         self._store = store
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        batch = drop_nulls(self._node, self._context, batch, "key")
+        batch = complete(self._node, self._context, batch, "key")
         if self._store is None:
             return batch.as_changes(batch.value, batch.timestamp, None)
         return self._store.write(batch)

@@ -6,24 +6,35 @@ at once; then the records go through compiled rules one by one, and what they pu
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes
-from penstock.errors import SerdeError
-from penstock.ops.core.failures import blamed, misfit
+from penstock.ops.core.failures import blamed, misfit_result
+from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Operator
 from penstock.ops.core.written import written_windows
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.windowed_table import WindowedTable
-from penstock.plan.passes.makers import Maker
 from penstock.state.columns.packed import Entries
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.packed import Loaded, PackedStore
+
+
+class Singly(NamedTuple):
+    """What one record changes, and how its updates are written one by one."""
+
+    changes: Changes | None
+    write: Callable[[int], None]
+    """Writes one update."""
+    write_all: Callable[[], None]
+    """Writes the last update; what it writes has all of them."""
 
 
 class PackedAggregate(Operator):
@@ -31,6 +42,8 @@ class PackedAggregate(Operator):
 
     _finds_by_start: bool
     """Whether the store's windows are found by key and start, and not by windowed keys as they are."""
+    _needed: tuple[str, ...]
+    """The columns without which a record is dropped."""
 
     def __init__(self, table: WindowedTable, store: PackedStore, fold: SessionFold):
         self._node = table.node
@@ -47,6 +60,22 @@ class PackedAggregate(Operator):
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
+    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
+        if self._closing is not None:  # what is sent on then is in the store for good
+            yield self.step(record)
+            return
+        record = complete(self._node, self._context, record, *self._needed)
+        if len(record):
+            yield from self._written_singly(*self._singly(record))
+
+    @abstractmethod
+    def step(self, batch: Batch) -> Changes | None:
+        """The changes of the windows around a chunk of records."""
+
+    @abstractmethod
+    def _singly(self, record: Batch) -> Singly:
+        """What one record, which has what it needs, changes; nothing is written yet."""
+
     @property
     def _is_looked_up(self) -> bool:
         return self._packed.name in self._context.facts.looked_up
@@ -54,9 +83,8 @@ class PackedAggregate(Operator):
     def _tell_failures(self, batch: Batch, failed: Iterable[tuple[int, BaseException]]) -> None:
         """Tell of the rows for which a user's function failed."""
         for row, error in failed:
-            function, way_out, serde = blamed(error, self._fold.function), "", self._fold.serde
-            if isinstance(error, SerdeError) and function is not None and serde is not None:
-                error, way_out = misfit("value", serde, error, Maker(function, serde))
+            function = blamed(error, self._fold.function)
+            error, way_out = misfit_result(error, self._fold.serde, function)
             self._context.failed(self._node, int(batch.position[row]), error, function, way_out)
 
     def _write(self, loaded: Loaded, removed: IntArray, new: Entries, unseen_from: int | None, time: int) -> None:
@@ -74,12 +102,7 @@ class PackedAggregate(Operator):
     def _written_singly(
         self, changes: Changes | None, write: Callable[[int], None], write_all: Callable[[], None]
     ) -> Iterator[Changes | None]:
-        """Each update of one record when it is in the store, and not yet the next.
-
-        Args:
-            write: writes one of them.
-            write_all: writes the last one; what it writes has all of them.
-        """
+        """Each update of one record when it is in the store, and not yet the next; the arguments are a ``Singly``."""
         is_held = self._cache is not None and not self._tells_stored
         count = 0 if changes is None or is_held else len(changes)
         for number in range(count - 1):

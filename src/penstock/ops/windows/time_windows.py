@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, nulls, shifted
+from penstock.arrays import BoolArray, IntArray, nulls, numbered, shifted
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import WindowedColumn, null_column
 from penstock.ops.aggregations.plain import Aggregate
@@ -15,7 +15,7 @@ from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.fold import Fold, Rows
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.windowed_table import WindowedTable
@@ -40,7 +40,7 @@ class WindowAggregate(Aggregate):
         self._closing = table.closing
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._without_nulls(batch)
+        batch = complete(self._node, self._context, batch, "key")
         if not len(batch):
             return None
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
@@ -49,7 +49,7 @@ class WindowAggregate(Aggregate):
         return changes if self._closing is None else self._close(self._closing, batch, closed_at)
 
     def step_singly(self, record: Batch) -> Iterator[Changes | None]:
-        record = self._without_nulls(record)
+        record = complete(self._node, self._context, record, "key")
         if not len(record):
             return
         closed_at = self._time.observe(record) - self._windows.grace_period_ms
@@ -60,10 +60,6 @@ class WindowAggregate(Aggregate):
                 yield changes
         if self._closing is not None:
             yield self._close(self._closing, record, closed_at)
-
-    def _without_nulls(self, batch: Batch) -> Batch:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        return drop_nulls(self._node, self._context, batch, "key")
 
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """What ``_assign`` gives, without the windows that are closed, which count as drops."""
@@ -162,17 +158,10 @@ class WindowAggregate(Aggregate):
 
     def _fold_seen(self, batch: Batch, wide: Batch, row: IntArray, start: IntArray) -> Changes | None:
         keys, codes = group_keys(wide.key.encoded())
-        numbers = (start - start.min()) // self._windows.advance_ms
-        span = int(numbers.max()) + 1
-        groups = Groups.by_number(numbers * len(keys) + codes if span * len(keys) < 2**62 else _dense(numbers, codes))
+        numbers, _ = numbered(start // self._windows.advance_ms, len(keys))
+        groups = Groups.by_number(numbers * len(keys) + codes)
         representative = groups.order[groups.starts]
         located_keys = keys.at(codes[representative], start[representative])
         rows = Rows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
         windowed = WindowedColumn(wide.key, start, self._ends(start), self._serde)
         return self._apply(groups, located_keys, rows, wide.with_key(windowed))
-
-
-def _dense(numbers: IntArray, codes: IntArray) -> IntArray:
-    """Numbers for pairs that are too far apart to be multiplied out."""
-    _, dense = np.unique(numbers, return_inverse=True)
-    return dense.astype(np.int64) * (int(codes.max()) + 1) + codes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,9 @@ from penstock.batch import Batch, Changes
 from penstock.columns import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete
 from penstock.ops.windows.on_window_close import Closing
-from penstock.ops.windows.packed_aggregate import PackedAggregate
+from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sessions.processing import Bounds, Outcome, process_records
 from penstock.ops.windows.windowed_table import WindowedTable
@@ -31,6 +30,7 @@ class SessionAggregate(PackedAggregate):
     """
 
     _finds_by_start = False
+    _needed = ("key",)
 
     def __init__(self, table: WindowedTable, windows: SessionWindows, store: SessionStore, fold: SessionFold):
         super().__init__(table, store, fold)
@@ -39,7 +39,7 @@ class SessionAggregate(PackedAggregate):
         self._gap: int = windows.inactivity_gap_ms
 
     def step(self, batch: Batch) -> Changes | None:
-        batch = self._without_nulls(batch)
+        batch = complete(self._node, self._context, batch, *self._needed)
         if not len(batch):
             return None
         bounds, loaded, outcome = self._process(batch)
@@ -54,13 +54,7 @@ class SessionAggregate(PackedAggregate):
             return self._emit(changes)
         return self._close(self._closing, batch, bounds.closed_at, outcome)
 
-    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
-        if self._closing is not None:  # what is sent on then is in the store for good
-            yield self.step(record)
-            return
-        record = self._without_nulls(record)
-        if not len(record):
-            return
+    def _singly(self, record: Batch) -> Singly:
         bounds, loaded, outcome = self._process(record)
         time, nothing = int(bounds.timestamps.max()), outcome.entries.take(np.zeros(0, np.int64))
 
@@ -71,11 +65,7 @@ class SessionAggregate(PackedAggregate):
         def write_all() -> None:
             self._write(loaded, outcome.removed, outcome.entries, None, time)
 
-        yield from self._written_singly(self._changes(record, outcome), write, write_all)
-
-    def _without_nulls(self, batch: Batch) -> Batch:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        return drop_nulls(self._node, self._context, batch, "key")
+        return Singly(self._changes(record, outcome), write, write_all)
 
     @property
     def _unseen_from(self) -> int | None:

@@ -17,9 +17,9 @@ from penstock.batch import Batch, Changes, join, take_order
 from penstock.columns import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import drop_nulls
+from penstock.ops.core.nulls import complete
 from penstock.ops.windows.on_window_close import Closing
-from penstock.ops.windows.packed_aggregate import PackedAggregate
+from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.sliding.processing import Outcome, process_records, records_of
 from penstock.ops.windows.sliding.rules import Rules
@@ -49,6 +49,7 @@ class SlidingAggregate(PackedAggregate):
     """One aggregate for each key and sliding window, as Kafka Streams makes and updates them."""
 
     _finds_by_start = True
+    _needed = ("key", "value")
 
     def __init__(self, table: WindowedTable, windows: SlidingWindows, store: SlidingStore, fold: SessionFold):
         super().__init__(table, store, fold)
@@ -61,13 +62,7 @@ class SlidingAggregate(PackedAggregate):
         changes = [piece for piece in self.step_in_pieces(batch) if piece is not None]
         return join(changes) if changes else None
 
-    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
-        if self._closing is not None:  # what is sent on then is in the store for good
-            yield self.step(record)
-            return
-        record = self._without_nulls(record)
-        if not len(record):
-            return
+    def _singly(self, record: Batch) -> Singly:
         work = self._work(record, self._time.observe(record) - self._windows.grace_period_ms, NO_LIMIT)
         changes = self._changes(work.batch, work.rows, work.outcome)
         key, start, new = record.key.encoded(), work.outcome.updates.start, work.outcome.updates.new
@@ -77,14 +72,10 @@ class SlidingAggregate(PackedAggregate):
             value = Values(new.slice(number, number + 1).encoded(), changes.timestamp[number : number + 1])
             self._store.put_windows(Keys(key, start[number : number + 1]), value)
 
-        yield from self._written_singly(changes, write, lambda: self._write_all(work))
-
-    def _without_nulls(self, batch: Batch) -> Batch:
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        return drop_nulls(self._node, self._context, batch, "key", "value")
+        return Singly(changes, write, lambda: self._write_all(work))
 
     def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
-        batch = self._without_nulls(batch)
+        batch = complete(self._node, self._context, batch, *self._needed)
         if not len(batch):
             return
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
