@@ -21,6 +21,8 @@ HELLO = readme.ROOT / "examples" / "hello" / "app.py"
 PROGRAM, *SNIPPETS = readme.blocks("python")
 ON_SPARK = [snippet for snippet in SNIPPETS if "spark" in snippet or ".start(" in snippet]
 WITHOUT_SPARK = [snippet for snippet in SNIPPETS if snippet not in ON_SPARK]
+FOLDER = "/home/you/words"
+"""Where the README has its program."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
 
@@ -32,14 +34,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], folder: Path) -> tuple[list[str], list[str]]:
-    """The lines that a command printed, on its output and beside it; times are blanked."""
+    """The lines that a command printed, on its output and beside it; times are blanked, and the folder is the README's."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(folder)}
     ran = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    return lines_of(ran.stdout), lines_of(ran.stderr)
+    there = str(folder.resolve())
+    return lines_of(ran.stdout.replace(there, FOLDER)), lines_of(ran.stderr.replace(there, FOLDER))
 
 
 def lines_of(text: str) -> list[str]:
@@ -68,6 +71,7 @@ def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_o
         printed, beside = run(["sh", "-c", step.command], folder)
         shown = lines_of("\n".join(step.shown))
         assert [line for line in shown if line not in beside] == printed, step.command
+        assert [line for line in beside if line not in shown] == [], step.command
     store, dataframes = ON_SPARK
     printed, _ = run([sys.executable, "-c", store], folder)
     assert printed[-1].startswith("3 ")
