@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,10 @@ class Client:
     def ask(self, value):
         return value
 
+    @wraps(max)
+    def ask_decorated(self, value):
+        return value
+
 
 def in_main(function: Any) -> Any:
     """The function as it would be in a script, where it does not go by name."""
@@ -106,6 +110,7 @@ def test_what_cannot_be_pickled_is_named_with_step_function_and_variable():
         (in_main(indirectly), "'look_up', which uses 'CONNECTION' of type sqlite3.Connection"),
         (partial(max, threading.Lock()), "'argument 0' of type _thread.lock"),
         (Client().ask, "'self.lock' of type _thread.lock"),
+        (Client().ask_decorated, "'self.lock' of type _thread.lock"),
         (lambda value, lock=LOCK: value, "'a default' of type _thread.lock"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.durations import to_ms
 from penstock.engine.lifecycle import check_callable
 from penstock.errors import ConfigError
+from penstock.locations import scheme_of
 from penstock.messages import show
 from penstock.plan.names import check_name
 from penstock.settings import Settings
@@ -41,7 +42,7 @@ def check_folders(settings: Settings, log: str) -> None:
     if settings.checkpoint is not None:
         wanted["checkpoint (--checkpoint)"] = settings.checkpoint
     for setting, place in wanted.items():
-        if "://" not in place and (why := _why_not(Path(place))):
+        if scheme_of(place) is None and (why := _why_not(Path(place))):
             raise ConfigError(f"{setting} is {place}, and {why}; nothing was started. Choose another folder")
 
 

@@ -80,11 +80,11 @@ def _variables(call: Any) -> Iterator[tuple[str, Any]]:
         yield "func", call.func
         yield from ((f"argument {number}", value) for number, value in enumerate(call.args))
         yield from call.keywords.items()
-    elif not isinstance(call, FunctionType | type) and hasattr(call, "__wrapped__"):  # a cached one
-        yield from _variables(call.__wrapped__)
-    elif isinstance(call, MethodType):
+    elif isinstance(call, MethodType):  # one of a decorated function has that function's __wrapped__
         yield from _variables(call.__func__)
         yield from ((f"self.{name}", value) for name, value in getattr(call.__self__, "__dict__", {}).items())
+    elif not isinstance(call, FunctionType | type) and hasattr(call, "__wrapped__"):  # a cached one
+        yield from _variables(call.__wrapped__)
     elif isinstance(call, FunctionType):
         used = inspect.getclosurevars(call)
         yield from used.nonlocals.items()
