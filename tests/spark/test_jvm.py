@@ -140,6 +140,16 @@ def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
     assert not place.exists()
 
 
+def test_a_start_makes_the_checksum_of_the_archive_once(starting: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[None] = []
+    monkeypatch.setattr(class_archive, "java_options", lambda: made.append(None) or "")
+    (starting / "does").write_text("exit 3\n")
+    session.begin_jvm(None, "app", starting / "spark.log")
+    with pytest.raises(ConfigError, match="its JVM ended with code 3"):
+        context_for(None, "app", starting / "spark.log")
+    assert len(made) == 1
+
+
 def test_a_jvm_has_the_drivers_folder_for_temporary_files_and_any_path_for_its_log(tmp_path: Path):
     options = session._options("app", tmp_path / 'a "b"' / "spark.log")
     java = options["spark.driver.extraJavaOptions"]

@@ -65,6 +65,7 @@ class StartingJvm:
 
     def __init__(self, home: Path, options: Mapping[str, str]):
         temporary_folder()  # or say what is missing
+        self.options = options
         self._folder = temporary.folder("jvm")
         self._told = self._folder / "connection"
         """Where it says how it is reached."""
@@ -174,6 +175,12 @@ def begin(options: Mapping[str, str]) -> None:
         if home is not None and not _starting and not _is_there() and _PORT not in os.environ:
             check_java()
             _starting.append(StartingJvm(home, options))
+
+
+def options_of_starting() -> Mapping[str, str]:
+    """Spark's options with which a JVM is coming up; none where there is no such JVM."""
+    with _lock:
+        return _starting[0].options if _starting else {}
 
 
 def gateway(options: Mapping[str, str]) -> Any:

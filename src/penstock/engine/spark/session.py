@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from socketserver import BaseServer
@@ -110,7 +111,8 @@ def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
 
 
 def _options(name: str, log_file: Path) -> dict[str, str]:
-    """Spark's options in a context that is made here; the environment is made to fit.
+    """Spark's options in a context that is made here; the environment is made to fit. Made once for a start: the
+    checksum of the archive of Spark's classes takes a while.
 
     Raises:
         CorruptDataError: the log file is a link, or no file.
@@ -146,8 +148,9 @@ def _new_context(name: str, log_file: Path) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            options = _options(name, log_file)
-            gateway = _gateway(name, log_file) if SparkContext._gateway is None else None
+            begun = jvm.options_of_starting()
+            options = begun if begun.get("spark.app.name") == name else _options(name, log_file)
+            gateway = _gateway(options, name, log_file) if SparkContext._gateway is None else None
             context = SparkContext(conf=SparkConf().setAll(list(options.items())), gateway=gateway)
         except PenstockError:
             raise
@@ -161,13 +164,14 @@ def _new_context(name: str, log_file: Path) -> Any:
     return context
 
 
-def _gateway(name: str, log_file: Path) -> Any:
+def _gateway(options: Mapping[str, str], name: str, log_file: Path) -> Any:
     """The connection to a JVM; to another one when the first has crashed and had Spark's classes from an archive."""
     try:
-        return jvm.gateway(_options(name, log_file))
+        return jvm.gateway(options)
     except JvmEndedError as error:
         if not error.has_crashed or not class_archive.remove():
             raise
         _log.warning("Spark's JVM crashed (code %s) and starts again without the archive of its classes", error.code)
-    jvm.begin(_options(name, log_file))
-    return jvm.gateway(_options(name, log_file))
+    options = _options(name, log_file)
+    jvm.begin(options)
+    return jvm.gateway(options)
