@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.spark import frame_writers, source
 from penstock.engine.spark.dataframes import PenstockSource
 from penstock.errors import OffsetOutOfRangeError, TopicNotFoundError
+from penstock.log.base import TopicInfo
+from penstock.log.cluster import Kafka
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
+from penstock.log.tables import Chosen
 
 MADE_ANEW = "topic 't' is not the one that is to be read: it was removed and made anew, and is not read from the middle"
 
@@ -138,3 +142,20 @@ def test_records_that_retention_removed_before_they_were_read_are_missed(tmp_pat
         r"retention: 2 of them were never read\. Give the query another checkpointLocation",
     ):
         Query(tmp_path, checkpoint).plan()
+
+
+def test_a_query_that_asked_for_nothing_opens_no_log_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(tmp_path, 1)
+    topic = PenstockSource({"topic": "t", "log": str(tmp_path)})
+    reader = topic.streamReader(topic.schema())
+    monkeypatch.setattr(source, "open_log", lambda place: pytest.fail("a log was opened"))
+    reader.stop()
+
+
+@pytest.mark.parametrize(("place", "was_there"), [("folder", True), (Kafka("kafka://nowhere:1"), False)])
+def test_a_write_that_failed_opens_no_log_where_there_is_no_topic_to_remove(
+    monkeypatch: pytest.MonkeyPatch, place: Any, was_there: bool
+):
+    monkeypatch.setattr(frame_writers, "open_log", lambda place: pytest.fail("a log was opened"))
+    chosen = Chosen("write", None, None, None)
+    frame_writers.Target(place, TopicInfo("t", 1), chosen, None, was_there).forget()

@@ -81,10 +81,10 @@ class StreamReader(OffsetsReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         self._check(start, end)
-        self._check(end, self._id())  # Spark may have planned this batch before the topic was made anew
+        now = self._id()
+        self._check(end, now)  # Spark may have planned this batch before the topic was made anew
         self._check_is_there(start)
-        id_ = self._log.topic_id(self._topic)
-        return [_Range(*(*one.value, id_)) for one in super().partitions(start, end)]
+        return [_Range(*(*one.value, now[START]["id"])) for one in super().partitions(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._columns, self.place, *partition.value)
@@ -136,7 +136,7 @@ def read_range(
                     "value": decoded(value, records.value, records, where),
                     "topic": pa.array([topic] * count, pa.string()),
                     "partition": pa.array(np.full(count, partition, np.int32)),
-                    "offset": pa.array(records.offsets_of(np.arange(count))),
+                    "offset": pa.array(records.every_offset),
                     "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
                 }
             ).cast(schema)

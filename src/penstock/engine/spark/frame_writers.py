@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from penstock.engine.spark.checkpoints import producer_of, query_of_this_task
 from penstock.engine.spark.log_option import Place
 from penstock.log.base import TopicInfo
-from penstock.log.file.log import FileLog
+from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
 from penstock.log.produce import SAY_UNIT, existing_or_new, write_batch
 from penstock.log.strange_times import tell_of_strange_times
@@ -64,11 +64,11 @@ class Target:
 
     def forget(self) -> None:
         """Leave no topic behind that was made for a write that failed; one of Kafka's may be somebody else's by now."""
-        log = open_log(self.log)
-        if not isinstance(log, FileLog) or self.was_there or not log.exists(self.new.name):
+        if self.was_there or isinstance(self.log, Kafka):
             return
-        if not any(log.end_offsets(self.new.name)):
-            log.delete_topic(self.new.name)
+        with closing(open_log(self.log)) as log:
+            if log.exists(self.new.name) and not any(log.end_offsets(self.new.name)):
+                log.delete_topic(self.new.name)
 
 
 @dataclass

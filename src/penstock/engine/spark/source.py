@@ -41,7 +41,8 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: value for name, value in self.__dict__.items() if name != "_log"}
 
     def stop(self) -> None:
-        self._log.close()
+        if "_log" in self.__dict__:  # else nothing has asked for it
+            self._log.close()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
         return self._ends if self._ends is not None else self._current()
