@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.locations import spark_path
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
-from penstock.log.open import open_log
+from penstock.log.open import opened
 from penstock.log.produce import check_partitions, topic_types
 from penstock.log.tables import Chosen
 from penstock.messages import show
@@ -85,14 +84,14 @@ def write(
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
     named = {"key": key, "value": value, "timestamp": timestamp}
     types = _types(df, named, timestamp_unit)
-    with nullcontext(log) if isinstance(log, Log) else closing(open_log(log)) as opened:
-        topic_types(opened, topic, *types)
-        check_partitions(opened, topic, partitions)
-        options = {"topic": topic, "log": option_of(opened), "partitions": str(partitions or 1)}
+    with opened(log) as topics:
+        topic_types(topics, topic, *types)
+        check_partitions(topics, topic, partitions)
+        options = {"topic": topic, "log": option_of(topics), "partitions": str(partitions or 1)}
         options |= {} if timestamp_unit is None else {"timestamp_unit": timestamp_unit}
         make_known(df.sparkSession)
         if df.isStreaming and place is not None:
-            _look_back(df.sparkSession, opened, topic, place)
+            _look_back(df.sparkSession, topics, topic, place)
     rows = _rows(df, named)
     if df.isStreaming:
         return rows.writeStream.format(FORMAT).options(**options).option("checkpointLocation", place).start()

@@ -9,6 +9,7 @@ from math import floor, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ConfigError
 
@@ -31,6 +32,32 @@ class Unit(NamedTuple):
         if isinstance(time, float):
             return round(Fraction(time) * self.in_ms) if self.in_ms > 1 else floor(Fraction(time) * self.in_ms)
         return time * self.in_ms.numerator // self.in_ms.denominator
+
+    def all_to_ms(self, times: NDArray[Any]) -> NDArray[np.int64]:
+        """What ``to_ms`` gives of each of an array of numbers.
+
+        Raises:
+            ValueError: one is no number, or its milliseconds have more than 64 bits.
+
+        >>> UNITS["s"].all_to_ms(np.array([1.5, 2])).tolist(), UNITS["us"].all_to_ms(np.array([2999])).tolist()
+        ([1500, 2000], [2])
+        """
+        factor, parts = self.in_ms.numerator, self.in_ms.denominator
+        by_itself = ~(np.abs(times.astype(np.float64)) < 2**62 / factor)  # NaN, too
+        near = np.where(by_itself, 0, times)
+        is_float = near.dtype.kind == "f"
+        whole = (np.floor(near) if is_float else near).astype(np.int64)
+        found = whole * factor // parts
+        if is_float and factor > 1:
+            rest = (near - whole) * factor
+            found += np.rint(rest).astype(np.int64)
+            by_itself |= np.abs(rest % 1 - 0.5) < 1e-6  # the product is rounded itself, and that would decide
+        try:
+            for row in np.flatnonzero(by_itself):
+                found[row] = self.to_ms(times[row].item())
+        except OverflowError as error:
+            raise ValueError(str(error)) from None
+        return found
 
 
 UNITS = {

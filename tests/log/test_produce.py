@@ -74,6 +74,36 @@ def test_windowed_keys_lie_with_the_windows_of_the_same_key(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
+def test_keys_too_short_for_a_window_lie_where_their_bytes_say_whatever_else_is_written(tmp_path: Path) -> None:
+    log = FileLog(tmp_path)
+    log.create_topic(TopicInfo("short", 4, TimeWindowedSerde(STR, 10).name, "bytes"))
+    log.create_topic(TopicInfo("bytes", 4, "bytes", "bytes"))
+    keys = [b"a", b"bc", b"def", b"gh", None, b"i" * 7]
+    for topic in ("short", "bytes"):
+        produce([(key, b"x", 1) for key in keys], topic, key=bytes, value=bytes, log=log)
+    assert log.end_offsets("short") == log.end_offsets("bytes")
+
+
+def test_a_log_that_is_opened_for_a_call_is_closed_behind_it_and_one_that_is_given_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[FileLog] = []
+    monkeypatch.setattr(FileLog, "close", lambda log: closed.append(log))
+
+    def use(log: Any) -> None:
+        produce([("a", 1)], "t", value=int, log=log)
+        produce_columns({"v": [1]}, "u", value="v", log=log)
+        list(consume("t", log=log))
+        list(consume("t", log=log, as_="arrow"))
+        with pytest.raises(TopicNotFoundError):
+            consume("nowhere", log=log)
+
+    use(FileLog(tmp_path))
+    assert closed == []
+    use(tmp_path)
+    assert len(closed) == 5
+
+
 def test_a_row_may_have_headers_a_null_value_and_no_timestamp(tmp_path: Path) -> None:
     produce(
         [("a", None), ("b", "x", 5, (("why", b"because"), ("why", b"\x00"))), Record("c", "y", 6)],

@@ -18,6 +18,7 @@ import pytest
 from penstock import consume, produce_columns
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.file.log import FileLog
+from penstock.times import UNITS
 
 LATE = datetime(2026, 1, 2, 3, 4, 5, 678901)
 DECIMAL = Decimal("12345678901234567890.123456789012345678")
@@ -228,3 +229,28 @@ def test_columns_of_different_lengths_and_of_one_name_are_refused(tmp_path: Path
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     with pytest.raises(ConfigError, match="there are two columns 'a'"):
         produce_columns(twice, "t", log=tmp_path)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int16, np.float64, np.float32, np.float16])
+def test_a_column_of_times_becomes_what_each_of_them_becomes(unit: str, kind: Any):
+    numbers = np.random.default_rng(7)
+    if np.dtype(kind).kind == "f":
+        exponents = numbers.integers(-4, 4 if kind is np.float16 else 14, 2000)
+        halves = 1_767_225_600 + np.arange(2000) / 2000  # of milliseconds
+        times = np.concatenate([numbers.uniform(-1, 1, 2000) * 10.0**exponents, np.arange(-999, 999) / 2000, halves])
+        with np.errstate(over="ignore"):
+            times = times.astype(kind)
+        times = times[np.isfinite(times)]
+    else:
+        most = min(np.iinfo(kind).max, 2**63 // 1000 - 1 if unit == "s" else 2**63 - 1)
+        least = max(np.iinfo(kind).min, -most)
+        times = np.append(numbers.integers(least, most, 2000, kind), np.array([least, most], kind))
+    assert UNITS[unit].all_to_ms(times).tolist() == [UNITS[unit].to_ms(time.item()) for time in times]
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), 1e300, 2**62])
+def test_a_column_with_what_is_no_time_in_seconds_is_refused(tmp_path: Path, time: Any):
+    columns = {"v": [1, 2], "at": np.array([1, time])}
+    with pytest.raises(ConfigError, match="must hold timestamps or numbers; it holds a number that is no time in sec"):
+        values(columns, tmp_path, value="v", timestamp="at", timestamp_unit="s")

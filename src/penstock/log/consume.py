@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from heapq import merge
 from pathlib import Path
 from typing import Any, overload
@@ -14,7 +15,7 @@ from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.consumed import Consumed, check_form, columns_of
-from penstock.log.open import open_log
+from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
@@ -98,26 +99,35 @@ def consume(
     for name, number in (("partition", partition), ("start", start)):
         if number is not None and (type(number) is not int or number < 0):
             raise ConfigError(f"{name} of consume must be a number, 0 or more; got {number!r}")
-    log = open_log(log)
-    ranges = {p: range_ for p, range_ in ranges_of(log, topic).items() if partition is None or p == partition}
-    if not ranges:
-        count = log.topic(topic).partitions
-        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {count - 1}")
-    if start is not None:
-        ranges = {p: (start, max(start, end)) for p, (_, end) in ranges.items()}
-    info = log.topic(topic)
-    types = (
-        (from_name(info.key) if key is None else of(key, "key")),
-        (from_name(info.value) if value is None else of(value, "value")),
+    with ExitStack() as stack:
+        topics = stack.enter_context(opened(log))
+        ranges = {p: range_ for p, range_ in ranges_of(topics, topic).items() if partition is None or p == partition}
+        info = topics.topic(topic)
+        if not ranges:
+            count = info.partitions
+            raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {count - 1}")
+        if start is not None:
+            ranges = {p: (start, max(start, end)) for p, (_, end) in ranges.items()}
+        types = (
+            (from_name(info.key) if key is None else of(key, "key")),
+            (from_name(info.value) if value is None else of(value, "value")),
+        )
+        behind = stack.pop_all()
+    found: Iterator[Any] = (
+        records_of(topics, topic, ranges, *types)
+        if as_ is None
+        else columns_of(topics, topic, ranges, *types, form=as_)
     )
-    where = topic, sum(end - begin for begin, end in ranges.values())
+
+    def every() -> Iterator[Any]:
+        with behind:
+            yield from found
 
     def first() -> Iterator[dict[str, Any]]:
-        return (record._asdict() for record in records_of(log, topic, ranges, *types))
+        with opened(log) as beside:
+            yield from (record._asdict() for record in records_of(beside, topic, ranges, *types))
 
-    if as_ is not None:
-        return Consumed(columns_of(log, topic, ranges, *types, form=as_), where, first)
-    return Consumed(records_of(log, topic, ranges, *types), where, first)
+    return Consumed(every(), (topic, sum(end - begin for begin, end in ranges.values())), first)
 
 
 def ranges_of(log: Log, topic: str) -> dict[int, Range]:

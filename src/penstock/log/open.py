@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import ConfigError
@@ -32,6 +34,17 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
             return FileLog(place)
         log = Kafka(place)
     return _kafka_log(log)
+
+
+@contextmanager
+def opened(log: Log | Kafka | Path | str | None = None) -> Iterator[Log]:
+    """What ``open_log`` gives; it lets go of its connections behind it, unless it was given as it is."""
+    found = open_log(log)
+    try:
+        yield found
+    finally:
+        if found is not log:
+            found.close()
 
 
 def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, null_mask
+from penstock.arrays import IntArray, null_mask
 from penstock.arrays import partitions as partitions_of
 from penstock.errors import ConfigError, TopicExistsError
 from penstock.log.base import Log, SegmentWriter, TopicInfo
 from penstock.log.cluster import Kafka
-from penstock.log.open import open_log
+from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.log.rows import Row, records_of
 from penstock.log.strange_times import tell_of_strange_times
@@ -73,11 +72,12 @@ def produce(
     given: Any = rows
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"produce takes rows such as [(key, value), (key, value)]; got {rows!r}")
-    log, unit = open_log(log), unit_named(timestamp_unit)
-    check_partitions(log, topic, partitions)
-    keys, values = topic_types(log, topic, key, value)
-    records = records_of(rows, topic, keys, values, unit)
-    return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
+    unit = unit_named(timestamp_unit)
+    with opened(log) as topics:
+        check_partitions(topics, topic, partitions)
+        keys, values = topic_types(topics, topic, key, value)
+        records = records_of(rows, topic, keys, values, unit)
+        return append(topics, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
 
 
 def produce_columns(
@@ -123,14 +123,14 @@ def produce_columns(
     2
     """
     check_topic_name(topic)
-    log = open_log(log)
-    check_partitions(log, topic, partitions)
-    reader = reader_of(columns, "produce_columns")
-    chosen = Chosen("produce_columns", key, value, timestamp, timestamp_unit)
-    keys, values = chosen.types(reader.schema)
-    topic_types(log, topic, keys, values)
-    batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
-    return append(log, TopicInfo(topic, partitions or 1, keys.name, values.name), batches)
+    with opened(log) as topics:
+        check_partitions(topics, topic, partitions)
+        reader = reader_of(columns, "produce_columns")
+        chosen = Chosen("produce_columns", key, value, timestamp, timestamp_unit)
+        keys, values = chosen.types(reader.schema)
+        topic_types(topics, topic, keys, values)
+        batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
+        return append(topics, TopicInfo(topic, partitions or 1, keys.name, values.name), batches)
 
 
 def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
@@ -227,21 +227,12 @@ def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records | Placed,
     batch, given = batch if isinstance(batch, Placed) else (batch, None)
     without_key = null_mask(batch.key)
     in_turn = turn if without_key is None else turn + np.cumsum(without_key) - 1
-    chosen = placed = partitions_of(_routing(info, batch.key), info.partitions, in_turn)
+    chosen = placed = partitions_of(from_name(info.key).routing(batch.key), info.partitions, in_turn)
     if given is not None:
         placed = np.where(given == BY_KEY, chosen, given)
     for partition in np.flatnonzero(np.bincount(placed, minlength=info.partitions)).tolist():
         rows = np.flatnonzero(placed == partition)
-        some = pa.array(rows)
-        headers = None if batch.headers is None else batch.headers.take(some)
+        some = batch.take(rows)
         by_key = given is None or bool((chosen[rows] == partition).all())
-        writer.write(partition, batch.key.take(some), batch.value.take(some), batch.timestamp[rows], headers, by_key)
+        writer.write(partition, some.key, some.value, some.timestamp, some.headers, by_key)
     return 0 if without_key is None else int(without_key.sum())
-
-
-def _routing(info: TopicInfo, keys: Binary) -> Binary:
-    """The part of keys that decides their partitions; of keys that are not of the topic's type, all of it."""
-    try:
-        return from_name(info.key).routing(keys)
-    except Exception:
-        return keys

@@ -75,7 +75,7 @@ class Records:
 
     def take(self, rows: IntArray) -> Records:
         """Some of the records, which are still to be written."""
-        headers = None if self.headers is None else self.headers.take(rows)
+        headers = None if self.headers is None else take(self.headers, rows)
         return Records(-1, take(self.key, rows), take(self.value, rows), self.timestamp[rows], headers)
 
     def slice(self, start: int, stop: int) -> Records:

@@ -216,10 +216,10 @@ class Chosen(NamedTuple):
     def _as_milliseconds(self, times: Any, unit: Unit) -> Any:
         if unit is UNITS["ms"] or not _is_number(times.type):
             return _as_milliseconds(times)
-        found = [parsed(time, unit) for time in times.to_pylist()]
-        if any(time is None or time >= 2**63 for time in found):
-            raise ConfigError(f"{self._times_must_be()} a number that is no time in {unit.name}")
-        return pa.array(found, pa.int64())
+        try:
+            return pa.array(unit.all_to_ms(times.to_numpy(zero_copy_only=False)))
+        except ValueError:
+            raise ConfigError(f"{self._times_must_be()} a number that is no time in {unit.name}") from None
 
     def _times_must_be(self) -> str:
         numbers = "whole milliseconds" if self.timestamp_unit in (None, "ms") else "numbers"

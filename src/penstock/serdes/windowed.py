@@ -43,7 +43,10 @@ class WindowedSerde(Serde):
         self.inner.prepare(writes)
 
     def routing(self, data: Binary) -> Binary:
-        return without_last(data, self._suffix)
+        """The keys without their windows; all of what is too short to be a key with a window."""
+        short = pc.less(pc.binary_length(data), self._suffix)
+        keys = without_last(data, self._suffix)
+        return pc.if_else(short, data, keys) if pc.any(short).as_py() else keys
 
     def arrow(self, data: Binary) -> Windowed[Any]:
         """The arrays ``key``, ``start`` and ``end``."""

@@ -25,7 +25,7 @@ from penstock.log.kafka.client import Clients
 from penstock.log.kafka.judging import Judging
 from penstock.log.kafka.limits import Limits, refused
 from penstock.log.kafka.outbox import FOLDER, OutboxWriter, read_segment, topic_id_of
-from penstock.log.kafka.sink import Notes, Piece, Publisher
+from penstock.log.kafka.sink import Notes, Piece, Publisher, last_of
 from penstock.log.kafka.source import Sources
 from penstock.log.kafka.topics import Described, KafkaTopics
 from penstock.log.kafka.watch import KafkaWatch
@@ -299,8 +299,7 @@ class KafkaLog(Log):
         )
 
     def last_published(self, producer: str) -> int:
-        notes = Notes(self._clients, self._group_of(producer)).read()
-        return max((note.commit for _, note in notes.values() if note and note.penstock == producer), default=-1)
+        return last_of(Notes(self._clients, self._group_of(producer)).read(), producer)
 
     def judged(self, producer: str, sinks: Mapping[str, Sequence[Segment]]) -> list[Judged]:
         publisher, largest = self._publisher(producer), self._largest_batch(sinks)
@@ -385,7 +384,7 @@ class KafkaLog(Log):
                 "another application id; if that checkpoint is lost, remove the group (kafka-consumer-groups --delete "
                 f"--group {self._group}) to have everything put out again behind what is there"
             )
-        return max((note.commit for _, note in notes.values() if note and note.penstock == producer), default=-1)
+        return last_of(notes, producer)
 
     def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:
         """Remove files of the outbox with such names, whichever topic they are for."""

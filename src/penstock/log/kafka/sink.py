@@ -69,6 +69,10 @@ class Note(msgspec.Struct, frozen=True):
     commit: int
 
 
+Found = dict[tuple[str, int], tuple[int, Note | None]]
+"""For each partition the offset that a group has committed, and the note beside it."""
+
+
 class Notes:
     """What a consumer group has committed: up to where, by whom, and the number of the last commit."""
 
@@ -76,19 +80,19 @@ class Notes:
         self._clients = clients
         self._group = group
 
-    def read(self) -> dict[tuple[str, int], tuple[int, Note | None]]:
+    def read(self) -> Found:
         """For each partition the offset, and what stands beside it."""
         own = {"group.id": self._group, "enable.auto.commit": "false", "isolation.level": "read_committed"}
         consumer = self._clients.make(Consumer, own)
         try:
             what = f"cannot read the offsets of group {self._group!r}"
-            found: dict[tuple[str, int], tuple[int, Note | None]]
+            found: Found
             found = self._clients.until_answered(lambda seconds: self._committed(consumer, seconds), what)
             return found
         finally:
             consumer.close()
 
-    def _committed(self, consumer: Any, seconds: float) -> dict[tuple[str, int], tuple[int, Note | None]]:
+    def _committed(self, consumer: Any, seconds: float) -> Found:
         """Asked for by a consumer: the admin client's request brings the process down where a coordinator is not ready
         (librdkafka 2.16, issue 5040)."""
         there = consumer.list_topics(timeout=seconds).topics.values()
@@ -105,6 +109,11 @@ class Notes:
             if one.error is not None and one.error.code() not in _NOT_THERE:
                 raise KafkaException(one.error)
         return {(one.topic, one.partition): (one.offset, _note(one.metadata)) for one in found if one.offset >= 0}
+
+
+def last_of(notes: Found, who: str) -> int:
+    """The number of somebody's last commit; -1 where there is none."""
+    return max((note.commit for _, note in notes.values() if note and note.penstock == who), default=-1)
 
 
 def _note(text: str | None) -> Note | None:
@@ -237,8 +246,7 @@ class Publisher:
         if self.who:
             notes = Notes(self._clients, self._group).read()
             self._sent = {place: offset for place, (offset, _) in notes.items()}
-            numbers = (note.commit for _, note in notes.values() if note and note.penstock == self.who)
-            self._found(max(numbers, default=-1))
+            self._found(last_of(notes, self.who))
             self._member = self._member or self._membership()
         self._producer, self._batch = producer, largest_batch
 
