@@ -51,6 +51,41 @@ def test_opentelemetry_collects_the_figures_of_the_newest_commit(shop: Shop):
     provider.shutdown()
 
 
+def reads_of_commits(shop: Shop, monkeypatch: pytest.MonkeyPatch, stores: Any) -> list[str]:
+    """The names of the commits that are read from now on."""
+    storage, read = stores.commits.storage, []
+    monkeypatch.setattr(storage, "read", lambda name, real=storage.read: (read.append(name), real(name))[1])
+    return read
+
+
+def test_opentelemetry_reads_a_commit_a_few_times_however_many_figures_there_are(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock[dev]")
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    reader, stores = export.InMemoryMetricReader(), open_stores(shop.folder)
+    provider = MeterProvider(metric_readers=[reader])
+    observe(stores, shop.folder / "log", provider.get_meter("test"))
+    reader.get_metrics_data()
+    read = reads_of_commits(shop, monkeypatch, stores)
+    reader.get_metrics_data()
+    assert len(read) <= 3
+    provider.shutdown()
+
+
+def test_prometheus_reads_a_commit_once_for_the_figures_and_once_for_the_health(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    stores = open_stores(shop.folder)
+    application = Application(stores, shop.log)
+    application.figures()  # has read the commits before, and is fresh
+    read = reads_of_commits(shop, monkeypatch, stores)
+    exposition(application)
+    assert len(read) == 2
+
+
 def test_opentelemetry_of_an_application_that_is_not_there_is_refused(tmp_path: Path):
     pytest.importorskip("opentelemetry.metrics", reason="comes with penstock[opentelemetry]")
     with pytest.raises(ConfigError, match="is no application with commits"):

@@ -80,10 +80,6 @@ class Application:
         drawn = msgspec.to_builtins(start.picture)
         return {"application": start.application_id, "start": newest.start, "stores": stores, **drawn}
 
-    def name(self) -> str:
-        """The application's id."""
-        return self.start(self._stores.commits.newest()).application_id
-
     def commit(self) -> dict[str, int]:
         """The number of the newest commit, by the application's id."""
         newest = self._stores.commits.newest()
@@ -92,11 +88,11 @@ class Application:
     def metrics(self) -> dict[Metric, float]:
         """All figures by their Kafka names, as of the newest commit; rates since somebody looked first, and over half a
         minute at most."""
+        now, known = time.monotonic(), self._metrics
+        if known is not None and now - known[1] < _FRESH_SECONDS and self._stores.commits.is_newest(known[0]):
+            return known[2]
         newest = self._stores.commits.newest()
         start = self.start(newest)
-        now = time.monotonic()
-        if self._metrics is not None and self._metrics[0] == newest.commit and now - self._metrics[1] < _FRESH_SECONDS:
-            return self._metrics[2]
         figures = figures_of(newest.metrics, newest.observed, start.recording_level)
         given = start.application_id, start.recording_level
         with self._lock:
@@ -142,12 +138,13 @@ class Application:
         read = {topic for part in parts if part.kind == "source" for topic in part.topics} - set(picture.internal)
         if self._history is None:
             self._history = History(self._stores.commits, frozenset(read))
-        newest = self._history.look()
+        self._history.note(newest)
         rate, rates = self._history.rates()
         offsets = offsets_of(newest, sorted(read))
         topics = {topic: {"read": sum(at.values()), **self._topics.lag(topic, at)} for topic, at in offsets.items()}
         losses = together(losses_of(newest.metrics).values())
         return {
+            "application": start.application_id,
             "start": newest.start,
             "commit": newest.commit,
             "at": newest.at,

@@ -43,14 +43,12 @@ class History:
         self._sources = sources
         self._seen: deque[Seen] = deque(maxlen=_MOST)
 
-    def look(self) -> Manifest:
-        """The newest commit, which is noted; raises ``ConfigError`` when there is none."""
-        newest = self._commits.newest()
+    def note(self, newest: Manifest) -> None:
+        """Take note of the newest commit."""
         if not self._seen:
             self._look_back(newest)
         elif newest.commit != self._seen[-1].commit:
             self._seen.append(self._noted(newest))
-        return newest
 
     def _look_back(self, newest: Manifest) -> None:
         numbers = [number for number in self._commits.manifests.numbers() if number < newest.commit]

@@ -70,9 +70,10 @@ def _commit(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
 
 def _lag(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
     def observed(options: Any) -> Iterable[Any]:
-        for topic, one in _safely(seen.figures, {}).get("topics", {}).items():
+        figures = _safely(seen.figures, {})
+        for topic, one in figures.get("topics", {}).items():
             for partition, records in enumerate(one.get("lag", ())):
-                yield make(records, {"application": seen.name(), "topic": topic, "partition": partition})
+                yield make(records, {"application": figures["application"], "topic": topic, "partition": partition})
 
     return observed
 

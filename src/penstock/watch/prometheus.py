@@ -82,7 +82,8 @@ class _Collector:
 
     def _of_the_application(self, gauge: Any) -> Iterator[Any]:
         """Where it is as a whole."""
-        figures, name = self._application.figures(), self._application.name()
+        figures = self._application.figures()
+        name = figures["application"]
         commit = gauge("penstock_commit", "The newest commit.", labels=["application"])
         commit.add_metric([name], figures["commit"])
         age = gauge("penstock_commit_age_seconds", "Time since the newest commit.", labels=["application"])
