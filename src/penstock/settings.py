@@ -378,7 +378,7 @@ class Settings:
                     known = f"{', '.join(types)}{nearest(name, types)}"
                     raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {known}")
                 elif (
-                    name not in _OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
+                    name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
                 ):  # what is like no setting may be another program's
                     guess = nearest(prefix + name.upper(), [prefix + known.upper() for known in types])
                     raise ConfigError(
@@ -388,11 +388,11 @@ class Settings:
         return cls(**values, origins=origins)
 
 
-_OF_COMMANDS = frozenset({
+OF_COMMANDS = (
     "application_id", "slots", "ui", "ui_port", "serve", "serve_port", "host", "token_file", "token", "no_token",
     "log_format", "debug",
-})  # fmt: skip
-"""Variables that are options of commands, and no settings."""
+)  # fmt: skip
+"""Variables, behind ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
 
 
 def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[str, Any]]]:

@@ -7,7 +7,8 @@ from dataclasses import fields
 
 import pytest
 
-from penstock.settings import Settings
+from penstock.cli.main import main
+from penstock.settings import OF_COMMANDS, Settings
 
 
 def settings(ran) -> dict[str, tuple[object, str]]:
@@ -50,6 +51,18 @@ def test_people_read_a_table(penstock):
     out = penstock("config", "--set", "chunk_records=10").out
     assert out[0].split() == ["setting", "value", "from"]
     assert ["chunk_records", "10", "command", "line"] in [line.split() for line in out]
+
+
+def test_every_variable_that_is_an_option_of_a_command_is_known(penstock, monkeypatch):
+    variables = {
+        str(option.envvar).removeprefix("PENSTOCK_").lower()
+        for command in main.commands.values()
+        for option in command.params
+        if option.envvar
+    }
+    assert variables | {"token"} == set(OF_COMMANDS)
+    monkeypatch.setenv("PENSTOCK_LOG_FORMAT", "json")
+    assert settings(penstock("config", "--json"))["log_format"] == ("json", "PENSTOCK_LOG_FORMAT")
 
 
 def test_secrets_are_masked(penstock):

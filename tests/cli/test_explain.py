@@ -41,6 +41,15 @@ topology = builder.build()
 """
 
 
+PLAIN = """
+from penstock import StreamsBuilder
+
+builder = StreamsBuilder()
+builder.stream("in", value=str).to("out")
+topology = builder.build()
+"""
+
+
 def program(text: str) -> Topology:
     scope: dict[str, Topology] = {}
     exec(text, scope)
@@ -141,6 +150,12 @@ def test_a_deduplication_as_json_and_a_selector_that_failed(penstock, folder):
             "dropped": {"duplicate": 1, "skipped: ValueError": 1},
         }
     ]
+
+
+def test_a_program_without_such_steps_is_said_to_have_none(penstock, folder):
+    commit(folder, "plain", PLAIN, [("a", "x", 1)])
+    assert penstock("explain", "plain.py").out == ["No step of this program holds records back or remembers them."]
+    assert penstock("explain", "plain.py", "--json").out == []
 
 
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(penstock):

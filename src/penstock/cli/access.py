@@ -23,20 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TOKEN = "PENSTOCK_TOKEN"
 
-VARIABLES = {
-    "application_id": "run --application-id",
-    "slots": "run --slots",
-    "ui": "run --ui",
-    "ui_port": "run --ui-port, ui --port",
-    "serve": "run --serve",
-    "serve_port": "run --serve-port, serve --port",
-    "host": "run, ui, serve --host",
-    "token_file": "run, ui, serve --token-file",
-    "token": "the token itself",
-    "no_token": "run, ui, serve --no-token",
-}
-"""What variables give beside the settings, behind ``PENSTOCK_``: options of commands."""
-
 
 class Access(NamedTuple):
     """Where a server listens, and what requests have to bring."""

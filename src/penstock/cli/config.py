@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from penstock.cli.access import VARIABLES
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.terminal import print_json, print_table
 from penstock.masking import MASK, SECRET_NAME, masked
-from penstock.settings import Settings
+from penstock.settings import OF_COMMANDS, Settings
 
 
 @click.command(cls=Command)
@@ -34,7 +33,7 @@ def config(as_json: bool, **options: Any) -> None:
     """
     settings = load_settings(**options)
     rows = [_row(settings, item.name) for item in fields(Settings) if item.name != "origins"]
-    rows += [_of_command(name) for name in VARIABLES if os.environ.get(f"PENSTOCK_{name.upper()}")]
+    rows += [_of_command(name) for name in OF_COMMANDS if os.environ.get(f"PENSTOCK_{name.upper()}")]
     if as_json:
         for row in rows:
             print_json(row)

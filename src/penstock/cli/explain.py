@@ -61,7 +61,10 @@ def explain(
     if losses:
         _explain_losses(checkpoint, node, as_json)
         return
-    for chosen in _chosen(topology, node):
+    steps = _chosen(topology, node)
+    if not steps and not as_json:
+        click.echo("No step of this program holds records back or remembers them.")
+    for chosen in steps:
         if isinstance(chosen, Deduplicate):
             remembered = remembered_by(checkpoint, chosen)
             _show(remembered, as_json, partial(_explain_deduplication, chosen))

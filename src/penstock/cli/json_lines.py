@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -48,20 +49,14 @@ class JsonLine(msgspec.Struct):
     timestamp: int | float | str | None = None
     headers: dict[str, Any] | list[tuple[str, Any]] = []
     partition: Any = None
-    topic: Any = None
+    topic: msgspec.Raw = msgspec.Raw(b"null")
     encoded: Any = ()
 
     @property
     def types(self) -> TypesOfLine | None:
         """The topic that the line is of, where it says so; other programs may mean something else by the name."""
-        if self.topic is None and isinstance(self.partition, int):
-            return TypesOfLine()
-        try:
-            found = msgspec.convert(self.topic, TypesOfLine, strict=True)
-            from_name(found.key), from_name(found.value)
-        except ValueError:
-            return None
-        return found if found.partitions > 0 else None
+        topic = bytes(self.topic)
+        return TypesOfLine() if topic == b"null" and isinstance(self.partition, int) else _types_in(topic)
 
     def read(self, name: str, encode: Encode) -> bytes | None:
         """The bytes of the key or of the value."""
@@ -74,6 +69,17 @@ class JsonLine(msgspec.Struct):
         types, number = self.types, self.partition
         stays = types is not None and types.partitions == partitions and type(number) is int
         return number if stays and 0 <= number < partitions else BY_KEY
+
+
+@lru_cache(maxsize=64)
+def _types_in(topic: bytes) -> TypesOfLine | None:
+    """The types in a line's topic, which is the same in all lines of a copy; None where there are none."""
+    try:
+        found = msgspec.json.decode(topic, type=TypesOfLine)
+        from_name(found.key), from_name(found.value)
+    except ValueError:  # and what msgspec raises, which is one
+        return None
+    return found if found.partitions > 0 else None
 
 
 class Shown(NamedTuple):
