@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from penstock.arrays import Binary
-from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes import Serde
 
@@ -67,14 +66,14 @@ def decoded(serde: Serde, data: Binary) -> list[Any]:
     """The values of a column, and the bytes as they are where they do not decode."""
     try:
         return serde.decode_all(data)
-    except SerdeError:
+    except Exception:  # whatever a user's serde raises; some only write
         return [_decoded(serde, item) for item in data.to_pylist()]
 
 
 def _decoded(serde: Serde, data: bytes | None) -> Any:
     try:
         return None if data is None else serde.decode(data)
-    except SerdeError:
+    except Exception:
         return data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import itemgetter
@@ -19,6 +19,7 @@ from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
 from penstock.plan.nodes import Repartition
 from penstock.plan.physical import Part
+from penstock.query.plain import decoded
 from penstock.record import Record, as_row
 from penstock.serdes import Serde
 from penstock.testing.piped import piped
@@ -92,8 +93,9 @@ def as_input(sent: Batch, source: Repartition) -> Batch:
     """What was sent to a repartition topic, as it is read from there."""
     key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
     order = (np.arange(len(sent)),)
-    if isinstance(sent, Changes) and sent.old is not None:
-        return Changes(key, value, sent.timestamp, order, sent.headers, old=old_of(sent, source.value))
+    old = old_of(sent, source.value)
+    if old is not None:
+        return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
     return Batch(key, value, sent.timestamp, order, sent.headers)
 
 
@@ -104,18 +106,7 @@ def old_of(sent: Batch, serde: Serde) -> Column | None:
 
 def as_read(column: Column) -> list[Any]:
     """What was written as it is read from a topic, out of its bytes; what cannot be read is the bytes themselves."""
-    data, decode = column.encoded(), column.serde.decode
-    try:
-        return column.serde.decode_all(data)
-    except Exception:  # a user's serde that only writes
-        return [_or_bytes(decode, item) for item in data.to_pylist()]
-
-
-def _or_bytes(decode: Callable[[bytes], Any], data: bytes | None) -> Any:
-    try:
-        return None if data is None else decode(data)
-    except Exception:
-        return data
+    return decoded(column.serde, column.encoded())
 
 
 def places(batch: Batch) -> Iterable[tuple[int, ...]]:

@@ -33,7 +33,8 @@ class Cut:
             outcome.error, outcome.error_when = error, "build"
             return outcome
         settings = settings_of(case) | {"emit_interval_ms": 0}  # the wall clock is none that a case could advance
-        with CutDriver(topology, self.seed and f"{self.seed}-{case['name']}", **settings) as driver:
+        seed = None if self.seed is None else f"{self.seed}-{case['name']}"
+        with CutDriver(topology, seed, **settings) as driver:
             run_cut(case, build, driver, outcome)
         return outcome
 
