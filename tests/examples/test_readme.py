@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], folder: Path) -> tuple[list[str], list[str]]:
-    """The lines that a command printed, on its output and beside it; times are blanked, and the folder is the README's."""
+    """The lines that a command printed, on its output and beside it; times are blanked, the folder is the README's."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(folder)}
     ran = subprocess.run(
