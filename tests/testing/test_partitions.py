@@ -9,8 +9,21 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import ConfigError, PartitioningWarning, Record, Stores, StreamsBuilder, TimeWindows, TopologyError
+from penstock import (
+    ConfigError,
+    Materialized,
+    PartitioningWarning,
+    Record,
+    SessionKey,
+    SessionWindows,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    TopologyError,
+    Windowed,
+)
 from penstock.engine.local import LocalApplication
+from penstock.errors import SerdeError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
@@ -156,6 +169,102 @@ def test_stores_are_written_where_their_keys_belong_and_read_as_one() -> None:
     assert [store.get(f"k{i}") for i in range(7)] == [1, 11, 21, 31, 41, 1, None]
     assert sorted(store.all()) == [("k0", 1), ("k1", 11), ("k2", 21), ("k3", 31), ("k4", 41), ("k5", 1)]
     assert store.approximate_num_entries() == 6
+
+
+def stores(partitions: int) -> TopologyTestDriver:
+    """Stores of all kinds that are on disk and in memory, and one that each task has all of."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=str, value=str).group_by_key()
+    grouped.count("counts").to_stream().to("out")
+    windows, sessions = TimeWindows.of_size_with_no_grace(1000), SessionWindows.of_inactivity_gap_with_no_grace(10)
+    for kind, windowed in (("windows", grouped.windowed_by(windows)), ("sessions", grouped.windowed_by(sessions))):
+        for where in ("disk", "memory"):
+            kept = Materialized.as_(f"{kind}-{where}").with_retention("1 day")
+            windowed.count(materialized=kept.in_memory() if where == "memory" else kept)
+    builder.global_table("rates", key=str, value=int, store="rates")
+    return TopologyTestDriver(builder.build(), partitions=partitions)
+
+
+KEYS = ["b", "a", "", "ab", "ba", "a\0", "c", "é", "d", "abc"]
+TIMES = [1000 * n for n in (0, 3, 50_000, 2, 70_000, 1)]
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_rows_of_a_store_have_one_order_however_many_tasks_there_are(partitions: int) -> None:
+    driver, one = stores(partitions), stores(1)
+    for each in (driver, one):
+        each.get_key_value_store("counts").put_all((key, number) for number, key in enumerate(KEYS))
+        for where in ("disk", "memory"):
+            windows, sessions = each.get_window_store(f"windows-{where}"), each.get_session_store(f"sessions-{where}")
+            for number, key in enumerate(KEYS):
+                windows.put(key, 0, max(TIMES))  # so all tasks have come as far in time
+                for time in TIMES:
+                    windows.put(key, number, time)
+                    sessions.put(SessionKey(key, time, time + 10 * number), number)
+    reads = {
+        "counts": ["all", "reverse_all", ("range", "a", "b"), ("reverse_range", "a", None), ("prefix_scan", "a")],
+        "windows": ["all", "backward_all", ("fetch", "ab"), ("backward_fetch", "ab"), ("fetch_range", "a", "b")],
+        "sessions": [("fetch", "a"), ("backward_fetch", "a"), "fetch_range", ("backward_fetch_range", "a", "c")],
+    }
+    for kind, every in reads.items():
+        for name in ("counts",) if kind == "counts" else (f"{kind}-disk", f"{kind}-memory"):
+            for read, *bounds in (one if isinstance(one, tuple) else (one,) for one in every):
+                mine, theirs = (list(getattr(each.get_state_store(name), read)(*bounds)) for each in (driver, one))
+                assert mine == theirs, (name, read)
+                assert len(mine) > 2
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_store_is_written_by_name_and_refuses_as_with_one_partition(partitions: int) -> None:
+    driver = stores(partitions)
+    store = driver.get_key_value_store("counts")
+    for number, key in enumerate(KEYS):
+        store.put(value=number, key=key)
+    assert [store.get(key=key) for key in KEYS] == list(range(len(KEYS)))
+    assert store.put_if_absent(value=7, key="b") == 0
+    assert store.put_if_absent(value=7, key="new") is None
+    assert store.delete(key="new") == 7
+    for refused in (
+        lambda: store.put(None, 1),
+        lambda: store.put_all([("b", 100), (None, 1)]),
+        lambda: store.put_all([("b", 100), ("c", 100), ("a", "no number")]),
+        lambda: store.get(None),
+        lambda: store.delete(None),
+        lambda: store.put(5, 1),
+    ):
+        with pytest.raises((StoreError, SerdeError)):
+            refused()
+    assert [store.get(key) for key in KEYS] == list(range(len(KEYS)))
+    with pytest.raises(StoreError, match="the key must not be None: store 'counts' has no rows without a key"):
+        store.put(None, 1)
+    with pytest.raises(TypeError, match="value"):
+        store.put("b")
+
+
+def test_what_is_put_into_a_store_that_each_task_has_is_in_all_of_them() -> None:
+    builder = StreamsBuilder()
+    rates = builder.global_table("rates", key=str, value=int, store="rates")
+    paid = builder.stream("paid", key=str, value=int)
+    paid.join(rates, lambda amount, rate: amount * rate, key_selector=lambda key, value: "eur", value=int).to("out")
+    driver = TopologyTestDriver(builder.build(), partitions=4)
+    driver.get_key_value_store("rates").put_all(pair for pair in [("eur", 2)])
+    driver.pipe_record_list("paid", [(f"k{i}", i, 0) for i in range(8)])
+    assert [record.value for record in driver.read_output("out")] == [2 * i for i in range(8)]
+
+
+def test_a_table_of_windowed_keys_is_written_where_the_key_belongs() -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("in", key=str, value=str).group_by_key()
+    windows = counts.windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
+    windows.to_stream().to_table(store="latest").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build(), partitions=4)
+    keys = [Windowed(f"k{i}", 10, 20) for i in range(8)]
+    for key in keys:
+        driver.get_key_value_store("latest").put(key, 5)
+    assert [key for key, _ in driver.get_key_value_store("latest").all()] == keys
+    driver.pipe_record_list("in", [(f"k{i}", "x", 12) for i in range(8)])
+    assert [driver.get_key_value_store("latest").get(key) for key in keys] == [1] * 8
+    assert driver.get_key_value_store("latest").approximate_num_entries() == 8
 
 
 def test_stream_time_is_that_of_a_partition() -> None:

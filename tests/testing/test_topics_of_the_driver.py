@@ -18,6 +18,7 @@ from penstock import (
     Record,
     SessionKey,
     SessionWindows,
+    Stores,
     StreamsBuilder,
     TimeWindows,
     ValueAndTimestamp,
@@ -162,6 +163,24 @@ def test_a_view_of_a_store_can_be_written_too():
     assert list(driver.store("table").all()) == []
 
 
+def test_views_of_stores_that_keep_no_timestamps_are_written_too():
+    builder = StreamsBuilder()
+    own = Stores.key_value_store_builder(Stores.persistent_key_value_store("own"), str, int)
+    builder.add_state_store(own)
+    builder.stream("in").process(lambda record, context: None, "own").to("out")
+    grouped = builder.stream("in").group_by_key()
+    grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10)).count("sessions")
+    builder.table("rows", value=int, materialized=Materialized.as_versioned("versions", history_retention=1000))
+    driver = TopologyTestDriver(builder.build())
+    driver.store("own").put("a", 1)
+    driver.get_key_value_store("own").put_all([("b", 2)])
+    driver.store("sessions").put(SessionKey("a", 0, 5), 6)
+    driver.store("versions").put("k", 8, 100)
+    assert list(driver.get_key_value_store("own").all()) == [("a", 1), ("b", 2)]
+    assert driver.get_session_store("sessions").fetch_session("a", 0, 5) == 6
+    assert driver.get_versioned_key_value_store("versions").get("k").value == 8
+
+
 def test_window_session_and_versioned_stores_are_written_as_processors_write_them():
     builder = StreamsBuilder()
     grouped = builder.stream("in").group_by_key()
@@ -223,8 +242,9 @@ def types_given(kind: Any) -> set[str]:
 
 
 def test_all_types_that_public_methods_give_can_be_imported_from_the_package():
-    own, public = classes_of_the_library(), set(penstock.__all__)
+    public = set(penstock.__all__)
     kinds = {name: getattr(penstock, name) for name in public if not name.isupper()}
+    own = classes_of_the_library()
     missing = {name: types_given(kind) & own - public - NOT_FOR_USERS.get(name, set()) for name, kind in kinds.items()}
     assert {name: types for name, types in missing.items() if types} == {}
     assert types_given(StreamsBuilder) & own == {"GlobalKTable", "KStream", "KTable", "StreamsBuilder", "Topology"}

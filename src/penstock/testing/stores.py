@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from heapq import merge
+from inspect import signature
 from typing import Any
 
 from penstock.arrays import binary, partitions
 from penstock.engine.flow import Flow
 from penstock.engine.lowering.processors import new_view
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SerdeError
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
 from penstock.query.key_value import BufferView
 from penstock.query.stores import AnyView
 from penstock.record import SessionKey, ValueAndTimestamp, Windowed
+from penstock.serdes import Serde, WindowedSerde
+from penstock.state.kinds.segments import SegmentedStore
+from penstock.state.records.session import SessionRecords
+from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.views import has_record_view
+from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 NO_TIMESTAMP = -1
@@ -38,6 +46,7 @@ class DriverStore:
         commit: has what was written committed.
         plain: whether values come and go without the timestamps that the store keeps.
         task_of: the number of the task that a key belongs to; None where all tasks have all rows, as of global tables.
+        place_of: where a row comes that a method reads, among those of all tasks.
     """
 
     def __init__(
@@ -47,55 +56,59 @@ class DriverStore:
         commit: Callable[[], None],
         plain: bool,
         task_of: Callable[[Any], int] | None,
+        place_of: Callable[[str, Any], Any],
     ):
         self._name = name
         self._views = views
         self._commit = commit
         self._plain = plain
         self._task_of = task_of
+        self._place_of = place_of
 
     def __repr__(self) -> str:
         return f"<DriverStore {self._name!r}>"
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or not callable(getattr(type(self._views[0]), method, None)):
+        call = getattr(self._views[0], method, None) if not method.startswith("_") else None
+        if not callable(call):
             raise AttributeError(f"{self!r} has no method {method!r}")
 
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            given = [self._timed(method, place, one) for place, one in enumerate(arguments)]
-            given_by_name = {name: self._timed(method, 1, one) for name, one in keywords.items() if name == "value"}
-            result = self._of_tasks(method, given, keywords | given_by_name)
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            given = dict(signature(call).bind(*arguments, **keywords).arguments)
+            result = self._of_tasks(method, self._timed(method, given))
             self._commit()
             return self._shown(result)
 
-        return call
+        return called
 
-    def _of_tasks(self, method: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    def _of_tasks(self, method: str, given: dict[str, Any]) -> Any:
         """What a method gives: writes go to the task that the key belongs to, reads find what all tasks have."""
         if self._task_of is None or len(self._views) == 1:
-            every = [_called(view, method, arguments, keywords) for view in self._views]
-            return every[0]
+            return _called(method, [(view, given) for view in self._views])[0]
         if method == "put_all":
-            for entry in arguments[0] if arguments else keywords["entries"]:
-                _called(self._views[self._task_of(entry[0])], method, [[entry]], {})
+            entries: list[list[Any]] = [[] for _ in self._views]
+            for entry in given["entries"]:
+                entries[self._task_of(entry[0])].append(entry)
+            _called(method, [(view, {"entries": some}) for view, some in zip(self._views, entries, strict=True)])
             return None
         if method in _WRITES:
-            key = arguments[0] if arguments else next(iter(keywords.values()))
-            return _called(self._views[self._task_of(key)], method, arguments, keywords)
-        found = [_called(view, method, arguments, keywords) for view in self._views]
+            return _called(method, [(self._views[self._task_of(next(iter(given.values())))], given)])[0]
+        found = _called(method, [(view, given) for view in self._views])
         if isinstance(found[0], list):
-            return [row for rows in found for row in rows]
+            is_reverse = method.startswith(("reverse_", "backward_"))
+            return list(merge(*found, key=partial(self._place_of, method), reverse=is_reverse))
         if method == "approximate_num_entries":
             return sum(found)
         return next((one for one in found if one is not None), None)
 
-    def _timed(self, method: str, place: int, given: Any) -> Any:
+    def _timed(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
         """What is put, as the store keeps it."""
-        if not self._plain or (place == 0 and method != "put_all"):
-            return given
         if method == "put_all":
-            return [(key, self._with_time(value)) for key, value in given]
-        return self._with_time(given) if method in ("put", "put_if_absent") and place == 1 else given
+            entries = list(given["entries"])  # each task looks at all of them
+            return {"entries": [(key, self._with_time(value)) for key, value in entries] if self._plain else entries}
+        if self._plain and method in ("put", "put_if_absent"):
+            given["value"] = self._with_time(given["value"])
+        return given
 
     @staticmethod
     def _with_time(value: Any) -> Any:
@@ -115,17 +128,20 @@ def _without_time(found: Any) -> Any:
     return found.value if isinstance(found, ValueAndTimestamp) else found
 
 
-def _called(view: RecordView[Any], method: str, arguments: list[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a method gives of a store that is open for as long as it takes."""
-    view.begin()
+def _called(method: str, asked: list[tuple[RecordView[Any], Mapping[str, Any]]]) -> list[Any]:
+    """What a method gives of stores that are open for as long as it takes; what one of them refuses, none has."""
+    for view, _ in asked:
+        view.begin()
     try:
-        found = getattr(view, method)(*arguments, **keywords)
-        found = list(found) if isinstance(found, Iterator) else found
+        every = [getattr(view, method)(**given) for view, given in asked]
+        every = [list(found) if isinstance(found, Iterator) else found for found in every]
     except BaseException:
-        view.abandon()
+        for view, _ in asked:
+            view.abandon()
         raise
-    view.end()
-    return found
+    for view, _ in asked:
+        view.end()
+    return every
 
 
 def _check_kind(name: str, kind: str, view: RecordView[Any]) -> None:
@@ -235,15 +251,37 @@ class StoreAccess:
         states = [state for _, state, _ in self._tasks if name in state.stores]
         views = [new_view(self.topology.facts, state.stores[name]) for state in states]
         _check_kind(name, kind, views[0])
-        serde = self.topology.facts.named()[name].types[0]
+        spec, stores = self.topology.facts.named()[name], [state.stores[name] for state in states]
         is_everywhere = self._shapes[name].format.is_everywhere
-
-        def task_of(key: Any) -> int:
-            data = serde.encode(key.key if isinstance(key, SessionKey | Windowed) else key)
-            return int(partitions(binary([data]), len(states), 0)[0])
 
         def commit() -> None:
             for state in states:
                 state.commit(state.at + 1)
 
-        return DriverStore(name, views, commit, plain, None if is_everywhere else task_of)
+        task_of = None if is_everywhere else partial(_task_of, spec.types[0], len(states))
+        place_of = partial(_place_of, stores[0], spec.types[0])
+        has_times = spec.is_timestamped and not isinstance(views[0], SessionRecords | VersionedRecords)
+        return DriverStore(name, views, commit, plain and has_times, task_of, place_of)
+
+
+def _task_of(serde: Serde, tasks: int, key: Any) -> int:
+    """The number of the task that a key of a store belongs to; any for what is no key: each task refuses it."""
+    of_store = key if isinstance(serde, WindowedSerde) or not isinstance(key, SessionKey | Windowed) else key.key
+    try:
+        data = None if of_store is None else serde.encode(of_store)
+    except SerdeError:
+        data = None
+    return int(partitions(serde.routing(binary([data])), tasks, 0)[0])
+
+
+def _place_of(store: StateStore, serde: Serde, method: str, row: tuple[Any, Any]) -> Any:
+    """Where a row comes among those of all tasks, as if one store had them; reads of one key's windows are by time."""
+    key = row[0]
+    if not isinstance(store, SegmentedStore):
+        return serde.encode(key)
+    if isinstance(key, int) and method in ("fetch", "backward_fetch"):
+        return key
+    data, times = serde.encode(key.key), (key.end, key.start) if isinstance(key, SessionKey) else (key.start,)
+    if store.in_memory:
+        return times[0], data, times
+    return times[0] // store.segment_interval, data + b"".join(time.to_bytes(8, "big") for time in times)
