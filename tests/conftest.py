@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,10 +21,13 @@ from penstock.testing import broker
 from support import secure, spark_classes
 from support.folders import MEMORY
 
+if TYPE_CHECKING:
+    from support.kafka import Cluster
+
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("few", max_examples=12, **_COMMON)
-settings.register_profile("usual", max_examples=40, **_COMMON)
+settings.register_profile("usual", max_examples=16, **_COMMON)
 settings.register_profile("deep", max_examples=600, stateful_step_count=60, **_COMMON)
 settings.load_profile("usual")
 
@@ -64,6 +69,30 @@ def kafka_listeners() -> dict[str, str]:
         return broker.shared(_broker_folder(run), int(run), lambda: secure.extras(_certificates(run)))
     except ConfigError as error:
         pytest.skip(f"tests with a Kafka broker are left out: {error}")
+
+
+@pytest.fixture
+def cluster(kafka: str) -> Iterator[Cluster]:
+    """That broker, with topics of the test's own."""
+    from support.kafka import Cluster
+
+    found = Cluster(kafka)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def never_waits() -> Iterator[None]:
+    """A test that waits for a pipe fails after half a minute."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("it waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

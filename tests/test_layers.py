@@ -46,6 +46,8 @@ LAYERS = {
     "engine/lowering": "ops plan serdes state state/records",
     "engine/slots": "engine engine/lowering log plan state storage unnamed",
     "engine/spark": "engine engine/lowering engine/slots log losses plan progress serdes state storage",
+    "engine/batch": "engine engine/lowering engine/spark log losses ops plan query serdes state state/kinds storage "
+    "syncing",
     "query": "engine log plan serdes state storage",
     "watch": "engine log losses query serdes storage",
     "losses": "",
@@ -64,6 +66,7 @@ LAYERS = {
 DOORS = {
     ("storage.py", "object_storage"): "open_storage(), for URLs",
     ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
+    ("plan/topology.py", "engine/batch"): "Topology.run_batch(), for users",
     ("engine/spark/streams.py", "query"): "Streams.store(), for users",
     ("engine/spark/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",

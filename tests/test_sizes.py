@@ -19,7 +19,6 @@ MOST_NAMES = 25
 LOOPS = {
     "arrays.py:first_least": "the width doubles, up to the longest range",
     "cli/trial.py:_run_local": "until the copied input has been read",
-    "engine/alignment.py:_all_before": "each round finds a sub-topology, of which there are so many",
     "engine/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
     "engine/merged.py:__iter__": "until the channels have nothing more; each round gives records",
     "log/file/entries.py:load": "goes on only when entries were summed up meanwhile",

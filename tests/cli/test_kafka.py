@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,9 @@ from penstock.testing.broker import free_ports
 from support.kafka import Cluster
 
 
-@pytest.fixture
-def cluster(kafka: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    found = Cluster(kafka)
+@pytest.fixture(autouse=True)
+def topics_are_in_kafka(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LOG", f"kafka://{kafka}")
-    yield found
-    found.close()
 
 
 def test_topics_are_made_written_read_described_and_removed(cluster: Cluster, penstock: Any):

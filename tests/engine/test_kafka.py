@@ -43,13 +43,6 @@ ROWS = [(f"k{n % 7}", n % 11, 1000 * n - 400 * (n % 5) + 1) for n in range(60)]
 
 
 @pytest.fixture
-def cluster(kafka: str) -> Iterator[Cluster]:
-    found = Cluster(kafka)
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def case(cluster: Cluster, tmp_path: Path) -> Case:
     return Case(cluster, tmp_path)
 

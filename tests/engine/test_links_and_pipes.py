@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import TopicPartition
 from support.own_stores import OldStore
 from support.world import World
+
+pytestmark = pytest.mark.usefixtures("never_waits")
 
 PRECIOUS = b"a file of mine\n" * 20
 SETTINGS = {"flush_commits": 1, "snapshot_commits": 3}
@@ -39,18 +41,6 @@ def topology() -> Topology:
     words.group_by(lambda key, value: key, key=str).count("others").to_stream().to("other")
     words.group_by_key().count(materialized=Materialized.as_(Supplier())).to_stream().to("out")
     return builder.build()
-
-
-@pytest.fixture(autouse=True)
-def never_waits() -> Iterator[None]:
-    def fail(*_: object) -> None:
-        raise TimeoutError("it waits for a pipe")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(30)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")

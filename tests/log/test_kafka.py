@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -26,13 +26,6 @@ from penstock.log.records import Records
 from penstock.log.watch import TopicWatch
 from support.kafka import Cluster
 from support.logs import append, write
-
-
-@pytest.fixture
-def cluster(kafka: str) -> Iterator[Cluster]:
-    found = Cluster(kafka)
-    yield found
-    found.close()
 
 
 @pytest.fixture(params=[sys.maxsize, 1], ids=["one by one", "in bulk"])

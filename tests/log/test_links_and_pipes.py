@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,21 +15,9 @@ from penstock.log.file.log import FileLog
 from penstock.storage import LocalStorage, replace_file
 from support.logs import append, rows
 
+pytestmark = pytest.mark.usefixtures("never_waits")
+
 PRECIOUS = b"a file of mine\n" * 20
-
-
-@pytest.fixture(autouse=True)
-def never_waits() -> Iterator[None]:
-    """A test that hangs fails after ten seconds."""
-
-    def fail(*_: object) -> None:
-        raise TimeoutError("it waits for a pipe")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(10)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from support.topologies import CACHED, EXAMPLES, topology_of
 UNCACHED = {"statestore_cache_max_bytes": 0}
 NAMES = list(EXAMPLES)
 FEW = settings(max_examples=max(3, settings.default.max_examples // 8))
-IN_FULL = settings() if settings.default.max_examples >= 40 else FEW  # few in ``make quick``
+IN_FULL = settings() if settings.default.max_examples >= 16 else FEW  # few in ``make quick``
 CHUNKS = st.sampled_from([1000, 3, 2, 1])
 
 

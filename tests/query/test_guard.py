@@ -6,12 +6,10 @@ import http.client
 import logging
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +21,7 @@ from penstock.query.bounded import bounded_protocol
 from penstock.query.guard import Guarded
 from penstock.query.server import Served, StateServer, app
 from penstock.watch.server import page_app
-from support.folders import MEMORY
-from support.watched import SOLD, Shop, shop_topology
+from support.watched import Shop, open_shop
 
 TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
 
@@ -33,9 +30,7 @@ TOKEN = "0123456789abcdef-of-a-test"
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Shop]:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        shop = Shop(Path(folder), shop_topology())
-        shop.sell(*SOLD)
+    with open_shop() as shop:
         yield shop
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,6 @@ from penstock.errors import ConfigError, LogError, SerdeError
 from support.kafka import Cluster
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def cluster(kafka: str) -> Iterator[Cluster]:
-    found = Cluster(kafka)
-    yield found
-    found.close()
 
 
 def frame_of(spark: Any, cluster: Cluster, topic: str) -> Any:

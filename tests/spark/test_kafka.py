@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from penstock import Kafka, StreamsBuilder, produce
 from support.kafka import Cluster
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def cluster(kafka: str) -> Iterator[Cluster]:
-    found = Cluster(kafka)
-    yield found
-    found.close()
 
 
 def test_slots_read_from_kafka_and_results_are_there_once_over_two_starts(cluster: Cluster, tmp_path: Path):

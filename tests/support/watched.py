@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows, Topology, produce
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from support.folders import MEMORY
 
 MINUTE = 60_000
 SOLD = [
@@ -52,3 +57,15 @@ class Shop:
         """Have orders come, and process them."""
         self.log_only(*orders)
         self.running.run_until()
+
+
+S = TypeVar("S", bound=Shop)
+
+
+@contextmanager
+def open_shop(kind: type[S] = Shop) -> Iterator[S]:
+    """A shop that has sold ``SOLD``, for the tests of a module."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        shop = kind(Path(folder), shop_topology())
+        shop.sell(*SOLD)
+        yield shop

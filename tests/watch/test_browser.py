@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from penstock.query.application import open_stores
 from penstock.query.server import StateServer
 from penstock.watch.server import page_app
 from support.browser import Browser, chromium
-from support.folders import MEMORY
-from support.watched import SOLD, Shop, shop_topology
+from support.watched import Shop, open_shop
 
 pytest.importorskip("uvicorn", reason="comes with penstock[serve]")
 
@@ -40,14 +39,13 @@ class Shown(Shop):
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Shown]:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        shop = Shown(Path(folder), shop_topology())
-        shop.sell(*SOLD)
-        stores = open_stores(shop.folder)
-        with StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log)) as server:
-            shop.url = server.url
-            yield shop
-        stores.close()
+    with (
+        open_shop(Shown) as shop,
+        closing(open_stores(shop.folder)) as stores,
+        StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log)) as server,
+    ):
+        shop.url = server.url
+        yield shop
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,7 @@ from penstock.query.guard import Guarded
 from penstock.watch import figures
 from penstock.watch.figures import Application
 from penstock.watch.server import page_app
-from support.folders import MEMORY
-from support.watched import SOLD, Shop, shop_topology
+from support.watched import Shop, open_shop, shop_topology
 from support.world import World
 
 TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
@@ -28,9 +26,7 @@ MINUTE = 60_000
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Shop]:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        shop = Shop(Path(folder), shop_topology())
-        shop.sell(*SOLD)
+    with open_shop() as shop:
         yield shop
 
 

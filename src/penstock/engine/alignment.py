@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from penstock.engine.exchange import ExchangeRef
 from penstock.engine.layout import Layout, TaskId, TaskPlaces
 from penstock.engine.manifest import TaskEntry
+from penstock.engine.reach import leads, subs_above
 from penstock.engine.reader import LATEST
 from penstock.engine.work import TaskDone
 from penstock.log.base import Log
@@ -56,7 +57,7 @@ class Alignment:
         self._ends = ends
         self._subs = [sub for stage in layout.stages for sub in stage]
         self._writers = {sub.id: _writers(sub, layout, ends) for sub in self._subs}
-        self._before = {sub.id: _all_before(sub, self._subs) for sub in self._subs}
+        self._before = {sub.id: subs_above(sub, self._subs) for sub in self._subs}
         self._unread = {sub.id: self._unread_of(sub) for sub in self._subs}
         buffer_bytes = settings.input_buffer_max_bytes
         self._held = {task for sub in self._subs for task in self._held_by(sub, waiting, buffer_bytes)}
@@ -186,26 +187,10 @@ def _writers(sub: SubTopology, layout: Layout, ends: Iterable[str]) -> dict[str,
     return {topic: [one for one in before if topic in one.sink_topics] for topic in internal}
 
 
-def _leads(one: SubTopology, other: SubTopology) -> bool:
-    return not set(one.sink_topics).isdisjoint(other.source_topics)
-
-
 def _meeting(subs: list[SubTopology]) -> list[list[SubTopology]]:
     """Those sub-topologies together of which records may meet, because topics lead from one to another."""
     groups: list[list[SubTopology]] = []
     for sub in subs:
-        linked = [group for group in groups if any(_leads(one, sub) or _leads(sub, one) for one in group)]
+        linked = [group for group in groups if any(leads(one, sub) or leads(sub, one) for one in group)]
         groups = [group for group in groups if group not in linked] + [[one for g in linked for one in g] + [sub]]
     return [group for group in groups if len(group) > 1]
-
-
-def _all_before(sub: SubTopology, subs: list[SubTopology]) -> set[int]:
-    """The sub-topologies whose records come to one, and itself."""
-    found = {sub.id}
-    topics = set(sub.source_topics)
-    while True:
-        more = [one for one in subs if one.id not in found and not topics.isdisjoint(one.sink_topics)]
-        if not more:
-            return found
-        found |= {one.id for one in more}
-        topics |= {topic for one in more for topic in one.source_topics}

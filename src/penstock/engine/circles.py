@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.engine.groups import groups_of
+from penstock.engine.reach import leads, subs_above
 from penstock.engine.runs import Runs
 from penstock.plan import nodes
 from penstock.plan.passes.stores import TableFacts
@@ -50,7 +51,7 @@ class Circle:
         """In which lap a part has its turn; the first where all go through all of them."""
         return 0 if self.lap is None else self.lap.get(part, 0)
 
-    @property
+    @cached_property
     def last_lap(self) -> int:
         return max(self.lap.values()) if self.lap else 0
 
@@ -64,20 +65,13 @@ def circles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: T
     Args:
         internal: its repartition topics.
     """
-    ahead = {one.id: {other.id for other in subs if _leads(one, other, internal)} for one in subs}
-    for _ in subs:
-        ahead = {id_: others.union(*(ahead[other] for other in others)) for id_, others in ahead.items()}
-    found: dict[frozenset[int], Circle] = {}
+    above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
+    found: dict[tuple[SubTopology, ...], Circle] = {}
     for sub in subs:
-        if sub.id in ahead[sub.id]:
-            members = frozenset(other for other in ahead[sub.id] if sub.id in ahead[other])
-            if members not in found:
-                found[members] = _circle(tuple(one for one in subs if one.id in members), internal, facts)
+        members = tuple(one for one in subs if one.id in above[sub.id] and sub.id in above[one.id])
+        if members not in found and (len(members) > 1 or leads(sub, sub, internal)):
+            found[members] = _circle(members, internal, facts)
     return tuple(found.values())
-
-
-def _leads(one: SubTopology, other: SubTopology, internal: frozenset[str]) -> bool:
-    return not internal.intersection(one.sink_topics).isdisjoint(other.source_topics)
 
 
 def _circle(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> Circle:

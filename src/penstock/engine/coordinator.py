@@ -190,7 +190,8 @@ class Coordinator:
 
     def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
         """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
-        before = self.starts.read(newest.start, newest.application).program if newest.start else ""
+        start = self.starts.of(newest)
+        before = "" if start is None else start.program
         if program is None:
             return before
         folder = self.settings.state_dir or Path.cwd()
@@ -284,7 +285,8 @@ class Coordinator:
         if not numbers or numbers[-1] <= self.manifest.commit:
             return None
         newest = self.manifests.read(numbers[-1])
-        by = f" by {self.starts.read(newest.start, newest.application)}" if newest.start else ""
+        start = self.starts.of(newest)
+        by = "" if start is None else f" by {start}"
         return FencedError(
             f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
             f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from penstock.engine.reach import parts_below
 from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
 
@@ -19,10 +20,10 @@ Group = frozenset[str]
 def groups_of(sub: SubTopology) -> list[Group]:
     """The groups of a sub-topology, of two processors at least."""
     processors = {part.name: part for part in sub.parts if isinstance(part.node, nodes.Process)}
-    ways = _ways(sub.parts)
+    below = parts_below(sub.parts)
     found: list[Group] = []
     for sharing in _sharing(processors):
-        between = {name for name in ways if _is_between(name, sharing, ways)}
+        between = {name for name in below if _is_between(name, sharing, below)}
         if all(name in processors for name in between):
             found.append(frozenset(sharing | between))
     return _apart(found)
@@ -50,14 +51,5 @@ def _united(sets: list[set[str]]) -> list[set[str]]:
     return united
 
 
-def _ways(parts: tuple[Part, ...]) -> dict[str, set[str]]:
-    """For each part those that its records may come to."""
-    ways: dict[str, set[str]] = {part.name: set() for part in parts}
-    for part in reversed(parts):
-        for name in part.predecessors:
-            ways[name] |= {part.name} | ways[part.name]
-    return ways
-
-
-def _is_between(name: str, group: set[str], ways: dict[str, set[str]]) -> bool:
-    return name not in group and bool(ways[name] & group) and any(name in ways[member] for member in group)
+def _is_between(name: str, group: set[str], below: dict[str, set[str]]) -> bool:
+    return name not in group and bool(below[name] & group) and any(name in below[member] for member in group)

@@ -9,7 +9,6 @@ import gc
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -224,11 +223,8 @@ class TaskHost:
 
     def _open(self, task: Task, work: TaskWork, application: str) -> None:
         """Bring a new task's state to where it is committed."""
-        entry = work.entry
-        since = partial(self._manifests.since, work.task, entry)
-        attempt_at = partial(self._manifests.attempt_at, work.task, entry)
-        task.state.open(application, entry.changed, entry.snapshot, since, self.on_restore, entry.base, attempt_at)
-        task.state.set_clocks(entry.numbers)  # commits before it may have them under other names
+        self._manifests.open(task.state, work.entry, application, self.on_restore)
+        task.state.set_clocks(work.entry.numbers)  # commits before it may have them under other names
 
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)

@@ -64,12 +64,12 @@ def read_identity(storage: Storage, newest: Manifest) -> Identity | None:
 
 
 def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
-    if not newest.start:
+    start = Starts(storage).of(newest)
+    if start is None:
         raise CorruptDataError(
             f"{where} is missing, though {newest.commit + 1} commits are there: without it the last of them would be "
             "put out a second time; restore it from a backup"
         )
-    start = Starts(storage).read(newest.start, newest.application)
     return Identity(start.application, start.application_id, {}, {})
 
 

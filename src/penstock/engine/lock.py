@@ -25,12 +25,7 @@ class ApplicationLock:
     """
 
     def __init__(self, folder: Path, application_id: str):
-        path = folder / "lock"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = lockable(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        self._file = _opened(folder / "lock")
         if not takes(self._file):
             self._file.seek(0)
             holder = self._file.read().strip() or "unknown"
@@ -63,11 +58,7 @@ class SlotLock:
 
     def __init__(self, folder: Path, slot: int, run: str, patience: float = 30.0):
         path = folder / str(slot)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = lockable(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        self._file = _opened(path)
         deadline = time.monotonic() + patience
         while not takes(self._file):
             self._file.seek(0)
@@ -90,6 +81,15 @@ class SlotLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def _opened(path: Path) -> IO[Any]:
+    """A file to lock, made with its folder where it is not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return lockable(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 def _say(file: IO[Any], holder: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import msgspec
 
@@ -12,8 +13,9 @@ from penstock.engine.exchange import EARLIEST, ExchangeRef
 from penstock.engine.places import Places
 from penstock.errors import CorruptDataError
 from penstock.log.base import Segment
+from penstock.state.restoring import Tell
 from penstock.state.snapshot import Base
-from penstock.state.task_state import Committed, Numbers
+from penstock.state.task_state import Committed, Numbers, TaskState
 from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
@@ -212,6 +214,16 @@ class Manifests:
             )
         entries = reversed(list(self.chain(task, newest, after)))
         return [Committed(entry.changed, entry.delta, entry.numbers, entry.attempt) for entry in entries]
+
+    def open(self, state: TaskState, entry: TaskEntry, application: str, tell: Tell | None = None) -> None:
+        """Bring a task's state to where its entry says it is.
+
+        Args:
+            application: the identity of the checkpoint.
+            tell: hears how the restore goes on.
+        """
+        since, attempt_at = partial(self.since, state.task, entry), partial(self.attempt_at, state.task, entry)
+        state.open(application, entry.changed, entry.snapshot, since, tell, entry.base, attempt_at)
 
     def attempt_at(self, task: str, newest: TaskEntry, commit: int) -> str | None:
         """The attempt with which a task came to a commit; empty when it took no part in it, None when the manifest of

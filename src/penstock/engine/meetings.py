@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
+from penstock.engine.reach import subs_above
 from penstock.plan.physical import SubTopology
 
 _PARTITION_BITS, _OFFSET_BITS = 14, 40
@@ -57,7 +58,7 @@ def meetings_of(subs: tuple[SubTopology, ...], internal: frozenset[str], around:
         internal: the repartition topics.
         around: those that lead around circles, which have an order of their own (``stretch.py``).
     """
-    above = {sub.id: _all_above(sub, subs, internal) for sub in subs}
+    above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
     writers = {topic: [sub for sub in subs if topic in sub.sink_topics] for topic in internal}
     reading = {sub.id for sub in subs if not internal.issuperset(sub.source_topics)}
     meeting: set[int] = set()
@@ -70,16 +71,6 @@ def meetings_of(subs: tuple[SubTopology, ...], internal: frozenset[str], around:
     readers = frozenset(sub.id for sub in subs if not leading.isdisjoint(sub.source_topics))
     sources = {topic for sub in subs for topic in sub.source_topics if topic not in internal}
     return Meetings(readers, frozenset(leading), tuple(sorted(sources)))
-
-
-def _all_above(sub: SubTopology, subs: Iterable[SubTopology], internal: frozenset[str]) -> set[int]:
-    """The sub-topologies whose records come to one, and itself."""
-    found, size = {sub.id}, 0
-    while size < len(found):
-        size = len(found)
-        topics = {topic for one in subs if one.id in found for topic in internal.intersection(one.source_topics)}
-        found |= {one.id for one in subs if not topics.isdisjoint(one.sink_topics)}
-    return found
 
 
 def _internal_above(

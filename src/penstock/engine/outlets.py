@@ -10,11 +10,12 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray, binary, partitions
+from penstock.arrays import binary, partitions
 from penstock.batch import HEADERS, Batch, Changes, header_list, merge
 from penstock.columns import BytesColumn
 from penstock.engine.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.layout import TaskId
+from penstock.engine.reader import Reader
 from penstock.engine.steps import Outputs
 from penstock.handlers import PRODUCTION
 from penstock.log.base import Log, Segment, SegmentWriter
@@ -46,12 +47,10 @@ class Outlets:
         sinks: the topic of each sink.
         places: where the topics are.
         attempt: part of the names of the files.
-        clocks: how far the task had come in time at some positions, see ``Reader``.
+        reader: knows what results came of.
         context: where it is noted what was put out.
         circle: the repartition topics that lead around a circle, of which a file is finished in each lap.
-        roots: what the records in these are told to have come of, see ``Reader``.
         meeting: the repartition topics in which causes go along.
-        causes: which records of the log caused those at some positions, see ``Reader``.
     """
 
     def __init__(
@@ -59,22 +58,18 @@ class Outlets:
         sinks: Mapping[str, str],
         places: Places,
         attempt: str,
-        clocks: Callable[[IntArray], IntArray],
+        reader: Reader,
         context: Context,
-        circle: frozenset[str] = frozenset(),
-        roots: Callable[[IntArray], IntArray] | None = None,
-        meeting: frozenset[str] = frozenset(),
-        causes: Callable[[IntArray], IntArray] | None = None,
+        circle: frozenset[str],
+        meeting: frozenset[str],
     ):
+        self._reader = reader
         self._meeting = meeting
-        self._causes = causes
         self._circle = circle
-        self._roots = roots or clocks
         self._laps = 0
         self._context = context
         self._sinks = sinks
         self._places = places
-        self._clocks = clocks
         self._name = f"{attempt}-{places.task}"
         self._stack = ExitStack()
         self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -185,9 +180,9 @@ class Outlets:
             writer = ExchangeWriter(self._places.storage, f"exchange/{name}-{topic}.arrow", task)
             self._exchanges[topic] = writer if topic in self._circle else self._stack.enter_context(writer)
         old = batch.old if isinstance(batch, Changes) else None
-        clocks = self._roots if topic in self._circle else self._clocks
-        told = self._causes if topic in self._meeting else None
-        writer.write(partition, batch, clocks(batch.position), old, None if told is None else told(batch.position))
+        reader, positions = self._reader, batch.position
+        clocks = reader.roots(positions) if topic in self._circle else reader.clocks(positions)
+        writer.write(partition, batch, clocks, old, reader.causes(positions) if topic in self._meeting else None)
 
     def _writer(self, topic: str) -> SegmentWriter:
         writer = self._segments.get(topic)

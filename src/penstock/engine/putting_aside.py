@@ -86,7 +86,7 @@ class PuttingAside:
         )
 
     def _read(self) -> tuple[Start, Description]:
-        start = self._starts.read(self._newest.start, self._newest.application) if self._newest.start else None
+        start = self._starts.of(self._newest)
         if start is None or start.topology is None:
             raise ConfigError(
                 f"{self._storage.shown} has no commit of this version of Penstock, so none waits to be published"

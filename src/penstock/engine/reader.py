@@ -415,10 +415,15 @@ class Reader:
         self._begins.append(position)
         self._read_by.append(len(self._origins))
 
-    def _pieces(self, positions: IntArray) -> list[Piece]:
-        """What was read at some positions, the lowest first, and perhaps more."""
+    def _found(self, positions: IntArray) -> Iterator[tuple[Piece, IntArray, IntArray]]:
+        """What was read at some positions, which never decrease: the pieces, the rows in them, and which of the
+        positions these have."""
         mark = bisect_right(self._begins, int(positions[0])) - 1 if len(positions) else -1
-        return self._origins[self._read_by[mark] if mark >= 0 else 0 :]
+        for piece in self._origins[self._read_by[mark] if mark >= 0 else 0 :]:
+            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
+            if first < end:
+                rows, found = piece.rows(positions[first:end])
+                yield piece, rows, first + np.flatnonzero(found)
 
     def origin(self, position: int) -> Origin:
         """Where the record at a position came from."""
@@ -432,21 +437,15 @@ class Reader:
     def offsets(self, positions: IntArray) -> IntArray:
         """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
         offsets = np.full(len(positions), -1, np.int64)
-        for piece in self._pieces(positions):
-            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
-            if first < end:
-                rows, found = piece.rows(positions[first:end])
-                offsets[first:end][found] = piece.records.offsets_of(rows)
+        for piece, rows, here in self._found(positions):
+            offsets[here] = piece.records.offsets_of(rows)
         return offsets
 
     def causes(self, positions: IntArray) -> IntArray:
         """Which records of the log caused those at some positions, -1 where none did; the positions never decrease."""
         causes = np.full(len(positions), -1, np.int64)
-        for piece in self._pieces(positions):
-            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
-            if first < end:
-                rows, found = piece.rows(positions[first:end])
-                causes[first:end][found] = causes_of(piece.records, rows, piece.first_cause)
+        for piece, rows, here in self._found(positions):
+            causes[here] = causes_of(piece.records, rows, piece.first_cause)
         return causes
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
@@ -457,13 +456,10 @@ class Reader:
         """
         topics: dict[str, int] = {}
         number, partition, offset = np.full((3, len(positions)), -1, np.int64)
-        for piece in self._pieces(positions):
-            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
-            if first < end:
-                rows, found = piece.rows(positions[first:end])
-                number[first:end][found] = topics.setdefault(names.get(piece.topic, piece.topic), len(topics))
-                partition[first:end][found] = piece.partition
-                offset[first:end][found] = piece.records.offsets_of(rows)
+        for piece, rows, here in self._found(positions):
+            number[here] = topics.setdefault(names.get(piece.topic, piece.topic), len(topics))
+            partition[here] = piece.partition
+            offset[here] = piece.records.offsets_of(rows)
         topic = pa.array(list(topics), pa.string()).take(pa.array(number, mask=number < 0))
         return Origins(topic, partition, offset)
 

@@ -116,7 +116,7 @@ class Reset:
         )
 
     def _read(self) -> tuple[Start, Description]:
-        start = self._starts.read(self._newest.start, self._newest.application) if self._newest.start else None
+        start = self._starts.of(self._newest)
         if start is None or start.topology is None or start.picture is None:
             raise ConfigError(
                 f"{self._storage.shown} does not say what the application reads and keeps: it was never started, or by "

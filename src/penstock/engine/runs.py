@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.engine.reach import parts_below
 from penstock.engine.steps import Inputs
 from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
@@ -40,8 +41,9 @@ class Runs:
                 users[part.name] = {part.name, _READERS}
                 shared.add(part.name)
         self._touched: dict[str, dict[str, set[str]]] = {}
+        below = parts_below(sub.working_parts)
         for source in (part for part in sub.working_parts if part.kind == "source") if shared else ():
-            reached = _reached(sub, source.name)
+            reached = {source.name} | below[source.name]
             reached = {one.get(name, name) for name in reached} | ({_READERS} if reached & readers else set())
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
         self._hosts = {one.get(p.name, p.name) for p in sub.parts if isinstance(p.node, nodes.HOSTING)} | {_READERS}
@@ -96,12 +98,3 @@ class Runs:
             for store, parts in self._touched.get(name, {}).items():
                 reached[store] |= parts
         return any(len(parts) > 1 and parts & self._hosts for parts in reached.values())
-
-
-def _reached(sub: SubTopology, source: str) -> set[str]:
-    """The parts that records of a source may come to."""
-    reached = {source}
-    for part in sub.working_parts:
-        if reached & set(part.predecessors):
-            reached.add(part.name)
-    return reached

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.engine.description import Description
 from penstock.engine.formats import StoreFormat
+from penstock.engine.manifest import Manifest
 from penstock.engine.picture import Picture
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.storage import Storage, number_in, seal, unseal
@@ -96,8 +97,21 @@ class Starts:
         self.storage.create(name, seal(start))
         return name
 
-    def read(self, name: str, application: str = "") -> Start:
-        """One start; raises ``CorruptDataError`` when it is missing, damaged, or of another checkpoint than this."""
+    def of(self, manifest: Manifest) -> Start | None:
+        """The start to which a commit belongs, as ``read`` gives it; None in checkpoints of before."""
+        return self.read(manifest.start, manifest.application) if manifest.start else None
+
+    def read(self, name: str, application: str) -> Start:
+        """One start.
+
+        Args:
+            name: that of its file.
+            application: the identity of the checkpoint; empty where manifests do not say it.
+
+        Raises:
+            CorruptDataError: it is missing, damaged, or that of another checkpoint.
+            ConfigError: a later version wrote it.
+        """
         where = f"{self.storage.shown}/{name}"
         try:
             found = unseal(self.storage.read(name), Start, where)

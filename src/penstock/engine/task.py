@@ -164,8 +164,8 @@ class Task:
 
     def outlets(self, attempt: str) -> Outlets:
         """Where results go."""
-        told = self.reader.clocks, self.context, self._circle.topics, self.reader.roots, self._meetings.topics
-        outlets = Outlets(self._sinks, self._places, attempt, *told, self.reader.causes)
+        around, meeting = self._circle.topics, self._meetings.topics
+        outlets = Outlets(self._sinks, self._places, attempt, self.reader, self.context, around, meeting)
         outlets.gathering = self.gathering
         return outlets
 

@@ -8,6 +8,7 @@ from penstock.engine.circles import Circle
 from penstock.engine.groups import Group, groups_of
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
+from penstock.engine.reach import parts_below
 from penstock.engine.runs import Runs
 from penstock.engine.steps import Step
 from penstock.ops.core.context import Context
@@ -58,6 +59,7 @@ def wire(
     parts.sort(key=lambda part: circle.turn_of(part.name))
     numbers = {part.name: number for number, part in enumerate(parts)}
     below = _below(sub, numbers)
+    reached = parts_below(parts)
     uncounted = context.uncounted()
     wiring = Wiring([], below, groups, runs, {}, [])
     for number, part in enumerate(parts):
@@ -80,7 +82,7 @@ def wire(
             lower(lowering),
             above,
             branches=tuple(below[one].index(number) if len(below[one]) > 1 else None for one in above),
-            in_pieces=circle.lap is None and _goes_alone(part, parts),
+            in_pieces=circle.lap is None and _goes_alone(part, parts, reached[part.name]),
             lap=circle.turn_of(part.name),
         )
         wiring.steps.append(step)
@@ -111,15 +113,12 @@ def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
     return below
 
 
-def _goes_alone(part: Part, parts: list[Part]) -> bool:
+def _goes_alone(part: Part, parts: list[Part], below: set[str]) -> bool:
     """Whether what comes out of a step that may give a great deal for few records (a suppression, windows that emit on
     close, sliding windows) meets nothing else on its way, and nobody looks into tables there."""
-    reached = {part.name}
-    for other in parts:
-        if reached & set(other.predecessors):
-            reached.add(other.name)
-            if len(other.predecessors) > 1:
-                return False
+    if any(len(other.predecessors) > 1 for other in parts if other.name in below):
+        return False
+    reached = {part.name} | below
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)

@@ -21,13 +21,14 @@ from penstock.plan.unnamed import check_named
 from penstock.plan.validate import check_has_tasks, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Self, Unpack
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.durations import Duration
+    from penstock.engine.batch.result import BatchResult
     from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.spark.streams import Streams
     from penstock.log.base import Log
@@ -259,6 +260,52 @@ class Topology(Declarations):
             drop=drop,
             **settings,
         )
+
+    def run_batch(
+        self,
+        spark: SparkSession,
+        sources: Mapping[str, DataFrame] | None = None,
+        *,
+        key: Mapping[str, str] | str | None = None,
+        value: Mapping[str, str] | str | None = None,
+        timestamp: Mapping[str, str] | str | None = None,
+        order: Mapping[str, str | Sequence[str]] | str | Sequence[str] | None = None,
+        timestamp_unit: Mapping[str, str] | str | None = None,
+        log: Log | Kafka | Path | str | None = None,
+        partitions: int | None = None,
+        stores: Iterable[str] | None = None,
+        **settings: Unpack[SettingsArguments],
+    ) -> BatchResult:
+        """Run the topology once over all that there is, as a batch job of Spark (docs/batch.md).
+
+        Args:
+            spark: the session to run on.
+            sources: by topic the DataFrame that is read in its place. The other topics are read from the log.
+            key: the column with the keys, by topic or one name for all; by default records have none.
+            value: the column with the values; by default all columns, as one JSON object.
+            timestamp: the column with the times, as :func:`penstock.write` takes it; by default every row has the time
+                of the run.
+            order: the column that says in which order the rows of a topic arrived, or two: the partition, and the
+                offset in it. By default rows are taken by their times, and equal ones by their columns.
+            timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"``, ``"ns"``.
+            log: where the topics are that do not come as DataFrames.
+            partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
+                or as many as the topics of the log have with which they are joined.
+            stores: the stores whose rows are results; by default all.
+            settings: settings as keywords, such as ``on_error="skip"``.
+
+        Returns:
+            The output topics and the stores as DataFrames, and what was left out.
+
+        Raises:
+            ConfigError: a topic or a column is missing or has a wrong type; nothing was run.
+            TopologyError: topics that are joined have different numbers of partitions; nothing was run.
+            ProcessingError: a record failed, and no setting says to go on.
+        """
+        from penstock.engine.batch.run import run_batch
+
+        given = (key, value, timestamp, order, timestamp_unit, log, partitions, stores)
+        return run_batch(self, spark, sources or {}, *given, **settings)
 
     def _repr_html_(self) -> str:
         return drawing.of_topology(self.sub_topologies)

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 from collections.abc import Generator, Mapping
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -110,11 +109,8 @@ def rows_of(
     Args:
         folder: where to put its database; one that is not there.
     """
-    entry = manifest.tasks[task]
     state = TaskState(task, stores, StateSettings(), folder, storage)
-    manifests = Manifests(storage)
-    since, attempt_at = partial(manifests.since, task, entry), partial(manifests.attempt_at, task, entry)
-    state.open(manifest.application, entry.changed, entry.snapshot, since, base=entry.base, attempt_at=attempt_at)
+    Manifests(storage).open(state, manifest.tasks[task], manifest.application)
     state.flush(publishes=False)
     state.abandon()
     names = {store.name for store in stores}

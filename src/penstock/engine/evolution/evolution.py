@@ -45,7 +45,8 @@ class Evolution:
         Raises:
             ConfigError: the topology would mix or lose what is kept.
         """
-        before = Starts(self._storage).read(newest.start, newest.application).topology if newest.start else None
+        start = Starts(self._storage).of(newest)
+        before = None if start is None else start.topology
         if before is None or not newest.tasks:
             return newest
         own = self._description

@@ -104,7 +104,7 @@ class Rescale:
         )
 
     def _read(self) -> tuple[Start, Description]:
-        start = self._starts.read(self._newest.start, self._newest.application) if self._newest.start else None
+        start = self._starts.of(self._newest)
         if start is None or start.topology is None:
             raise ConfigError(
                 f"{self._storage.shown} does not say what the application keeps: it was never started, or by an older "

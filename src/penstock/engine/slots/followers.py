@@ -120,10 +120,8 @@ class Followers:
             copy = self._new(task)
             if not copy.stores:
                 return
-            since = partial(self._manifests.since, task, entry)
-            attempt_at = partial(self._manifests.attempt_at, task, entry)
             try:
-                copy.open(application, entry.changed, entry.snapshot, since, base=entry.base, attempt_at=attempt_at)
+                self._manifests.open(copy, entry, application)
             except BaseException:
                 copy.abandon()
                 raise

@@ -1,0 +1,141 @@
+"""What ``run_batch`` is given, topic by topic, and whether it can work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.engine.spark.frame_types import written_schema
+from penstock.errors import ConfigError
+from penstock.log.tables import Chosen
+from penstock.messages import nearest, show
+from penstock.plan.topology import Topology
+
+Named = Mapping[str, str] | str | None
+"""A column of each topic's DataFrame; one name for all."""
+
+Order = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame in place of a topic.
+
+    Attributes:
+        chosen: which columns are keys, values and times.
+        schema: the columns that are used, as Arrow has them.
+        offset: the column that says in which order rows arrived; None to take them by their times.
+        partition: the column with the partition in which they arrived; None to choose it by the key.
+    """
+
+    topic: str
+    frame: Any
+    chosen: Chosen
+    schema: Any
+    offset: str | None = None
+    partition: str | None = None
+
+    @property
+    def used(self) -> list[str]:
+        """The columns that become keys and values."""
+        return list(self.schema.names)
+
+
+def sources_of(
+    topology: Topology,
+    frames: Mapping[str, Any],
+    key: Named = None,
+    value: Named = None,
+    timestamp: Named = None,
+    order: Order = None,
+    timestamp_unit: Named = None,
+) -> dict[str, Source]:
+    """The DataFrames, each with what its columns are.
+
+    Raises:
+        ConfigError: a topic is none that the topology reads, a column does not exist or has a wrong type, or what is
+            given for a topic is no DataFrame that can be read as a batch.
+    """
+    if not isinstance(frames, Mapping):
+        raise ConfigError(
+            f"run_batch takes a dict of a DataFrame for each topic; got {show(frames)} of type {type(frames).__name__}"
+        )
+    for topic, frame in frames.items():
+        _check_frame(topology, topic, frame)
+    given = {"key": key, "value": value, "timestamp": timestamp, "order": order, "timestamp_unit": timestamp_unit}
+    for name, of_topics in given.items():
+        if isinstance(of_topics, Mapping):
+            for topic in of_topics:
+                if topic not in frames:
+                    raise ConfigError(
+                        f"run_batch: {name} names topic {topic!r}, for which there is no DataFrame"
+                        f"{nearest(str(topic), list(frames))}; there are some for {', '.join(frames) or 'none'}"
+                    )
+    return {
+        topic: _source(topic, frame, {name: _of(given[name], topic) for name in given})
+        for topic, frame in frames.items()
+    }
+
+
+def _of(given: Any, topic: str) -> Any:
+    return given.get(topic) if isinstance(given, Mapping) else given
+
+
+def _check_frame(topology: Topology, topic: str, frame: Any) -> None:
+    if topic not in topology.source_topics or topic in topology.sink_topics:
+        reads = [name for name in topology.source_topics if name not in topology.sink_topics]
+        why = "writes itself" if topic in topology.sink_topics else "does not read"
+        raise ConfigError(
+            f"run_batch: there is a DataFrame for topic {topic!r}, which the topology {why}"
+            f"{nearest(str(topic), reads)}; it reads {', '.join(reads)}"
+        )
+    if not hasattr(frame, "isStreaming"):
+        raise ConfigError(
+            f"run_batch: topic {topic!r}: it takes a DataFrame of Spark; got {show(frame)} of type "
+            f"{type(frame).__name__}. spark.createDataFrame makes one of rows, of pandas and of Arrow tables"
+        )
+    if frame.isStreaming:
+        raise ConfigError(
+            f"run_batch: topic {topic!r}: a streaming DataFrame has no end. Read the same data with spark.read, or bring "
+            "it into a topic (penstock.write) and start the topology (topology.start)"
+        )
+
+
+def _source(topic: str, frame: Any, named: dict[str, Any]) -> Source:
+    method = f"run_batch: topic {topic!r}"
+    key, value, timestamp = named["key"], named["value"], named["timestamp"]
+    used = frame.columns if value is None else [name for name in (key, value, timestamp) if name is not None]
+    used = list(dict.fromkeys(used))
+    partition, offset = _order(method, named["order"])
+    for what, name in (("key", key), ("value", value), ("timestamp", timestamp), ("order", offset), ("order", partition)):
+        if name is not None and name not in frame.columns:
+            raise ConfigError(
+                f"{method}: {what} is to be column {name!r}, which the DataFrame does not have"
+                f"{nearest(str(name), frame.columns)}; its columns are {', '.join(frame.columns)}"
+            )
+    schema = written_schema(frame.schema, used)
+    Chosen(method, key, value, timestamp, named["timestamp_unit"]).types(schema)
+    if value is None:
+        return Source(topic, frame, Chosen(method, key, None, timestamp, named["timestamp_unit"]), schema, offset, partition)
+    kept = [name for name in used if name in (key, value)]
+    types = _fields(schema, kept)
+    return Source(topic, frame, Chosen(method, key, value, timestamp, named["timestamp_unit"]), types, offset, partition)
+
+
+def _fields(schema: Any, names: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _order(method: str, given: Any) -> tuple[str | None, str | None]:
+    """The columns of the partition and of the offset in it."""
+    if given is None or isinstance(given, str):
+        return None, given
+    if isinstance(given, Sequence) and len(given) == 2 and all(isinstance(name, str) for name in given):
+        return given[0], given[1]
+    raise ConfigError(
+        f"{method}: order is the column that says in which order rows arrived, or two: (partition, offset); got "
+        f"{show(given)}"
+    )

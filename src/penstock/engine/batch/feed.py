@@ -1,0 +1,201 @@
+"""The rows of one partition of Spark as a task's input: Spark has sorted them, and they are taken as they come.
+
+So nothing waits for other topics, and a chunk of rows is all that is in memory of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import IntArray
+from penstock.batch import HEADERS
+from penstock.engine.exchange import EARLIEST
+from penstock.engine.reader import Chunk, Reader
+from penstock.errors import ConfigError
+from penstock.log.records import Records
+from penstock.log.tables import Chosen
+
+BINARY, LONG = pa.binary(), pa.int64()
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """What rows of one topic look like when they come to a task.
+
+    Attributes:
+        number: tells its rows from those of other topics, in the column ``input``.
+        is_global: whether every task gets all of them, before all others.
+        chosen: which columns of a DataFrame are keys and values; None for records that have been some already.
+        schema: the DataFrame's columns that are used, as Arrow has them.
+        timestamp: the DataFrame's column with the times, for messages.
+        placed: whether each key lies in the partition that Kafka's partitioner gives it.
+    """
+
+    topic: str
+    number: int
+    is_global: bool = False
+    chosen: Chosen | None = None
+    schema: Any = None
+    timestamp: str | None = None
+    placed: bool = False
+
+    @property
+    def column(self) -> str:
+        """Which column has the rows of the DataFrame."""
+        return f"row{self.number}"
+
+    def records(self, batch: Any, offset: int) -> Records:
+        """Rows as records.
+
+        Raises:
+            ConfigError: a row has no time.
+            SerdeError: a key or a value cannot be written.
+        """
+        if self.chosen is None:
+            columns = {name: batch.column(name) for name in batch.schema.names}
+            headers = columns["headers"].cast(HEADERS)
+            return Records(
+                offset,
+                columns["key"].cast(BINARY),
+                columns["value"].cast(BINARY),
+                _longs(columns["timestamp"]),
+                None if headers.null_count == len(headers) else headers,
+                self.placed,
+                old=columns["old"].cast(BINARY) if "old" in columns else None,
+                cause=_longs(columns["cause"]) if "cause" in columns else None,
+            )
+        times = batch.column("timestamp")
+        self._check(times)
+        rows = pa.RecordBatch.from_struct_array(batch.column(self.column)).cast(self.schema)
+        records = replace(self.chosen.encode(rows), offset=offset, timestamp=_longs(times))
+        cause = _longs(batch.column("cause")) if "cause" in batch.schema.names else None
+        return replace(records, cause=cause, placed=self.placed and not records.key.null_count)
+
+    def _check(self, times: Any) -> None:
+        where = f"run_batch: topic {self.topic!r}: column {self.timestamp!r} holds"
+        if times.null_count:
+            raise ConfigError(f"{where} no time in some row (null). Fill it (coalesce), or leave such rows out")
+        lowest = pc.min(times).as_py()
+        if lowest < 0:
+            raise ConfigError(f"{where} {lowest}; a timestamp is not before 1970")
+
+
+class Taken(NamedTuple):
+    """Records of one topic, and their places among all that were taken with them."""
+
+    of: RowsOf
+    records: Records
+    places: IntArray
+
+
+class Feed:
+    """Gives the rows of one partition of Spark, in chunks.
+
+    Args:
+        batches: the rows, in the order in which they are processed.
+        inputs: the topics of which they are.
+        records: how many rows a chunk has at most.
+        nbytes: how many bytes of rows, about.
+    """
+
+    def __init__(self, batches: Iterator[Any], inputs: Sequence[RowsOf], records: int, nbytes: int):
+        self._batches = batches
+        self._inputs = {one.number: one for one in inputs}
+        self._records, self._nbytes = records, nbytes
+        self._waiting: deque[Any] = deque()
+        self._offsets = dict.fromkeys(self._inputs, 0)
+        self._highest = EARLIEST
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows were given."""
+        while not self._waiting:
+            batch = next(self._batches, None)
+            if batch is None:
+                return True
+            if batch.num_rows:
+                self._waiting.append(batch)
+        return False
+
+    def take(self) -> tuple[list[Taken], IntArray]:
+        """The next rows, topic by topic, and the clocks of all of them; nothing behind the last one."""
+        batch = self._chunk()
+        if batch is None:
+            return [], np.zeros(0, np.int64)
+        clock = _longs(batch.column("clock" if "clock" in batch.schema.names else "timestamp").fill_null(EARLIEST))
+        clock = np.maximum.accumulate(np.maximum(clock, self._highest))
+        self._highest = int(clock[-1])
+        return list(self._by_topic(batch, clock)), clock
+
+    def _chunk(self) -> Any:
+        some: list[Any] = []
+        rows = nbytes = 0
+        while rows < self._records and nbytes < self._nbytes and not self.is_done:
+            batch = self._waiting.popleft()
+            left = self._records - rows
+            if batch.num_rows > left:
+                self._waiting.appendleft(batch.slice(left))
+                batch = batch.slice(0, left)
+            some.append(batch)
+            rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+        if len(some) < 2:
+            return some[0] if some else None
+        return pa.concat_batches(some)
+
+    def _by_topic(self, batch: Any, clock: IntArray) -> Iterator[Taken]:
+        if len(self._inputs) == 1:
+            yield self._taken(next(iter(self._inputs.values())), batch, clock, np.arange(len(clock)))
+            return
+        which = _longs(batch.column("input").cast(LONG))
+        for number, one in self._inputs.items():
+            places = np.flatnonzero(which == number)
+            if len(places):
+                yield self._taken(one, batch.take(pa.array(places)), clock[places], places)
+
+    def _taken(self, one: RowsOf, batch: Any, clock: IntArray, places: IntArray) -> Taken:
+        records = replace(one.records(batch, self._offsets[one.number]), clock=clock)
+        self._offsets[one.number] += len(places)
+        return Taken(one, records, places)
+
+
+class RowReader(Reader):
+    """Gives a task what its feed has, behind all of the global tables that it reads from the log itself."""
+
+    feed: Feed
+
+    def next_chunk(self) -> Chunk | None:
+        self._active = [one for one in self.inputs if one.goes_first]
+        chunk = super().next_chunk()
+        return self._chunk_of_rows() if chunk is None else chunk
+
+    def _chunk_of_rows(self) -> Chunk | None:
+        taken, clock = self.feed.take()
+        if not taken:
+            return None
+        self._mark(self._position)
+        (positions,) = self._places(clock)
+        chunk = Chunk()
+        for of, records, places in taken:
+            one = next(one for one in self.inputs if (one.topic, one.goes_first) == (of.topic, of.is_global))
+            one.taken += len(records)
+            one.taken_bytes += records.nbytes
+            self._add(chunk, one, [records], (positions[places],))
+        self._position += len(clock)
+        return chunk
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all was taken."""
+        return self.feed.is_done
+
+
+def _longs(column: Any) -> IntArray:
+    found: IntArray = column.to_numpy(zero_copy_only=False)
+    return found

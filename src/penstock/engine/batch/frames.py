@@ -1,0 +1,208 @@
+"""Topics as rows for Spark: which task each row goes to, and by what the rows of a task are sorted.
+
+The order is total, so that Spark may run a task twice and both runs are the same. Rows of a DataFrame for which nothing
+says in which order they arrived go by their times; of equal ones by all of their columns, the key's first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as f
+from pyspark.sql import types as spark
+from pyspark.sql.window import Window
+
+from penstock.arrays import partitions
+from penstock.batch import HEADERS
+from penstock.engine.batch.arguments import Source
+from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.program import Range
+from penstock.engine.exchange import EARLIEST
+from penstock.engine.meetings import Meetings
+from penstock.log.open import open_log
+from penstock.log.tables import Chosen
+
+_NOT_SORTED = (spark.MapType, spark.VariantType, spark.CalendarIntervalType)
+"""Types that Spark has no order of."""
+
+_LOG_ROWS = (
+    "partition int, clock bigint, cause bigint, seq bigint, timestamp bigint, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
+def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Meetings | None) -> Any:
+    """The rows of a DataFrame.
+
+    Args:
+        tasks: how many tasks there are.
+        is_alone: whether the tasks read nothing else, so that their own reader makes the clocks.
+        meetings: what tells causes, where rows have to bring them.
+    """
+    key = source.chosen.key
+    columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
+    if source.offset is not None:
+        columns.append(quoted(source.offset).alias("seq"))
+    if of.is_global:
+        partition = f.lit(0)
+        if source.partition is not None:
+            columns.append(quoted(source.partition).alias("sender"))
+    elif source.partition is not None:
+        partition = quoted(source.partition).cast("int")
+    else:
+        partition = _partition(source, tasks, None if key is None else quoted(key))
+    rows = source.frame.select(partition.alias("partition"), *columns)
+    if is_alone and not of.is_global:
+        return rows
+    rows = rows.withColumn("input", f.lit(of.number))
+    if of.is_global:
+        rows = rows.withColumn("clock", f.lit(EARLIEST))
+        return rows.withColumn("partition", f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))))
+    arrived = Window.partitionBy("partition").orderBy(*places(source, of))
+    clock = f.col("timestamp")
+    if source.offset is not None:
+        clock = f.max("timestamp").over(arrived.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    rows = rows.withColumn("clock", clock)
+    if meetings is not None:
+        first = f.col("partition").cast("long") * f.lit(meetings.first_cause("", 1) - meetings.first_cause("", 0))
+        first += f.lit(meetings.first_cause(source.topic, 0))
+        rows = rows.withColumn("cause", first + f.row_number().over(arrived) - 1)
+    return rows
+
+
+def places(source: Source, of: RowsOf) -> list[Any]:
+    """The order of a DataFrame's rows in a task."""
+    time, key = source.chosen.timestamp, source.chosen.key
+    names = [name for name in (time, key) if name is not None and name in source.used]
+    names += [name for name in source.used if name not in names]
+    fields = {field.name: field.dataType for field in source.frame.schema}
+    first = [] if source.offset is None else ["seq"]
+    return [f.col(name) for name in (*first, "timestamp")] + [
+        _sortable(f.col(of.column)[name], fields[name]) for name in names
+    ]
+
+
+def quoted(name: str) -> Any:
+    """A column by its name, whatever is in it."""
+    return f.col("`{}`".format(name.replace("`", "``")))
+
+
+def _sortable(column: Any, kind: Any) -> Any:
+    return f.to_json(f.struct(column)) if _holds(kind, _NOT_SORTED) else column
+
+
+def _holds(kind: Any, kinds: tuple[Any, ...]) -> bool:
+    if isinstance(kind, kinds):
+        return True
+    inner = {"elementType", "keyType", "valueType"} & set(dir(kind))
+    fields = [field.dataType for field in kind] if isinstance(kind, spark.StructType) else []
+    return any(_holds(one, kinds) for one in [*fields, *(getattr(kind, name) for name in inner)])
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def _time(source: Source) -> Any:
+    """The times of rows in milliseconds; null where there is none."""
+    name, unit = source.chosen.timestamp, source.chosen.timestamp_unit
+    assert name is not None
+    kind, column = source.frame.schema[name].dataType, quoted(name)
+    if isinstance(kind, spark.TimestampType):
+        return f.unix_millis(column)
+    if isinstance(kind, spark.TimestampNTZType):
+        return f.timestamp_diff("MILLISECOND", f.lit("1970-01-01 00:00:00").cast("timestamp_ntz"), column)
+    if isinstance(kind, spark.DateType):
+        return f.unix_date(column).cast("long") * 86_400_000
+    if isinstance(kind, spark.IntegralType) and unit in (None, "ms"):
+        return column.cast("long")
+    chosen = Chosen(source.chosen.method, None, name, name, unit)
+
+    def times(values: pa.Array) -> pa.Array:
+        there = pa.record_batch({name: values.drop_null()})
+        found = np.zeros(len(values), np.int64)
+        found[np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))] = chosen.encode(there).timestamp
+        return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
+
+    return f.arrow_udf(times, "bigint")(column)
+
+
+# --- partitions ------------------------------------------------------------------------------------------------------
+
+
+def _partition(source: Source, tasks: int, key: Any) -> Any:
+    """The task of each row: that of its key by Kafka's partitioner; rows without a key are spread by all they hold."""
+    if tasks == 1:
+        return f.lit(0)
+    fields = [(name, source.frame.schema[name].dataType) for name in source.used]
+    spread = f.pmod(f.xxhash64(*(_sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
+    if key is None:
+        return spread
+    chosen = Chosen(source.chosen.method, source.chosen.key, source.chosen.key, None)
+    types = pa.schema([source.schema.field(source.chosen.key)])
+
+    def placed(keys: pa.Array) -> pa.Array:
+        encoded = chosen.encode(pa.record_batch([keys], types.names).cast(types)).key
+        found = partitions(encoded, tasks, -1)
+        return pa.array(found.astype(np.int32), mask=found < 0)
+
+    return f.coalesce(f.arrow_udf(placed, "int")(key), spread)
+
+
+# --- topics of the log -----------------------------------------------------------------------------------------------
+
+
+def rows_of_log(
+    session: Any, place: Any, topic: str, of: RowsOf, ranges: tuple[Range, ...], first_causes: list[int]
+) -> Any:
+    """The records of a topic of the log as rows, for tasks that read other rows besides."""
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for partition in batch.column(0).to_pylist():
+                yield from log_rows(place, topic, partition, ranges[partition], first_causes[partition])
+
+    count = len(ranges)
+    rows = session.range(0, count, 1, count).mapInArrow(read, _LOG_ROWS)
+    return rows.withColumn("input", f.lit(of.number))
+
+
+def log_rows(place: Any, topic: str, partition: int, range_: Range, first_cause: int) -> Iterator[Any]:
+    """The records of one partition of a topic of the log as rows."""
+    log = open_log(place)
+    highest = EARLIEST
+    try:
+        for records in log.read(topic, partition, range_.start, range_.end):
+            count = len(records)
+            clock = np.maximum.accumulate(np.maximum(records.timestamp, highest))
+            highest = int(clock[-1]) if count else highest
+            offsets = records.every_offset
+            yield pa.record_batch(
+                {
+                    "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+                    "clock": pa.array(clock),
+                    "cause": pa.array(first_cause + offsets),
+                    "seq": pa.array(offsets),
+                    "timestamp": pa.array(records.timestamp),
+                    "key": records.key,
+                    "value": records.value,
+                    "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
+                }
+            )
+    finally:
+        log.close()
+
+
+def with_time(source: Source, now: int) -> Source:
+    """A DataFrame whose rows all have one time where it has no column of times."""
+    if source.chosen.timestamp is not None:
+        return source
+    frame = source.frame.withColumn(NOW, f.lit(now).cast("long"))
+    return replace(source, frame=frame, chosen=source.chosen._replace(timestamp=NOW))
+
+
+NOW = "__penstock_now"
+"""The column with the time of the run, where there is none with times."""

@@ -1,0 +1,196 @@
+"""How a topology is laid out for a batch: topics, tasks, and the order of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from penstock.engine.batch.arguments import Source
+from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.program import APPLICATION, Program, Range, Stage
+from penstock.engine.layout import Layout, layout_of
+from penstock.engine.topics import create_sink_topics
+from penstock.errors import ConfigError
+from penstock.log.base import Log, TopicInfo
+from penstock.log.memory import MemoryLog
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+
+PARTITIONS = 8
+"""How many partitions topics have that come as DataFrames where nobody says: always as many, so that a batch gives the
+same wherever it runs."""
+
+
+def laid_out(
+    topology: Topology, sources: Mapping[str, Source], counts: Mapping[str, int], log: Log | None, settings: Settings
+) -> tuple[Layout, list[TopicInfo]]:
+    """The layout of a topology, and all of its topics.
+
+    Args:
+        counts: how many partitions the DataFrames' topics have.
+        log: where the other topics are that it reads.
+
+    Raises:
+        ConfigError: a topic that the topology reads is neither a DataFrame nor in the log, or has other types.
+        TopologyError: topics that are joined have different numbers of partitions.
+    """
+    planned = MemoryLog()
+    for topic in topology.source_topics:
+        if topic in sources:
+            key, value = sources[topic].chosen.types(_with_times(sources[topic]))
+            planned.create_topic(TopicInfo(topic, counts[topic], key.name, value.name))
+        elif topic not in topology.sink_topics:
+            if log is None or not log.exists(topic):
+                raise _missing(topic, sources, log)
+            planned.create_topic(log.topic(topic))
+    create_sink_topics(topology, planned, settings)
+    layout = layout_of(topology, planned, APPLICATION)
+    infos = [planned.topic(topic) for topic in planned.topics()]
+    return layout, infos
+
+
+def _with_times(source: Source) -> object:
+    """The columns of a DataFrame that are used, those with the times among them."""
+    from penstock.engine.spark.frame_types import written_schema
+
+    time = source.chosen.timestamp
+    return written_schema(source.frame.select(*_names(source.used, time)).schema, [*source.used, time or ""])
+
+
+def _names(used: list[str], time: str | None) -> list[str]:
+    names = used if time is None else [*used, time]
+    return ["`{}`".format(name.replace("`", "``")) for name in dict.fromkeys(names)]
+
+
+def _missing(topic: str, sources: Collection[str], log: Log | None) -> ConfigError:
+    there = f"the DataFrames are for {', '.join(sources)}" if sources else "there are no DataFrames"
+    where = "no log was given" if log is None else f"{log.url} has no such topic"
+    return ConfigError(
+        f"run_batch: the topology reads topic {topic!r}, for which there is no DataFrame, and {where}; {there}. Give "
+        f"{{{topic!r}: DataFrame}}, or the log that has it (log=)"
+    )
+
+
+def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count: int | None) -> dict[str, int]:
+    """How many partitions the DataFrames' topics have: as many as the topics of the log with which they are joined."""
+    counts = dict.fromkeys(sources, count or PARTITIONS)
+    for copartition in topology.copartitions if log is not None and count is None else ():
+        assert log is not None
+        of_log = [log.topic(topic).partitions for topic in copartition.topics if topic not in counts and log.exists(topic)]
+        for topic in copartition.topics:
+            if topic in counts and of_log:
+                counts[topic] = of_log[0]
+    return counts
+
+
+def in_order(layout: Layout) -> Iterator[SubTopology]:
+    """The sub-topologies, each behind those that send to it, through whatever topics.
+
+    Raises:
+        ConfigError: topics lead around a circle.
+    """
+    waiting = [sub for stage in layout.stages for sub in stage]
+    while waiting:
+        ready = [
+            sub
+            for sub in waiting
+            if not any(
+                set(sub.source_topics + sub.global_topics) & set(other.sink_topics) for other in waiting
+            )
+        ]
+        if not ready:
+            topics = sorted({t for sub in waiting for t in sub.sink_topics} & {t for sub in waiting for t in sub.source_topics})
+            raise ConfigError(
+                f"run_batch: records go around a circle, through {', '.join(topics)}, which a batch cannot do. Start the "
+                'topology over topics instead: topology.start(..., trigger="available-now")'
+            )
+        yield from ready
+        waiting = [sub for sub in waiting if sub not in ready]
+
+
+class Plan:
+    """The stages of a batch.
+
+    Args:
+        sources: the DataFrames, by topic.
+        counts: how many partitions their topics have.
+        log: where the other topics are that the topology reads: all that is in them now is read.
+        stores: the stores whose rows are results.
+
+    Raises:
+        ConfigError, TopologyError: it cannot be run as a batch.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        sources: Mapping[str, Source],
+        counts: Mapping[str, int],
+        log: Log | None,
+        stores: Collection[str],
+        settings: Settings,
+    ):
+        self.topology, self._sources, self._stores = topology, sources, tuple(sorted(stores))
+        self.layout, infos = laid_out(topology, sources, counts, log, settings)
+        self.subs = list(in_order(self.layout))
+        place = None if log is None else log.place
+        self.program = Program(topology, self.layout, for_batch(settings), tuple(infos), place)
+        written = {topic for sub in self.subs for topic in sub.sink_topics}
+        read = {topic for sub in self.subs for topic in (*sub.source_topics, *sub.global_topics)}
+        self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
+        """Tell the topics apart in rows."""
+        self._sent = written & read
+        self.ranges: dict[str, tuple[Range, ...]] = {}
+        """What is read of the log."""
+        for topic in read - written - sources.keys():
+            assert log is not None
+            self.ranges[topic] = tuple(map(Range, log.start_offsets(topic), log.end_offsets(topic)))
+
+    def stage(self, sub: SubTopology) -> Stage:
+        """What a sub-topology reads, and gives."""
+        topics = [*sub.source_topics, *sub.global_topics]
+        has_rows = any(topic not in self.ranges for topic in topics)
+        as_rows = [t for t in topics if has_rows and not (t in sub.global_topics and t in self.ranges)]
+        return Stage(
+            sub.id,
+            tuple(self._rows_of(topic, topic in sub.global_topics) for topic in as_rows),
+            {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
+            {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
+            self._stores,
+        )
+
+    def writers(self, topic: str) -> list[int]:
+        """The sub-topologies that write a topic."""
+        return [sub.id for sub in self.subs if topic in sub.sink_topics]
+
+    def tells_causes(self, sub: SubTopology) -> bool:
+        """Whether rows for a sub-topology bring along what caused them."""
+        return sub.id in self.layout.meetings.subs
+
+    def first_cause(self, topic: str, partition: int) -> int:
+        """The number of the first record of a partition of a topic, as a cause."""
+        return self.layout.meetings.first_cause(topic, partition)
+
+    def _rows_of(self, topic: str, is_global: bool) -> RowsOf:
+        number, source = self.numbers[topic], self._sources.get(topic)
+        if source is None:
+            return RowsOf(topic, number, is_global, placed=topic in self.topology.internal_topics)
+        without_time = source.chosen._replace(timestamp=None)
+        return RowsOf(topic, number, is_global, without_time, source.schema, source.chosen.timestamp)
+
+
+def for_batch(settings: Settings) -> Settings:
+    """The settings of a task that keeps no checkpoint."""
+    never = 2**62
+    return replace(
+        settings,
+        commit_max_bytes=min(settings.commit_max_bytes, COMMIT_BYTES),
+        snapshot_commits=never,
+        snapshot_bytes=never,
+        snapshot_interval=never,
+    )
+
+
+COMMIT_BYTES = 32 << 20
+"""How many bytes of input a task takes before it lets go of its results, at most."""

@@ -1,0 +1,74 @@
+"""What a batch's tasks need to know; it travels to each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.engine.batch.feed import RowsOf
+from penstock.engine.layout import Layout
+from penstock.log.base import TopicInfo
+from penstock.plan.topology import Topology
+from penstock.serdes import BYTES, Serde
+from penstock.settings import Settings
+
+APPLICATION = "batch"
+"""What processors hear as the application's id."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What all stages have in common.
+
+    Attributes:
+        topics: all topics that the topology reads and writes.
+        place: where the real log is; None where all input is DataFrames.
+    """
+
+    topology: Topology
+    layout: Layout
+    settings: Settings
+    topics: tuple[TopicInfo, ...]
+    place: Any
+
+
+@dataclass(frozen=True)
+class Range:
+    """The offsets of a partition of a topic of the log."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One sub-topology.
+
+    Attributes:
+        inputs: the topics that come as rows; none where all are read from the log.
+        ranges: what is read of topics of the log, by partition.
+        sent: the topics that other stages read, with their numbers.
+        stores: the stores whose rows are results.
+    """
+
+    sub: int
+    inputs: tuple[RowsOf, ...]
+    ranges: dict[str, tuple[Range, ...]]
+    sent: dict[str, int]
+    stores: tuple[str, ...]
+
+
+def types_of(topology: Topology) -> dict[str, tuple[Serde, Serde]]:
+    """The types of keys and values of the topics that a topology writes, but for those that it chooses by record."""
+    nodes = ((topic, part.node) for sub in topology.sub_topologies for part in sub.parts for topic in part.topics)
+    found: dict[str, tuple[Serde, Serde]] = {}
+    for topic, node in nodes:
+        if topic in topology.sink_topics:
+            found.setdefault(topic, (node.key, node.value))  # type: ignore[attr-defined]
+    return found
+
+
+def chosen_types(topology: Topology) -> tuple[Serde, Serde]:
+    """The types of topics that are chosen by record; bytes for dead letters."""
+    node = next(iter(topology.dynamic_sinks), None)
+    return (BYTES, BYTES) if node is None else (node.key, node.value)

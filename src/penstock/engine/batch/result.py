@@ -1,0 +1,123 @@
+"""What a batch gives: output topics and stores as DataFrames, and what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.engine.batch.program import chosen_types, types_of
+from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
+from penstock.engine.batch.stage import COLUMNS
+from penstock.engine.spark.frame_types import arrow_schema
+from penstock.errors import ConfigError
+from penstock.losses import Loss, losses_of, together
+from penstock.messages import nearest
+from penstock.metrics import Metric, add_up, readable
+from penstock.plan.topology import Topology
+from penstock.query.commits import shapes_of
+from penstock.query.stores import view_of
+from penstock.query.versions import Live
+from penstock.serdes.arrow_columns import column_type
+
+
+class BatchResult:
+    """What ``run_batch`` returns. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
+    called, the context ends, or nobody refers to them any more."""
+
+    def __init__(self, topology: Topology, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
+        self._topology = topology
+        self._stages = stages
+        self._kept = stores
+        self._metrics: dict[str, int] = {}
+        self._topics = dict.fromkeys(topology.sink_topics)
+        for told in figures:
+            add_up(self._metrics, told["metrics"])
+            self._topics |= dict.fromkeys(told["topics"])
+
+    @property
+    def topics(self) -> list[str]:
+        """The output topics."""
+        return list(self._topics)
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores whose rows were kept."""
+        return sorted(self._kept)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The records that did not go on: late, expired, dropped by Kafka's rules, skipped, sent to the dead letters."""
+        return together(losses_of(self._metrics).values())
+
+    @property
+    def metrics(self) -> dict[Metric, float]:
+        """All figures by Kafka's names."""
+        return readable(self._metrics)
+
+    def dataframe(self, topic: str) -> Any:
+        """The records of an output topic.
+
+        Its columns are key and value, with the types of the topic where Spark has them; timestamp; partition and
+        headers; and where each record stands: task, and number among what that task wrote into the partition.
+
+        Raises:
+            ConfigError: the topology does not write it.
+        """
+        if topic not in self._topics:
+            there = ", ".join(self._topics) or "none"
+            raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
+        key, value = types_of(self._topology).get(topic, chosen_types(self._topology))
+        schema = pa.schema([("key", column_type(key)), ("value", column_type(value)), *COLUMNS])
+        return self._blocks(OUTPUT, topic, schema)
+
+    def store(self, name: str) -> Any:
+        """The rows of a store at the end, with the columns that ``to_arrow()`` of the store has.
+
+        Raises:
+            ConfigError: there is no such store, or its rows were not kept.
+        """
+        if name not in self._kept:
+            shapes = shapes_of(self._topology)
+            why = "its rows were not kept: name it in stores=" if name in shapes else "there is no such store"
+            kept = ", ".join(self.stores) or "none"
+            raise ConfigError(f"store {name!r}: {why}{nearest(name, self.stores)}; these were kept: {kept}")
+        shape = shapes_of(self._topology)[name]
+        return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema)
+
+    def close(self) -> None:
+        """Have Spark forget the results."""
+        for stage in self._stages.values():
+            stage.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<results of a batch: topics {', '.join(self._topics) or 'none'}; stores {', '.join(self.stores) or 'none'}>"
+
+    def _blocks(self, what: int, name: str, schema: Any) -> Any:
+        kind = from_arrow_schema(schema)
+        unpack = partial(_unpacked, schema=arrow_schema(kind))
+        every = [stage.where((f.col("what") == what) & (f.col("name") == name)) for stage in self._stages.values()]
+        found = every[0].select("block")
+        for one in every[1:]:
+            found = found.union(one.select("block"))
+        return found.mapInArrow(lambda rows: unpack(rows), kind)
+
+
+def _unpacked(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
+    return unpacked(rows, schema)
+
+
+def told_in(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """The figures in rows that have some."""
+    return [json.loads(bytes(row["block"])) for row in rows]

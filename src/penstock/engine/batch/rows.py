@@ -1,0 +1,106 @@
+"""What goes through Spark between the stages of a batch, and what comes out of them.
+
+A row that a task sends through a repartition topic is a row of the DataFrame, which Spark shuffles. All else that a
+task gives (records of output topics, rows of stores, figures) goes in blocks: Arrow batches as bytes, one in a row, so
+that a record crosses into Spark's own format once, and only where somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from penstock.arrays import IntArray, nulls
+from penstock.batch import HEADERS
+from penstock.log.records import Records
+from penstock.log.tables import small
+
+OUTPUT, STORE, FIGURES, ERROR = -1, -2, -3, -4
+"""What a block holds, in the column ``what``; a row that is sent on has the number of its topic there."""
+
+RESULT = pa.schema(
+    [
+        ("what", pa.int32()),
+        ("name", pa.string()),
+        ("block", pa.binary()),
+        ("partition", pa.int32()),
+        ("clock", pa.int64()),
+        ("cause", pa.int64()),
+        ("sender", pa.int64()),
+        ("seq", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("old", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+"""The columns of what a stage gives."""
+
+IN_SPARK = (
+    "what int, name string, block binary, partition int, clock bigint, cause bigint, sender bigint, seq bigint, "
+    "timestamp bigint, key binary, value binary, old binary, headers array<struct<key:string,value:binary>>"
+)
+"""The same in Spark's words."""
+
+SENT = ("partition", "clock", "cause", "sender", "seq", "timestamp", "key", "value", "old", "headers")
+"""The columns of what is sent on."""
+
+SORTED_BY = ("clock", "cause", "input", "sender", "seq")
+"""By what the rows of a task are sorted, as far as they have it: the order of the engine's own reader."""
+
+
+def sent(
+    what: int, partition: int, records: Records, clock: IntArray, cause: IntArray | None, sender: int, seq: IntArray
+) -> Any:
+    """Records that are sent to a partition of a repartition topic, as rows."""
+    count = len(records)
+    columns = {
+        "what": pa.repeat(pa.scalar(what, pa.int32()), count),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "clock": pa.array(clock),
+        "cause": pa.nulls(count, pa.int64()) if cause is None else pa.array(cause),
+        "sender": pa.repeat(pa.scalar(sender, pa.int64()), count),
+        "seq": pa.array(seq),
+        "timestamp": pa.array(records.timestamp),
+        "key": records.key,
+        "value": records.value,
+        "old": nulls(count) if records.old is None else records.old,
+        "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
+    }
+    return _whole(columns, count)
+
+
+def blocks(what: int, name: str, batch: Any) -> Iterator[Any]:
+    """A batch of any columns in rows of a stage's result, each a block of bounded size."""
+    for part in small(batch):
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, part.schema) as writer:
+            writer.write_batch(part)
+        yield block(what, name, sink.getvalue().to_pybytes())
+
+
+def block(what: int, name: str, data: bytes) -> Any:
+    """Some bytes as a row of a stage's result."""
+    columns = {
+        "what": pa.array([what], pa.int32()),
+        "name": pa.array([name], pa.string()),
+        "block": pa.array([data], pa.binary()),
+    }
+    return _whole(columns, 1)
+
+
+def _whole(columns: dict[str, Any], count: int) -> Any:
+    every = [columns.get(field.name, pa.nulls(count, field.type)) for field in RESULT]
+    return pa.record_batch(every, schema=RESULT)
+
+
+def unpacked(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
+    """The batches in rows that have blocks, with columns of these types."""
+    for row in rows:
+        for data in row.column(0):
+            for batch in ipc.open_stream(data.as_buffer()):
+                yield batch.cast(schema)

@@ -1,0 +1,184 @@
+"""``Topology.run_batch``: a sub-topology is a stage of Spark, and what goes from one to the next is Spark's to shuffle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as f
+
+from penstock import errors
+from penstock.engine.batch import frames as rows
+from penstock.engine.batch.arguments import Named, Order, Source, sources_of
+from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.planning import Plan, counts_of
+from penstock.engine.batch.result import BatchResult, told_in
+from penstock.engine.batch.rows import ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
+from penstock.engine.batch.stage import serve
+from penstock.engine.spark.session import work_with_this_python
+from penstock.engine.spark.shipping import dumps
+from penstock.errors import ConfigError, PenstockError, ProcessingError
+from penstock.log.base import Log
+from penstock.log.cluster import Kafka
+from penstock.log.open import shared_log
+from penstock.messages import nearest, show
+from penstock.plan.physical import SubTopology
+from penstock.plan.topology import Topology
+from penstock.query.commits import shapes_of
+from penstock.settings import Settings
+from penstock.times import wall_clock_ms
+
+_log = logging.getLogger(__name__)
+
+
+def run_batch(
+    topology: Topology,
+    spark: Any,
+    sources: Mapping[str, Any],
+    key: Named = None,
+    value: Named = None,
+    timestamp: Named = None,
+    order: Order = None,
+    timestamp_unit: Named = None,
+    log: Log | Kafka | Path | str | None = None,
+    partitions: int | None = None,
+    stores: Iterable[str] | None = None,
+    **settings: Any,
+) -> BatchResult:
+    """See ``Topology.run_batch``."""
+    if not hasattr(spark, "createDataFrame"):
+        raise ConfigError(f"run_batch takes a SparkSession; got {show(spark)} of type {type(spark).__name__}")
+    if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
+        raise ConfigError(f"run_batch: partitions is a number from 1 on; got {show(partitions)}")
+    loaded = Settings.load(**settings).resolved()
+    given = {"key": key, "value": value, "timestamp": timestamp, "order": order, "timestamp_unit": timestamp_unit}
+    with ExitStack() as stack:
+        opened = None
+        if log is not None:
+            opened = stack.enter_context(closing(shared_log(log, loaded)))
+        expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
+        found = {topic: rows.with_time(one, wall_clock_ms()) for topic, one in sources_of(expanded, sources, **given).items()}
+        kept = _kept(expanded, stores)
+        if hasattr(spark, "_jvm"):
+            work_with_this_python(spark.sparkContext)
+        counts = counts_of(expanded, found, opened, partitions)
+        if partitions is None:
+            counts |= {topic: _partitions_in(one) for topic, one in found.items() if one.partition}
+        plan = Plan(expanded, found, counts, opened, kept, loaded)
+        return _Batch(spark, plan, found, kept).run()
+
+
+def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
+    """The stores whose rows are results: by default all that can be read from outside."""
+    known = shapes_of(topology)
+    if stores is None:
+        return set(known)
+    names = [stores] if isinstance(stores, str) else list(stores)
+    for name in names:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise ConfigError(f"run_batch: there is no store {name!r}{nearest(name, list(known))}; the stores are {there}")
+    return set(names)
+
+
+class _Batch:
+    """One run."""
+
+    def __init__(self, spark: Any, plan: Plan, sources: dict[str, Source], stores: set[str]):
+        self._spark, self._plan, self._sources, self._kept = spark, plan, sources, stores
+        self._stages: dict[int, Any] = {}
+
+    def run(self) -> BatchResult:
+        """Run stage by stage.
+
+        Raises:
+            PenstockError: what a task raised.
+        """
+        packed = dumps(self._plan.program)
+        figures: list[dict[str, Any]] = []
+        try:
+            for sub in self._plan.subs:
+                self._stages[sub.id] = self._stage(sub, packed).persist()
+                figures += self._done(sub)
+        except BaseException:
+            for stage in self._stages.values():
+                stage.unpersist()
+            raise
+        return BatchResult(self._plan.topology, self._stages, figures, self._kept)
+
+    def _done(self, sub: SubTopology) -> list[dict[str, Any]]:
+        """Have Spark run a stage; its figures."""
+        told = self._stages[sub.id].where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block")
+        try:
+            found = told.collect()
+        except Exception as error:
+            raise _plainly(error) from error
+        for row in found:
+            if row["what"] == ERROR:
+                kind: type[PenstockError] = getattr(errors, row["name"], ProcessingError)
+                raise kind(bytes(row["block"]).decode())
+        return told_in(found)
+
+    # --- one stage -----------------------------------------------------------------------------------------------
+
+    def _stage(self, sub: SubTopology, packed: bytes) -> Any:
+        """What a sub-topology gives."""
+        stage, tasks = self._plan.stage(sub), self._plan.layout.tasks[sub.id]
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            from pyspark import TaskContext
+
+            yield from serve(packed, stage, batches if stage.inputs else iter(()), TaskContext.get().partitionId())
+            for _ in batches:  # Spark's worker is used again only when it has read all
+                pass
+
+        _log.info("batch: sub-topology %d, %d tasks", sub.id, tasks)
+        if stage.inputs:
+            return self._sorted(sub, stage.inputs, tasks).mapInArrow(run, IN_SPARK)
+        return self._spark.range(0, tasks, 1, tasks).mapInArrow(run, IN_SPARK)
+
+    def _sorted(self, sub: SubTopology, inputs: Sequence[RowsOf], tasks: int) -> Any:
+        """The rows of all topics, those of each task in one partition of Spark and in order."""
+        causes = self._plan.tells_causes(sub)
+        is_alone = len(inputs) == 1
+        frame = reduce(_union, (self._rows(one, tasks, is_alone, causes) for one in inputs))
+        order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
+        for one in inputs:
+            if one.chosen is not None:
+                order += rows.places(self._sources[one.topic], one)
+        moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order)
+        wanted = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs)]
+        wanted += ["input"] * (not is_alone) + ["cause"] * causes
+        return moved.select(*(name for name in wanted if name in frame.columns))
+
+    def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
+        """The rows of one topic."""
+        plan = self._plan
+        if one.topic in self._sources:
+            return rows.rows_of(self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None)
+        if one.topic in plan.ranges:
+            ranges = plan.ranges[one.topic]
+            firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
+            return rows.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
+        sent = [self._stages[id_].where(f.col("what") == one.number) for id_ in plan.writers(one.topic)]
+        return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
+
+
+def _union(one: Any, other: Any) -> Any:
+    return one.unionByName(other, allowMissingColumns=True)
+
+
+def _partitions_in(source: Source) -> int:
+    """How many partitions there are at least by a column with their numbers."""
+    assert source.partition is not None
+    highest = source.frame.agg(f.max(rows.quoted(source.partition)).cast("int")).first()[0]
+    return 1 if highest is None else int(highest) + 1
+
+
+def _plainly(error: Exception) -> Exception:
+    """What a worker of Spark said, without the traces around it, where it is one of our own errors."""
+    return error

@@ -1,0 +1,42 @@
+"""The log of a task in a batch: it reads topics of the real log, and keeps what the task puts out until it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from penstock.log.base import Log, Segment, TopicInfo
+from penstock.log.memory import MemoryLog
+from penstock.log.records import Records
+
+
+class StageLog(MemoryLog):
+    """Topics of one stage.
+
+    Args:
+        topics: all that the topology reads and writes.
+        real: where some of them are read.
+        read: which.
+    """
+
+    def __init__(self, topics: Iterable[TopicInfo], real: Log | None = None, read: Collection[str] = ()):
+        super().__init__()
+        for info in topics:
+            self.create_topic(info)
+        self._real, self._read = real, frozenset(read)
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        """Records of the real log; nothing of topics that come as rows."""
+        if self._real is not None and topic in self._read:
+            return self._real.read(topic, partition, start, end)
+        return iter(())
+
+    def take(self, sinks: Mapping[str, Sequence[Segment]]) -> Iterator[tuple[str, int, Records]]:
+        """What was written, by topic and partition; it is kept no longer."""
+        for topic, segments in sinks.items():
+            self.append(topic, segments)
+            for partition, (start, end) in enumerate(
+                zip(self.start_offsets(topic), self.end_offsets(topic), strict=True)
+            ):
+                for records in super().read(topic, partition, start, end):
+                    yield topic, partition, records
+            self.trim(topic, dict(enumerate(self.end_offsets(topic))))
