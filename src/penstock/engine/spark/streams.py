@@ -132,6 +132,7 @@ class Streams(KafkaNames):
         packed = self._packed()  # before Spark starts: what cannot be pickled is the user's to mend
         if on_spark is not None:
             on_spark()
+        self._session = spark
         self._context, self._is_own = context_for(spark, self.application_id, state_dir / "spark.log")
         if self._is_own:
             self._resources.append(self._stop_spark)
@@ -354,7 +355,7 @@ class Streams(KafkaNames):
         """
         if self._is_own:
             self._check_open("spark", is_open=not self._stopped)
-        return session_on(self._context)
+        return self._session or session_on(self._context)
 
     def offsets(self) -> Ends:
         """For each source topic the offsets, by partition, up to which everything is processed and committed."""
