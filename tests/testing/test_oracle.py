@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from penstock.testing.cuts import CutDriver
+from penstock.testing.oracle import chunks
 from penstock.testing.oracle.__main__ import main
 
 COUNTED = [("a", 1, 5), ("b", 1, 6), ("a", 2, 7)]
@@ -171,6 +173,20 @@ def test_a_differences_file_with_a_rule_that_nobody_knows_fails_loudly(cases):
 def test_a_folder_without_cases_is_an_error(tmp_path):
     with pytest.raises(SystemExit, match="no case files in "):
         main([str(tmp_path)])
+
+
+def test_seed_0_is_a_seed_and_cuts_each_case_in_its_own_way(monkeypatch):
+    seeds: list[Any] = []
+
+    class Noted(CutDriver):
+        def __init__(self, topology: Any, seed: Any, **settings: Any):
+            seeds.append(seed)
+            super().__init__(topology, seed, **settings)
+
+    monkeypatch.setattr(chunks, "CutDriver", Noted)
+    for seed in (0, 5, None):
+        assert chunks.Cut(seed)(case("one")).error is None
+    assert seeds == ["0-one", "5-one", None]
 
 
 def test_as_a_command(cases):

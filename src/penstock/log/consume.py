@@ -101,13 +101,7 @@ def consume(
             raise ConfigError(f"{name} of consume must be a number, 0 or more; got {number!r}")
     with ExitStack() as stack:
         topics = stack.enter_context(opened(log))
-        ranges = {p: range_ for p, range_ in ranges_of(topics, topic).items() if partition is None or p == partition}
-        info = topics.topic(topic)
-        if not ranges:
-            count = info.partitions
-            raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {count - 1}")
-        if start is not None:
-            ranges = {p: (start, max(start, end)) for p, (_, end) in ranges.items()}
+        ranges, info = _meant(topics, topic, partition, start), topics.topic(topic)
         types = (
             (from_name(info.key) if key is None else of(key, "key")),
             (from_name(info.value) if value is None else of(value, "value")),
@@ -128,6 +122,15 @@ def consume(
             yield from (record._asdict() for record in records_of(beside, topic, ranges, *types))
 
     return Consumed(every(), (topic, sum(end - begin for begin, end in ranges.values())), first)
+
+
+def _meant(log: Log, topic: str, partition: int | None, start: int | None) -> dict[int, Range]:
+    """The offsets of the records that are meant, by partition; raises ``ConfigError`` if there is no such partition."""
+    every = ranges_of(log, topic)
+    if partition is not None and partition not in every:
+        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(every) - 1}")
+    found = every if partition is None else {partition: every[partition]}
+    return found if start is None else {p: (start, max(start, end)) for p, (_, end) in found.items()}
 
 
 def ranges_of(log: Log, topic: str) -> dict[int, Range]:

@@ -11,7 +11,7 @@ from penstock.arrays import is_too_large
 from penstock.batch import HEADERS
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log
-from penstock.log.records import Records, join_records
+from penstock.log.records import Records, gathered
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS
 from penstock.messages import nearest
 from penstock.notebooks import html_rows
@@ -62,25 +62,14 @@ def columns_of(
 ) -> Iterator[Any]:
     """The records of some partitions as batches of columns, partition by partition."""
     for partition, range_ in ranges.items():
-        for records in _gathered(log.read(topic, partition, *range_)):
+        parts = (part for piece in log.read(topic, partition, *range_) for part in _cut(piece))
+        for records in gathered(parts, BATCH_ROWS, BATCH_BYTES):
             batch = _batch(records, topic, partition, key, value)
             yield batch if form == "arrow" else _as(batch, form)
 
 
-def _gathered(pieces: Iterator[Records]) -> Iterator[Records]:
-    """Records in batches that are worth it, and bounded."""
-    some: list[Records] = []
-    rows = nbytes = 0
-    for piece in pieces:
-        for start in range(0, len(piece), BATCH_ROWS):
-            part = piece.slice(start, start + BATCH_ROWS)
-            if some and (rows + len(part) > BATCH_ROWS or nbytes + part.nbytes > BATCH_BYTES):
-                yield join_records(some)
-                some, rows, nbytes = [], 0, 0
-            some.append(part)
-            rows, nbytes = rows + len(part), nbytes + part.nbytes
-    if some:
-        yield join_records(some)
+def _cut(piece: Records) -> Iterator[Records]:
+    return (piece.slice(start, start + BATCH_ROWS) for start in range(0, len(piece), BATCH_ROWS))
 
 
 def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serde) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -113,6 +113,20 @@ def join_records(pieces: Sequence[Records]) -> Records:
         all(piece.placed for piece in pieces),
         offsets=np.concatenate([piece.every_offset for piece in pieces]) if has_offsets else None,
     )
+
+
+def gathered(pieces: Iterable[Records], most: int, most_bytes: int) -> Iterator[Records]:
+    """Records that follow each other in fewer pieces: of at most so many records and bytes, unless one came larger."""
+    some: list[Records] = []
+    count = nbytes = 0
+    for piece in pieces:
+        if some and (count + len(piece) > most or nbytes + piece.nbytes > most_bytes):
+            yield join_records(some)
+            some, count, nbytes = [], 0, 0
+        some.append(piece)
+        count, nbytes = count + len(piece), nbytes + piece.nbytes
+    if some:
+        yield join_records(some)
 
 
 def join_headers(pieces: Sequence[Records]) -> Any:

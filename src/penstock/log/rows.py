@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.arrays import Binary, IntArray, is_too_large
 from penstock.batch import HEADERS, why_no_headers
 from penstock.errors import ConfigError, SerdeError
-from penstock.log.records import Records, join_records
+from penstock.log.records import Records, gathered
 from penstock.messages import describe, show
 from penstock.record import as_row
 from penstock.serdes import Serde
@@ -35,7 +35,8 @@ def records_of(
     rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit = UNITS["ms"]
 ) -> Iterator[Records]:
     """The records of rows, for a topic of these types, many at a time but no more than ``BATCH_BYTES``."""
-    return _gathered(_encode_rows(rows, topic, key, value, unit))
+    pieces = (half for large in _encode_rows(rows, topic, key, value, unit) for half in _halves(large))
+    return gathered(pieces, BATCH_ROWS, BATCH_BYTES)
 
 
 def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit) -> Iterator[Records]:
@@ -77,20 +78,6 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
     times = row_times([row[2] if len(row) > 2 else None for row in rows], f"topic {topic!r}, row", first, unit)
     headers = row_headers([row[3] if len(row) > 3 else () for row in rows], f"topic {topic!r}, row", first)
     return [Records(-1, keys, values, times, headers)]
-
-
-def _gathered(pieces: Iterable[Records]) -> Iterator[Records]:
-    """All records in order, small pieces put together and large ones cut: up to ``BATCH_ROWS`` or ``BATCH_BYTES``."""
-    some: list[Records] = []
-    rows = nbytes = 0
-    for piece in (half for large in pieces for half in _halves(large)):
-        if some and (rows + len(piece) > BATCH_ROWS or nbytes + piece.nbytes > BATCH_BYTES):
-            yield join_records(some)
-            some, rows, nbytes = [], 0, 0
-        some.append(piece)
-        rows, nbytes = rows + len(piece), nbytes + piece.nbytes
-    if some:
-        yield join_records(some)
 
 
 def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.arrays import Binary
+from penstock.errors import PenstockError, SerdeError
 from penstock.record import Windowed
 from penstock.serdes import Serde
 
@@ -63,17 +64,23 @@ def as_json(value: Any) -> bytes:
 
 
 def decoded(serde: Serde, data: Binary) -> list[Any]:
-    """The values of a column, and the bytes as they are where they do not decode."""
+    """The values of a column, and the bytes as they are where they do not decode, whatever a user's serde raises.
+
+    Raises:
+        PenstockError: it is no fault of the data: a registry is out of reach, a setting is missing.
+    """
     try:
         return serde.decode_all(data)
-    except Exception:  # whatever a user's serde raises; some only write
+    except Exception:
         return [_decoded(serde, item) for item in data.to_pylist()]
 
 
 def _decoded(serde: Serde, data: bytes | None) -> Any:
     try:
         return None if data is None else serde.decode(data)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, PenstockError) and not isinstance(error, SerdeError):
+            raise
         return data
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from penstock.log.base import Segment, TopicInfo
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState, Unit
-from penstock.log.records import Records, join_records
+from penstock.log.records import Records, gathered
 
 FAN_IN = 32
 """So many appends side by side are merged."""
@@ -125,14 +125,5 @@ def _in_place_of(part: list[Segment], segment: Segment) -> Segment:
 
 def _together(pieces: Iterable[Records]) -> Iterator[Records]:
     """Consecutive records in fewer pieces; none is too large, and all records of a piece can have headers or none."""
-    waiting: list[Records] = []
-    count = nbytes = 0
-    for piece in pieces:
-        differs = waiting and (waiting[0].headers is None) != (piece.headers is None)
-        if waiting and (differs or count + len(piece) > _BATCH_RECORDS or nbytes + piece.nbytes > _BATCH_BYTES):
-            yield join_records(waiting)
-            waiting, count, nbytes = [], 0, 0
-        waiting.append(piece)
-        count, nbytes = count + len(piece), nbytes + piece.nbytes
-    if waiting:
-        yield join_records(waiting)
+    for _, some in groupby(pieces, lambda piece: piece.headers is None):
+        yield from gathered(some, _BATCH_RECORDS, _BATCH_BYTES)
