@@ -278,10 +278,10 @@ def _place_of(store: StateStore, serde: Serde, method: str, row: tuple[Any, Any]
     """Where a row comes among those of all tasks, as if one store had them; reads of one key's windows are by time."""
     key = row[0]
     if not isinstance(store, SegmentedStore):
-        return serde.encode(key)
+        return serde.encode_to_bytes(key)
     if isinstance(key, int) and method in ("fetch", "backward_fetch"):
         return key
-    data, times = serde.encode(key.key), (key.end, key.start) if isinstance(key, SessionKey) else (key.start,)
+    data, times = serde.encode_to_bytes(key.key), (key.end, key.start) if isinstance(key, SessionKey) else (key.start,)
     if store.in_memory:
         return times[0], data, times
     return times[0] // store.segment_interval, data + b"".join(time.to_bytes(8, "big") for time in times)
