@@ -30,7 +30,8 @@ class RowsOf:
     """What rows of one topic look like when they come to a task.
 
     Attributes:
-        number: tells its rows from those of other topics, in the column ``input``.
+        number: tells its rows from those of the task's other topics, in the column ``input``; of equal clocks, the
+            lower number goes first.
         is_global: whether every task gets all of them, before all others.
         chosen: which columns of a DataFrame are keys and values; None for records that have been some already.
         schema: the DataFrame's columns that are used, as Arrow has them.

@@ -139,7 +139,7 @@ class Plan:
         written = {topic for sub in self.subs for topic in sub.sink_topics}
         read = {topic for sub in self.subs for topic in (*sub.source_topics, *sub.global_topics)}
         self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
-        """Tell the topics apart in rows."""
+        """Tell apart the topics of rows that are sent on."""
         self._sent = written & read
         self.ranges: dict[str, tuple[Range, ...]] = {}
         """What is read of the log."""
@@ -149,16 +149,21 @@ class Plan:
 
     def stage(self, sub: SubTopology) -> Stage:
         """What a sub-topology reads, and gives."""
-        topics = [*sub.source_topics, *sub.global_topics]
+        topics = [*sub.global_topics, *sub.source_topics]
         has_rows = any(topic not in self.ranges for topic in topics)
         as_rows = [t for t in topics if has_rows and not (t in sub.global_topics and t in self.ranges)]
         return Stage(
             sub.id,
-            tuple(self._rows_of(topic, topic in sub.global_topics) for topic in as_rows),
+            tuple(self.rows_of(topic, number, sub) for number, topic in enumerate(as_rows)),
             {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
             {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
-            self._stores,
+            tuple(sorted(self._stores_of(sub))),
         )
+
+    def _stores_of(self, sub: SubTopology) -> set[str]:
+        """The stores whose rows its tasks give; those of a global table are given by the first that has them."""
+        before = {store for one in self.subs[: self.subs.index(sub)] for part in one.global_parts for store in part.stores}
+        return {store for part in sub.working_parts for store in part.stores}.intersection(self._stores) - before
 
     def writers(self, topic: str) -> list[int]:
         """The sub-topologies that write a topic."""
@@ -172,8 +177,9 @@ class Plan:
         """The number of the first record of a partition of a topic, as a cause."""
         return self.layout.meetings.first_cause(topic, partition)
 
-    def _rows_of(self, topic: str, is_global: bool) -> RowsOf:
-        number, source = self.numbers[topic], self._sources.get(topic)
+    def rows_of(self, topic: str, number: int, sub: SubTopology) -> RowsOf:
+        """How rows of a topic look to the tasks of a sub-topology, where it is the one of this number."""
+        source, is_global = self._sources.get(topic), topic in sub.global_topics
         if source is None:
             return RowsOf(topic, number, is_global, placed=topic in self.topology.internal_topics)
         without_time = source.chosen._replace(timestamp=None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import reduce
 from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import chosen_types, types_of
 from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
 from penstock.engine.batch.stage import COLUMNS
@@ -19,7 +20,6 @@ from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
 from penstock.messages import nearest
 from penstock.metrics import Metric, add_up, readable
-from penstock.plan.topology import Topology
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live
@@ -30,12 +30,12 @@ class BatchResult:
     """What ``run_batch`` returns. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
     called, the context ends, or nobody refers to them any more."""
 
-    def __init__(self, topology: Topology, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
-        self._topology = topology
+    def __init__(self, plan: Plan, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
+        self._plan, self._topology = plan, plan.topology
         self._stages = stages
         self._kept = stores
         self._metrics: dict[str, int] = {}
-        self._topics = dict.fromkeys(topology.sink_topics)
+        self._topics = dict.fromkeys(self._topology.sink_topics)
         for told in figures:
             add_up(self._metrics, told["metrics"])
             self._topics |= dict.fromkeys(told["topics"])
@@ -74,7 +74,7 @@ class BatchResult:
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
         key, value = types_of(self._topology).get(topic, chosen_types(self._topology))
         schema = pa.schema([("key", column_type(key)), ("value", column_type(value)), *COLUMNS])
-        return self._blocks(OUTPUT, topic, schema)
+        return self._blocks(OUTPUT, topic, schema, self._plan.writers(topic))
 
     def store(self, name: str) -> Any:
         """The rows of a store at the end, with the columns that ``to_arrow()`` of the store has.
@@ -88,7 +88,8 @@ class BatchResult:
             kept = ", ".join(self.stores) or "none"
             raise ConfigError(f"store {name!r}: {why}{nearest(name, self.stores)}; these were kept: {kept}")
         shape = shapes_of(self._topology)[name]
-        return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema)
+        keepers = [sub.id for sub in self._plan.subs if name in self._plan.stage(sub).stores]
+        return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema, keepers)
 
     def close(self) -> None:
         """Have Spark forget the results."""
@@ -104,18 +105,17 @@ class BatchResult:
     def __repr__(self) -> str:
         return f"<results of a batch: topics {', '.join(self._topics) or 'none'}; stores {', '.join(self.stores) or 'none'}>"
 
-    def _blocks(self, what: int, name: str, schema: Any) -> Any:
+    def _blocks(self, what: int, name: str, schema: Any, subs: list[int]) -> Any:
+        """What some stages gave, as columns; which stages did is not known of topics that were chosen by record."""
         kind = from_arrow_schema(schema)
-        unpack = partial(_unpacked, schema=arrow_schema(kind))
-        every = [stage.where((f.col("what") == what) & (f.col("name") == name)) for stage in self._stages.values()]
-        found = every[0].select("block")
-        for one in every[1:]:
-            found = found.union(one.select("block"))
-        return found.mapInArrow(lambda rows: unpack(rows), kind)
+        types = arrow_schema(kind)
+        stages = [self._stages[id_] for id_ in subs] or list(self._stages.values())
+        found = [stage.where((f.col("what") == what) & (f.col("name") == name)).select("block") for stage in stages]
 
+        def unpack(rows: Iterator[Any]) -> Iterator[Any]:
+            return unpacked(rows, types)
 
-def _unpacked(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
-    return unpacked(rows, schema)
+        return reduce(lambda one, other: one.union(other), found).mapInArrow(unpack, kind)
 
 
 def told_in(rows: Iterable[Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import reduce
@@ -108,7 +110,7 @@ class _Batch:
             for stage in self._stages.values():
                 stage.unpersist()
             raise
-        return BatchResult(self._plan.topology, self._stages, figures, self._kept)
+        return BatchResult(self._plan, self._stages, figures, self._kept)
 
     def _done(self, sub: SubTopology) -> list[dict[str, Any]]:
         """Have Spark run a stage; its figures."""
@@ -164,7 +166,7 @@ class _Batch:
             ranges = plan.ranges[one.topic]
             firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
             return rows.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
-        sent = [self._stages[id_].where(f.col("what") == one.number) for id_ in plan.writers(one.topic)]
+        sent = [self._stages[id_].where(f.col("what") == plan.numbers[one.topic]) for id_ in plan.writers(one.topic)]
         return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
 
 
@@ -179,6 +181,17 @@ def _partitions_in(source: Source) -> int:
     return 1 if highest is None else int(highest) + 1
 
 
+_OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)
+
+
 def _plainly(error: Exception) -> Exception:
     """What a worker of Spark said, without the traces around it, where it is one of our own errors."""
-    return error
+    said = str(error)
+    if "No module named 'penstock'" in said:
+        return ConfigError(
+            f"run_batch: the Python that Spark runs has no Penstock; set PYSPARK_PYTHON to {sys.executable} before Spark "
+            "starts (`penstock doctor` looks at it)"
+        )
+    found = _OURS.search(said)
+    kind = getattr(errors, found[1], None) if found is not None else None
+    return error if found is None or kind is None else kind(found[2])

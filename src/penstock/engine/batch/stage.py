@@ -64,7 +64,7 @@ def serve(packed: bytes, stage: Stage, batches: Iterator[Any], partition: int) -
         folder = temporary.folder("batch")
         stack.callback(temporary.remove, folder)
         try:
-            yield from _Run(loads(packed), stage, partition, folder, stack).over(batches)
+            yield from TaskRun(loads(packed), stage, partition, folder, stack).over(batches)
         except _OF_THE_USER as error:
             yield block(ERROR, type(error).__name__, f"task {stage.sub}_{partition}: {error}".encode())
 
@@ -93,7 +93,7 @@ class BatchTask(Task):
         return None
 
 
-class _Run:
+class TaskRun:
     """One run of a task."""
 
     def __init__(self, program: Program, stage: Stage, partition: int, folder: Path, stack: ExitStack):
@@ -215,7 +215,7 @@ class _Run:
         """The rows of the stores that are asked for."""
         shapes = shapes_of(self._program.topology)
         for name in self._stage.stores:
-            store = task.state.stores.get(name)
+            store = task.state.stores.get(name)  # a step may look into one that another task keeps
             if store is not None and not (shapes[name].format.is_everywhere and self._id.partition):
                 for batch in view_of(Live({str(self._id): store}), shapes[name]).to_arrow():
                     yield from blocks(STORE, name, batch)

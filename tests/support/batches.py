@@ -1,0 +1,224 @@
+"""Batches in this process: the stages and tasks of ``run_batch``, with a shuffle of Arrow tables in place of Spark's.
+
+What comes out is compared with what the engine makes of the same topics, live and in one commit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock import Topology
+from penstock.arrays import partitions as partitions_of
+from penstock.batch import HEADERS, header_list
+from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.frames import log_rows
+from penstock.engine.batch.planning import Plan
+from penstock.engine.batch.program import chosen_types, types_of
+from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE, unpacked
+from penstock.engine.batch.stage import COLUMNS, TaskRun
+from penstock.engine.exchange import EARLIEST
+from penstock.engine.local import LocalApplication
+from penstock.errors import ProcessingError
+from penstock.log.base import TopicInfo
+from penstock.log.consumed import decoded
+from penstock.log.memory import MemoryLog
+from penstock.losses import losses_of, together
+from penstock.metrics import add_up
+from penstock.plan.physical import SubTopology
+from penstock.query.commits import shapes_of
+from penstock.query.stores import view_of
+from penstock.query.versions import Live
+from penstock.serdes.arrow_columns import column_type
+from penstock.settings import Settings
+from penstock.storage import LocalStorage
+from penstock.testing.piped import piped
+from support.flows import Row
+
+Records = list[dict[str, Any]]
+
+
+class Outcome(NamedTuple):
+    """What a topology gives."""
+
+    outputs: dict[str, Records]
+    """Of each output topic; in the order of each partition."""
+    stores: dict[str, Records]
+    losses: tuple[Any, ...]
+
+
+def log_of(topology: Topology, rows: Sequence[Row], partitions: int = 1) -> MemoryLog:
+    """Topics with (topic, key, value, timestamp), each of which says in its headers which one it is."""
+    log = MemoryLog()
+    types = {}
+    for node in topology.nodes:
+        for topic in getattr(node, "topics", None) or (getattr(node, "topic", ""),):
+            if topic in topology.source_topics and hasattr(node, "key") and topic not in types:
+                types[topic] = node.key, node.value
+    for topic in topology.source_topics:
+        log.create_topic(TopicInfo(topic, partitions))
+    for number, (topic, key, value, timestamp) in enumerate(rows):
+        encoded = piped(key, types[topic][0], "key", topic), piped(value, types[topic][1], "value", topic)
+        placed = int(partitions_of(types[topic][0].routing(encoded[0]), partitions, number % partitions)[0])
+        headers = pa.array([header_list([("caused by", str(number).encode())])], HEADERS)
+        with log.writer(topic, f"in-{number}") as writer:
+            writer.write(placed, *encoded, np.array([timestamp], np.int64), headers)
+        log.append(topic, writer.segments())
+    return log
+
+
+def live(topology: Topology, log: MemoryLog, **settings: Any) -> Outcome:
+    """What the engine makes of all that is in a log."""
+    loaded = Settings.load(environment={}, **settings)
+    before = {topic: log.end_offsets(topic) for topic in log.topics()}
+    with tempfile.TemporaryDirectory() as folder:
+        application = LocalApplication(topology, "batch", loaded, log, LocalStorage(Path(folder)), None)
+        application.run_until()
+        topics = [topic for topic in log.topics() if topic not in before or topic in topology.sink_topics]
+        outputs = {topic: list(_consumed(topology, log, topic, before)) for topic in topics}
+        stores = {name: [] for name in shapes_of(topology)}
+        for name, shape in shapes_of(topology).items():
+            tasks = [task for task in application.host.tasks() if name in task.state.stores]
+            for task in tasks[:1] if shape.format.is_everywhere else tasks:
+                view = view_of(Live({str(task.id): task.state.stores[name]}), shape)
+                stores[name] += view.to_arrow().read_all().to_pylist()
+        losses = together(losses_of(application.coordinator.manifest.metrics).values())
+        application.close()
+    return Outcome(outputs, {name: _sorted_rows(rows) for name, rows in stores.items()}, losses)
+
+
+def _consumed(topology: Topology, log: MemoryLog, topic: str, before: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
+    key, value = types_of(topology).get(topic, chosen_types(topology))
+    for partition, end in enumerate(log.end_offsets(topic)):
+        start = before[topic][partition] if topic in before else 0
+        for records in log.read(topic, partition, start, end):
+            columns = {
+                "key": decoded(key, records.key, records, topic),
+                "value": decoded(value, records.value, records, topic),
+                "timestamp": pa.array(records.timestamp),
+                "headers": pa.nulls(len(records), HEADERS) if records.headers is None else records.headers,
+            }
+            for row in pa.table(columns).to_pylist():
+                yield {"partition": partition, **row}
+
+
+def as_batch(topology: Topology, log: MemoryLog, seed: int | None = None, **settings: Any) -> Outcome:
+    """What the tasks of a batch make of all that is in a log.
+
+    Args:
+        seed: by what Arrow batches are cut; None to read the topics of the log as tasks read them that read nothing else.
+    """
+    loaded = Settings.load(environment={}, **settings)
+    run = _Run(topology.completed_by(loaded).expanded(log.topics()), log, seed, loaded)
+    for sub in run.plan.subs:
+        run.stage(sub)
+    return run.outcome()
+
+
+class _Run:
+    def __init__(self, topology: Topology, log: MemoryLog, seed: int | None, settings: Settings):
+        self._topology, self._log = topology, log
+        self.plan = Plan(topology, {}, {}, log, shapes_of(topology), settings)
+        self._program = replace(self.plan.program, place=log)
+        self._random = None if seed is None else random.Random(seed)
+        self._results = pa.table([[] for _ in RESULT], schema=RESULT)
+
+    def stage(self, sub: SubTopology) -> None:
+        """Run all tasks of a sub-topology."""
+        stage = self.plan.stage(sub)
+        if self._random is not None:  # all topics as rows
+            topics = enumerate([*sub.global_topics, *sub.source_topics])
+            inputs = tuple(self.plan.rows_of(topic, number, sub) for number, topic in topics)
+            stage = replace(stage, inputs=inputs, ranges={})
+        found = []
+        for partition in range(self.plan.layout.tasks[sub.id]):
+            rows = self._rows(stage.inputs, partition, self.plan.tells_causes(sub)) if stage.inputs else iter(())
+            with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+                found += TaskRun(self._program, stage, partition, Path(folder), stack).over(rows)
+        self._results = pa.concat_tables([self._results, pa.Table.from_batches(found, RESULT)])
+
+    def _rows(self, inputs: Sequence[RowsOf], partition: int, causes: bool) -> Iterator[Any]:
+        tables = []
+        for one in inputs:
+            table = self._rows_of(one, partition)
+            tables.append(table.append_column("input", pa.repeat(pa.scalar(one.number, pa.int32()), len(table))))
+        table = pa.concat_tables(tables, promote_options="default")
+        order = [(name, "ascending") for name in SORTED_BY if name in table.schema.names and (causes or name != "cause")]
+        if not len(table):
+            return
+        table = table.sort_by(order)
+        table = table.drop_columns(["partition", "seq", *(["cause"] if not causes else [])])
+        while len(table):
+            count = self._random.randint(1, 40) if self._random is not None else len(table)
+            yield from table.slice(0, count).combine_chunks().to_batches()
+            table = table.slice(count)
+
+    def _rows_of(self, one: RowsOf, partition: int) -> Any:
+        if one.topic in self.plan.ranges:
+            every = [
+                log_rows(self._log, one.topic, p, range_, self.plan.first_cause(one.topic, p))
+                for p, range_ in enumerate(self.plan.ranges[one.topic])
+                if one.is_global or p == partition
+            ]
+            batches = [batch for some in every for batch in some]
+            table = pa.Table.from_batches(batches) if batches else pa.table({"seq": pa.array([], pa.int64())})
+            if one.is_global and len(table):
+                at = table.schema.get_field_index("clock")
+                table = table.set_column(at, "clock", pa.repeat(EARLIEST, len(table)))
+            return table
+        found = self._results.filter(pc.equal(self._results["what"], self.plan.numbers[one.topic]))
+        found = found.filter(pc.equal(found["partition"], partition)) if not one.is_global else found
+        return found.drop_columns(["what", "name", "block"])
+
+    def outcome(self) -> Outcome:
+        """All that came out."""
+        outputs: dict[str, Records] = {topic: [] for topic in self._topology.sink_topics}
+        stores: dict[str, Records] = {name: [] for name in shapes_of(self._topology)}
+        metrics: dict[str, int] = {}
+        for row in self._results.filter(pc.less(self._results["what"], 0)).to_pylist():
+            if row["what"] == ERROR:
+                raise ProcessingError(row["block"].decode())
+            if row["what"] == FIGURES:
+                told = json.loads(row["block"])
+                add_up(metrics, told["metrics"])
+                outputs |= {topic: outputs.get(topic, []) for topic in told["topics"]}
+            elif row["what"] == STORE:
+                stores[row["name"]] += _rows_in(row["block"])
+            elif row["what"] == OUTPUT:
+                outputs.setdefault(row["name"], []).extend(_rows_in(row["block"]))
+        order = [str(task) for sub in self.plan.subs for task in self.plan.layout.task_ids(sub)]
+        for topic, records in outputs.items():
+            records.sort(key=lambda row: (row["partition"], order.index(row["task"]), row["number"]))
+            outputs[topic] = [
+                {name: row[name] for name in ("partition", "key", "value", "timestamp", "headers")}
+                | {"timestamp": int(row["timestamp"].timestamp() * 1000)}
+                for row in records
+            ]
+        losses = together(losses_of(metrics).values())
+        return Outcome(outputs, {name: _sorted_rows(rows) for name, rows in stores.items()}, losses)
+
+
+def _rows_in(block: bytes) -> Records:
+    return list(pa.ipc.open_stream(block).read_all().to_pylist())
+
+
+def _sorted_rows(rows: Records) -> Records:
+    return sorted(rows, key=repr)
+
+
+def by_key(records: Records) -> dict[str, Records]:
+    """The records of each partition and key, in order."""
+    found: dict[str, Records] = {}
+    for record in records:
+        found.setdefault(repr((record["partition"], record["key"])), []).append(record)
+    return found
