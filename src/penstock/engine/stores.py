@@ -99,9 +99,14 @@ def _window_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.WindowAggregate)
     retention = spec.retention or node.windows.retention_ms
     store = WindowStore(spec.name, retention, spec.in_memory, spec.segment_interval)
-    if node.final:  # what the retention just ends for has not closed yet; Kafka Streams' stores on disk still show it
-        store.keeps_beyond = 1
-        store.retention += 0 if spec.in_memory else 1
+    return _kept_until_closed(store, spec) if node.final else store
+
+
+def _kept_until_closed(store: WindowStore | SlidingStore, spec: StoreSpec) -> StateStore:
+    """A store that keeps what its retention just ends for: it has not closed yet, and Kafka Streams' stores on disk
+    still show it."""
+    store.keeps_beyond = 1
+    store.retention += 0 if spec.in_memory else 1
     return store
 
 
@@ -121,10 +126,7 @@ def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
     assert isinstance(node, nodes.SlidingAggregate)
     retention, slot = spec.retention or node.windows.retention_ms, 2 * node.windows.time_difference_ms
     store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, slot)
-    if node.final:
-        store.keeps_beyond = 1
-        store.retention += 0 if spec.in_memory else 1
-    return store
+    return _kept_until_closed(store, spec) if node.final else store
 
 
 def _session_store(node: Node, spec: StoreSpec) -> StateStore:

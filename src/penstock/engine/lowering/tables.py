@@ -33,21 +33,10 @@ def table_group_by(node: nodes.TableGroupBy, at: Lowering) -> Operator:
     return TableGroupBy(at.caller(node.mapper), node.key, node.value, node.parent in at.facts.versioned)
 
 
-def stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
+def aggregate(node: nodes.StreamAggregate | nodes.TableAggregate, at: Lowering) -> Operator:
     _, value = node.store.types
     fold = fold_of(node.aggregation, at.name, value, at.context)
     store = at.state.stores[node.store.name]
     caches, tells_stored = at.caches(node), at.tells_stored(node)
-    return StreamAggregate(
-        at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored
-    )
-
-
-def table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
-    _, value = node.store.types
-    fold = fold_of(node.aggregation, at.name, value, at.context)
-    store = at.state.stores[node.store.name]
-    caches, tells_stored = at.caches(node), at.tells_stored(node)
-    return TableAggregate(
-        at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored
-    )
+    kind = StreamAggregate if isinstance(node, nodes.StreamAggregate) else TableAggregate
+    return kind(at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored)

@@ -60,6 +60,14 @@ class Aggregate(Operator):
     def flush(self) -> Changes | None:
         return None if self._cache is None else self._cache.flush()
 
+    def _changed(self, batch: Batch, subtract: Column | None) -> Changes | None:
+        """The changes of the aggregates of the records' keys."""
+        if not len(batch):
+            return None
+        keys, codes = group_keys(batch.key.encoded())
+        rows = Rows(batch.key.decoded, batch.value, subtract, batch.timestamp, batch, np.arange(len(batch)))
+        return self._apply(Groups.by_number(codes), keys, rows, batch)
+
     def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
         """Fold rows into the store; ``result`` has what goes out for each of them, but for its value."""
         if self._versions is not None:
@@ -119,12 +127,7 @@ class StreamAggregate(Aggregate):
 
     def step(self, batch: Batch) -> Changes | None:
         batch = complete(self._node, self._context, batch, "key", "value")
-        if not len(batch):
-            return None
-        keys, codes = group_keys(batch.key.encoded())
-        groups = Groups.by_number(codes)
-        rows = Rows(batch.key.decoded, batch.value, None, batch.timestamp, batch, np.arange(len(batch)))
-        return self._apply(groups, keys, rows, batch)
+        return self._changed(batch, None)
 
 
 class TableAggregate(Aggregate):
@@ -133,9 +136,4 @@ class TableAggregate(Aggregate):
     def step(self, batch: Batch) -> Changes | None:
         assert isinstance(batch, Changes)
         assert batch.old is not None
-        if not len(batch):
-            return None
-        keys, codes = group_keys(batch.key.encoded())
-        groups = Groups.by_number(codes)
-        rows = Rows(batch.key.decoded, batch.value, batch.old, batch.timestamp, batch, np.arange(len(batch)))
-        return self._apply(groups, keys, rows, batch)
+        return self._changed(batch, batch.old)

@@ -149,6 +149,16 @@ class TaskProcessorContext(KafkaNames):
         self._batch, self._places = batch, None
         self.ends = []
 
+    def next_punctuation(self, reached: int) -> int | None:
+        """The position of the record behind which the next punctuation of the chunk is due.
+
+        Args:
+            reached: the position of the last record that the processor had; none is due before it.
+        """
+        at = self.queues[PunctuationType.STREAM_TIME].next_at()
+        position = None if at is None else self.arrivals.first_at(max(at, 0))
+        return None if position is None else max(position, reached)
+
     @contextmanager
     def punctuating(self, stream_time: int | None) -> Iterator[None]:
         """While a punctuation is called: no record is being processed.

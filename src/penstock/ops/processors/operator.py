@@ -124,7 +124,7 @@ class Process(Operator):
         with self.views.open(batch.key):
             own.begin(batch)
             while done < count:
-                position = self._next_punctuation()
+                position = own.next_punctuation(self._reached)
                 stop = count if position is None else int(np.searchsorted(batch.position, position, "right"))
                 done = self._process(islice(records, stop - done))
                 self._reached = int(batch.position[done - 1]) if done else -1
@@ -141,14 +141,14 @@ class Process(Operator):
     def end_of_chunk(self) -> Batch | None:
         """The punctuations that are due behind the last record that came here."""
         own = self._begin()
-        position, self._reached = self._next_punctuation(), -1
+        position, self._reached = own.next_punctuation(self._reached), -1
         if position is None:
             return None
         punctuated = _Punctuated([], {}, [], [])
         with self.views.open(None):
             while position is not None:
                 self._punctuate(punctuated, position, own.arrivals.time_at(position), STREAM_TIME)
-                position = self._next_punctuation()
+                position = own.next_punctuation(self._reached)
         return self._result(punctuated)
 
     def punctuate(self) -> Batch | None:
@@ -195,12 +195,6 @@ class Process(Operator):
         self._context.failed(self.node, NO_RECORD if position is None else position, error, function)
 
     # --- punctuations --------------------------------------------------------------------------------------------
-
-    def _next_punctuation(self) -> int | None:
-        """The position of the record behind which the next punctuation of the chunk is due."""
-        at = self.own.queues[STREAM_TIME].next_at()
-        position = None if at is None else self.own.arrivals.first_at(max(at, 0))
-        return None if position is None else max(position, self._reached)
 
     def _aside(self, punctuated: _Punctuated, position: int) -> None:
         """Call punctuations between two records of a chunk."""

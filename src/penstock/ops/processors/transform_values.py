@@ -131,7 +131,7 @@ class TransformValues(TableMapValues):
         with self._views.open(part.key):
             self._own.begin(part)
             while done < len(part):
-                position = self._next_punctuation()
+                position = self._own.next_punctuation(self._reached)
                 stop = len(part) if position is None else int(np.searchsorted(part.position, position, "right"))
                 made, wrong = self._transform(part.slice(done, stop))
                 results += made
@@ -163,13 +163,13 @@ class TransformValues(TableMapValues):
     def end_of_chunk(self) -> None:
         """Call the punctuations that are due behind the last record that came here."""
         self._begin()
-        position, self._reached = self._next_punctuation(), -1
+        position, self._reached = self._own.next_punctuation(self._reached), -1
         if position is None:
             return
         with self._views.open(None):
             while position is not None:
                 self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
-                position = self._next_punctuation()
+                position = self._own.next_punctuation(self._reached)
 
     def punctuate(self) -> None:
         """Call the punctuations that are due by the wall clock."""
@@ -184,12 +184,6 @@ class TransformValues(TableMapValues):
         self.start()
         arrivals = self._context.chunk.arrivals
         self._own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
-
-    def _next_punctuation(self) -> int | None:
-        """The position of the record behind which the next punctuation of the chunk is due."""
-        at = self._own.queues[STREAM_TIME].next_at()
-        position = None if at is None else self._own.arrivals.first_at(max(at, 0))
-        return None if position is None else max(position, self._reached)
 
     def next_at(self, type_: PunctuationType) -> int | None:
         """When its next punctuation is due."""
