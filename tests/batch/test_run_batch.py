@@ -18,7 +18,9 @@ def shop() -> StreamsBuilder:
     """Orders that are filtered, counted by customer, and by item and minute."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", key=str, value=dict)
-    orders.filter(lambda key, order: order["amount"] >= 97).map_values(lambda order: order["amount"], value=int).to("large")
+    orders.filter(lambda key, order: order["amount"] >= 97).map_values(lambda order: order["amount"], value=int).to(
+        "large"
+    )
     orders.group_by_key().count("counts").to_stream().to("totals")
     minutes = TimeWindows.of_size_with_no_grace("1 minute")
     by_item = orders.group_by(lambda key, order: order["item"], key=str).windowed_by(minutes)

@@ -25,8 +25,8 @@ from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.frames import log_rows
 from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import chosen_types, types_of
-from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE, unpacked
-from penstock.engine.batch.stage import COLUMNS, TaskRun
+from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE
+from penstock.engine.batch.stage import run
 from penstock.engine.exchange import EARLIEST
 from penstock.engine.local import LocalApplication
 from penstock.errors import ProcessingError
@@ -39,7 +39,6 @@ from penstock.plan.physical import SubTopology
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live
-from penstock.serdes.arrow_columns import column_type
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from penstock.testing.piped import piped
@@ -119,10 +118,10 @@ def as_batch(topology: Topology, log: MemoryLog, seed: int | None = None, **sett
         seed: by what Arrow batches are cut; None to read the topics of the log as tasks read them that read nothing else.
     """
     loaded = Settings.load(environment={}, **settings)
-    run = _Run(topology.completed_by(loaded).expanded(log.topics()), log, seed, loaded)
-    for sub in run.plan.subs:
-        run.stage(sub)
-    return run.outcome()
+    batch = _Run(topology.completed_by(loaded).expanded(log.topics()), log, seed, loaded)
+    for group in batch.plan.groups:
+        batch.stage(group)
+    return batch.outcome()
 
 
 class _Run:
@@ -133,31 +132,43 @@ class _Run:
         self._random = None if seed is None else random.Random(seed)
         self._results = pa.table([[] for _ in RESULT], schema=RESULT)
 
-    def stage(self, sub: SubTopology) -> None:
-        """Run all tasks of a sub-topology."""
-        stage = self.plan.stage(sub)
-        if self._random is not None:  # all topics as rows
-            topics = enumerate([*sub.global_topics, *sub.source_topics])
-            inputs = tuple(self.plan.rows_of(topic, number, sub) for number, topic in topics)
-            stage = replace(stage, inputs=inputs, ranges={})
+    def stage(self, group: tuple[SubTopology, ...]) -> None:
+        """Run all tasks of a sub-topology, or of a circle."""
         found = []
-        for partition in range(self.plan.layout.tasks[sub.id]):
-            rows = self._rows(stage.inputs, partition, self.plan.tells_causes(sub)) if stage.inputs else iter(())
-            with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-                found += TaskRun(self._program, stage, partition, Path(folder), stack).over(rows)
+        if self.plan.layout.circle_of(group[0].id) is not None:
+            circling = self.plan.circling(group)
+            pairs = [(sub, one) for sub, stage in zip(group, circling.stages, strict=True) for one in stage.inputs]
+            found += self._ran(circling, 0, self._rows(self._of_circle(pairs), True, ["input", "partition"]))
+        else:
+            (sub,) = group
+            stage = self.plan.stage(sub) if self._random is None else replace(self.plan.all_as_rows(sub), ranges={})
+            for partition in range(self.plan.layout.tasks[sub.id]):
+                tables = (self._rows_of(one, partition) for one in stage.inputs)
+                rows = self._rows(tables, self.plan.tells_causes(sub), []) if stage.inputs else iter(())
+                found += self._ran(stage, partition, rows)
         self._results = pa.concat_tables([self._results, pa.Table.from_batches(found, RESULT)])
 
-    def _rows(self, inputs: Sequence[RowsOf], partition: int, causes: bool) -> Iterator[Any]:
-        tables = []
-        for one in inputs:
-            table = self._rows_of(one, partition)
-            tables.append(table.append_column("input", pa.repeat(pa.scalar(one.number, pa.int32()), len(table))))
+    def _ran(self, stage: Any, partition: int, rows: Iterator[Any]) -> list[Any]:
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            return list(run(self._program, stage, rows, partition, Path(folder), stack))
+
+    def _of_circle(self, pairs: list[tuple[SubTopology, RowsOf]]) -> Iterator[Any]:
+        for sub, one in pairs:
+            for partition in range(1 if one.is_global else self.plan.layout.tasks[sub.id]):
+                table = self._rows_of(one, partition)
+                if len(table):
+                    at = table.schema.get_field_index("partition")
+                    yield table.set_column(at, "partition", pa.repeat(pa.scalar(partition, pa.int32()), len(table)))
+
+    def _rows(self, tables: Iterator[Any], causes: bool, first: list[str]) -> Iterator[Any]:
+        """Rows sorted as Spark sorts them, in batches of any size."""
         table = pa.concat_tables(tables, promote_options="default")
-        order = [(name, "ascending") for name in SORTED_BY if name in table.schema.names and (causes or name != "cause")]
         if not len(table):
             return
-        table = table.sort_by(order)
-        table = table.drop_columns(["partition", "seq", *(["cause"] if not causes else [])])
+        names = [name for name in (*first, *SORTED_BY) if name in table.schema.names and (causes or name != "cause")]
+        table = table.sort_by([(name, "ascending") for name in dict.fromkeys(names)])
+        dropped = ["seq"] + ["cause"] * (not causes) + ["partition"] * (not first)
+        table = table.drop_columns(dropped)
         while len(table):
             count = self._random.randint(1, 40) if self._random is not None else len(table)
             yield from table.slice(0, count).combine_chunks().to_batches()
@@ -175,10 +186,14 @@ class _Run:
             if one.is_global and len(table):
                 at = table.schema.get_field_index("clock")
                 table = table.set_column(at, "clock", pa.repeat(EARLIEST, len(table)))
-            return table
+            return self._numbered(table, one)
         found = self._results.filter(pc.equal(self._results["what"], self.plan.numbers[one.topic]))
         found = found.filter(pc.equal(found["partition"], partition)) if not one.is_global else found
-        return found.drop_columns(["what", "name", "block"])
+        return self._numbered(found.drop_columns(["what", "name", "block"]), one)
+
+    @staticmethod
+    def _numbered(table: Any, one: RowsOf) -> Any:
+        return table.append_column("input", pa.repeat(pa.scalar(one.number, pa.int32()), len(table)))
 
     def outcome(self) -> Outcome:
         """All that came out."""

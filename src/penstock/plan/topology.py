@@ -291,7 +291,7 @@ class Topology(Declarations):
             log: where the topics are that do not come as DataFrames.
             partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
                 or as many as the topics of the log have with which they are joined.
-            stores: the stores whose rows are results; by default all.
+            stores: the stores whose rows are results; by default all that were given a name.
             settings: settings as keywords, such as ``on_error="skip"``.
 
         Returns:

@@ -97,30 +97,32 @@ def _check_frame(topology: Topology, topic: str, frame: Any) -> None:
         )
     if frame.isStreaming:
         raise ConfigError(
-            f"run_batch: topic {topic!r}: a streaming DataFrame has no end. Read the same data with spark.read, or bring "
-            "it into a topic (penstock.write) and start the topology (topology.start)"
+            f"run_batch: topic {topic!r}: a streaming DataFrame has no end. Read the same data with spark.read, or "
+            "bring it into a topic (penstock.write) and start the topology (topology.start)"
         )
 
 
 def _source(topic: str, frame: Any, named: dict[str, Any]) -> Source:
     method = f"run_batch: topic {topic!r}"
     key, value, timestamp = named["key"], named["value"], named["timestamp"]
-    used = frame.columns if value is None else [name for name in (key, value, timestamp) if name is not None]
-    used = list(dict.fromkeys(used))
     partition, offset = _order(method, named["order"])
-    for what, name in (("key", key), ("value", value), ("timestamp", timestamp), ("order", offset), ("order", partition)):
-        if name is not None and name not in frame.columns:
-            raise ConfigError(
-                f"{method}: {what} is to be column {name!r}, which the DataFrame does not have"
-                f"{nearest(str(name), frame.columns)}; its columns are {', '.join(frame.columns)}"
-            )
-    schema = written_schema(frame.schema, used)
-    Chosen(method, key, value, timestamp, named["timestamp_unit"]).types(schema)
-    if value is None:
-        return Source(topic, frame, Chosen(method, key, None, timestamp, named["timestamp_unit"]), schema, offset, partition)
-    kept = [name for name in used if name in (key, value)]
-    types = _fields(schema, kept)
-    return Source(topic, frame, Chosen(method, key, value, timestamp, named["timestamp_unit"]), types, offset, partition)
+    for what, name in [*named.items(), ("order", partition), ("order", offset)]:
+        if what not in ("order", "timestamp_unit") or name in (partition, offset):
+            _check_column(method, what, name, frame.columns)
+    used = frame.columns if value is None else [name for name in (key, value, timestamp) if name is not None]
+    schema = written_schema(frame.schema, used := list(dict.fromkeys(used)))
+    chosen = Chosen(method, key, value, timestamp, named["timestamp_unit"])
+    chosen.types(_fields(schema, used))
+    kept = used if value is None else [name for name in used if name in (key, value)]
+    return Source(topic, frame, chosen, _fields(schema, kept), offset, partition)
+
+
+def _check_column(method: str, what: str, name: Any, columns: list[str]) -> None:
+    if name is not None and name not in columns:
+        raise ConfigError(
+            f"{method}: {what} is to be column {show(name)}, which the DataFrame does not have"
+            f"{nearest(str(name), columns)}; its columns are {', '.join(columns)}"
+        )
 
 
 def _fields(schema: Any, names: Sequence[str]) -> Any:

@@ -70,14 +70,13 @@ class RowsOf:
                 None if headers.null_count == len(headers) else headers,
                 self.placed,
                 old=columns["old"].cast(BINARY) if "old" in columns else None,
-                cause=_longs(columns["cause"]) if "cause" in columns else None,
+                cause=_causes(batch),
             )
         times = batch.column("timestamp")
         self._check(times)
         rows = pa.RecordBatch.from_struct_array(batch.column(self.column)).cast(self.schema)
         records = replace(self.chosen.encode(rows), offset=offset, timestamp=_longs(times))
-        cause = _longs(batch.column("cause")) if "cause" in batch.schema.names else None
-        return replace(records, cause=cause, placed=self.placed and not records.key.null_count)
+        return replace(records, cause=_causes(batch), placed=self.placed and not records.key.null_count)
 
     def _check(self, times: Any) -> None:
         where = f"run_batch: topic {self.topic!r}: column {self.timestamp!r} holds"
@@ -94,6 +93,8 @@ class Taken(NamedTuple):
     of: RowsOf
     records: Records
     places: IntArray
+    partition: IntArray | None
+    """Of each record that of its task, where rows of several tasks come together."""
 
 
 class Feed:
@@ -113,6 +114,8 @@ class Feed:
         self._waiting: deque[Any] = deque()
         self._offsets = dict.fromkeys(self._inputs, 0)
         self._highest = EARLIEST
+        self.taken = 0
+        """How many records a reader has taken before, of these and of global tables."""
 
     @property
     def is_done(self) -> bool:
@@ -131,8 +134,9 @@ class Feed:
         if batch is None:
             return [], np.zeros(0, np.int64)
         clock = _longs(batch.column("clock" if "clock" in batch.schema.names else "timestamp").fill_null(EARLIEST))
-        clock = np.maximum.accumulate(np.maximum(clock, self._highest))
-        self._highest = int(clock[-1])
+        if "partition" not in batch.schema.names:
+            clock = np.maximum.accumulate(np.maximum(clock, self._highest))
+            self._highest = int(clock[-1])
         return list(self._by_topic(batch, clock)), clock
 
     def _chunk(self) -> Any:
@@ -163,13 +167,30 @@ class Feed:
     def _taken(self, one: RowsOf, batch: Any, clock: IntArray, places: IntArray) -> Taken:
         records = replace(one.records(batch, self._offsets[one.number]), clock=clock)
         self._offsets[one.number] += len(places)
-        return Taken(one, records, places)
+        partition = _longs(batch.column("partition").cast(LONG)) if "partition" in batch.schema.names else None
+        return Taken(one, records, places, partition)
 
 
 class RowReader(Reader):
     """Gives a task what its feed has, behind all of the global tables that it reads from the log itself."""
 
     feed: Feed
+
+    def __init__(self, *given: Any, **limits: Any):
+        super().__init__(*given, **limits)
+        self._position = self._first = self.feed.taken  # what is held back from one commit to the next has its place
+
+    def clocks(self, positions: IntArray) -> IntArray:
+        """The clocks of the records at some positions; for what came before this commit, how far it had come by then."""
+        found = np.full(len(positions), self.clock)
+        last = self._clocks[-1] if self._clocks else np.zeros(0, np.int64)
+        before = self._position - len(last)
+        if len(positions) and positions.min() < before:
+            last, before = np.concatenate(self._clocks), self._first
+        is_old, is_record = positions < before, positions < self._position
+        found[is_record & ~is_old] = last[positions[is_record & ~is_old] - before]
+        found[is_old] = self._begun_at
+        return np.maximum(found, self._begun_at)
 
     def next_chunk(self) -> Chunk | None:
         self._active = [one for one in self.inputs if one.goes_first]
@@ -183,18 +204,26 @@ class RowReader(Reader):
         self._mark(self._position)
         (positions,) = self._places(clock)
         chunk = Chunk()
-        for of, records, places in taken:
+        for of, records, places, _ in taken:
             one = next(one for one in self.inputs if (one.topic, one.goes_first) == (of.topic, of.is_global))
             one.taken += len(records)
             one.taken_bytes += records.nbytes
             self._add(chunk, one, [records], (positions[places],))
         self._position += len(clock)
+        self.feed.taken = self._position
         return chunk
 
     @property
     def is_at_end(self) -> bool:
         """Whether all was taken."""
         return self.feed.is_done
+
+
+def _causes(batch: Any) -> IntArray | None:
+    """What caused rows, where they tell; all of a topic do, or none."""
+    if "cause" not in batch.schema.names or (column := batch.column("cause")).null_count:
+        return None
+    return _longs(column)
 
 
 def _longs(column: Any) -> IntArray:

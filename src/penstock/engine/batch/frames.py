@@ -167,6 +167,8 @@ def rows_of_log(
 
     count = len(ranges)
     rows = session.range(0, count, 1, count).mapInArrow(read, _LOG_ROWS)
+    if of.is_global:
+        rows = rows.withColumns({"sender": f.col("partition"), "partition": f.lit(0), "clock": f.lit(EARLIEST)})
     return rows.withColumn("input", f.lit(of.number))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
-from penstock.engine.batch.program import APPLICATION, Program, Range, Stage
+from penstock.engine.batch.program import APPLICATION, Circling, Program, Range, Stage
 from penstock.engine.layout import Layout, layout_of
 from penstock.engine.topics import create_sink_topics
 from penstock.errors import ConfigError
@@ -77,36 +77,43 @@ def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count
     counts = dict.fromkeys(sources, count or PARTITIONS)
     for copartition in topology.copartitions if log is not None and count is None else ():
         assert log is not None
-        of_log = [log.topic(topic).partitions for topic in copartition.topics if topic not in counts and log.exists(topic)]
+        of_log = [
+            log.topic(topic).partitions for topic in copartition.topics if topic not in counts and log.exists(topic)
+        ]
         for topic in copartition.topics:
             if topic in counts and of_log:
                 counts[topic] = of_log[0]
     return counts
 
 
-def in_order(layout: Layout) -> Iterator[SubTopology]:
-    """The sub-topologies, each behind those that send to it, through whatever topics.
+def in_order(layout: Layout) -> Iterator[tuple[SubTopology, ...]]:
+    """The sub-topologies, each behind those that send to it, through whatever topics; those of a circle together.
 
     Raises:
-        ConfigError: topics lead around a circle.
+        ConfigError: topics of the log lead around a circle.
     """
-    waiting = [sub for stage in layout.stages for sub in stage]
+    subs = [sub for stage in layout.stages for sub in stage]
+    circles = {sub.id: circle.subs for circle in layout.circles for sub in circle.subs}
+    waiting = list(dict.fromkeys(circles.get(sub.id, (sub,)) for sub in subs))
     while waiting:
-        ready = [
-            sub
-            for sub in waiting
-            if not any(
-                set(sub.source_topics + sub.global_topics) & set(other.sink_topics) for other in waiting
-            )
-        ]
+        ready = [group for group in waiting if not any(_feeds(o, group, group[0].id in circles) for o in waiting)]
         if not ready:
-            topics = sorted({t for sub in waiting for t in sub.sink_topics} & {t for sub in waiting for t in sub.source_topics})
+            read = {topic for group in waiting for sub in group for topic in (*sub.source_topics, *sub.global_topics)}
+            around = sorted(read & {topic for group in waiting for sub in group for topic in sub.sink_topics})
             raise ConfigError(
-                f"run_batch: records go around a circle, through {', '.join(topics)}, which a batch cannot do. Start the "
-                'topology over topics instead: topology.start(..., trigger="available-now")'
+                f"run_batch: records go around a circle of topics: {', '.join(around)}. A batch cannot do that where "
+                "one of them is a topic of the log. Send them through repartition() instead of to() and stream(), or "
+                'start the topology over topics: topology.start(..., trigger="available-now")'
             )
         yield from ready
-        waiting = [sub for sub in waiting if sub not in ready]
+        waiting = [group for group in waiting if group not in ready]
+
+
+def _feeds(one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], is_circle: bool) -> bool:
+    """Whether sub-topologies send to others; a circle is fed by itself alone."""
+    written = {topic for sub in one for topic in sub.sink_topics}
+    read = {topic for sub in other for topic in (*sub.source_topics, *sub.global_topics)}
+    return not (one is other and is_circle) and not written.isdisjoint(read)
 
 
 class Plan:
@@ -133,7 +140,9 @@ class Plan:
     ):
         self.topology, self._sources, self._stores = topology, sources, tuple(sorted(stores))
         self.layout, infos = laid_out(topology, sources, counts, log, settings)
-        self.subs = list(in_order(self.layout))
+        self.groups = list(in_order(self.layout))
+        """The sub-topologies in the order in which they run, those of a circle together."""
+        self.subs = [sub for group in self.groups for sub in group]
         place = None if log is None else log.place
         self.program = Program(topology, self.layout, for_batch(settings), tuple(infos), place)
         written = {topic for sub in self.subs for topic in sub.sink_topics}
@@ -147,27 +156,46 @@ class Plan:
             assert log is not None
             self.ranges[topic] = tuple(map(Range, log.start_offsets(topic), log.end_offsets(topic)))
 
+    def circling(self, group: Sequence[SubTopology]) -> Circling:
+        """What the sub-topologies of a circle read, all of it as rows, and give."""
+        own = {topic for sub in group for topic in sub.sink_topics}
+        stages: list[Stage] = []
+        for sub in group:
+            first = sum(len(stage.inputs) for stage in stages)
+            topics = [t for t in (*sub.global_topics, *sub.source_topics) if t not in own or self.writers(t, group)]
+            stages.append(self._stage(sub, topics, first))
+        return Circling(tuple(stages))
+
     def stage(self, sub: SubTopology) -> Stage:
         """What a sub-topology reads, and gives."""
         topics = [*sub.global_topics, *sub.source_topics]
         has_rows = any(topic not in self.ranges for topic in topics)
-        as_rows = [t for t in topics if has_rows and not (t in sub.global_topics and t in self.ranges)]
+        return self._stage(sub, [t for t in topics if has_rows and not (t in sub.global_topics and t in self.ranges)])
+
+    def all_as_rows(self, sub: SubTopology) -> Stage:
+        """The same where all topics come as rows."""
+        return self._stage(sub, [*sub.global_topics, *sub.source_topics])
+
+    def _stage(self, sub: SubTopology, as_rows: Sequence[str], first: int = 0) -> Stage:
+        topics = [*sub.global_topics, *sub.source_topics]
         return Stage(
             sub.id,
-            tuple(self.rows_of(topic, number, sub) for number, topic in enumerate(as_rows)),
+            tuple(self.rows_of(topic, number, sub) for number, topic in enumerate(as_rows, first)),
             {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
             {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
-            tuple(sorted(self._stores_of(sub))),
+            tuple(sorted(self.stores_of(sub))),
         )
 
-    def _stores_of(self, sub: SubTopology) -> set[str]:
+    def stores_of(self, sub: SubTopology) -> set[str]:
         """The stores whose rows its tasks give; those of a global table are given by the first that has them."""
-        before = {store for one in self.subs[: self.subs.index(sub)] for part in one.global_parts for store in part.stores}
+        before = {
+            store for one in self.subs[: self.subs.index(sub)] for part in one.global_parts for store in part.stores
+        }
         return {store for part in sub.working_parts for store in part.stores}.intersection(self._stores) - before
 
-    def writers(self, topic: str) -> list[int]:
+    def writers(self, topic: str, but: Collection[SubTopology] = ()) -> list[int]:
         """The sub-topologies that write a topic."""
-        return [sub.id for sub in self.subs if topic in sub.sink_topics]
+        return [sub.id for sub in self.subs if topic in sub.sink_topics and sub not in but]
 
     def tells_causes(self, sub: SubTopology) -> bool:
         """Whether rows for a sub-topology bring along what caused them."""

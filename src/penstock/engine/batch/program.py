@@ -57,6 +57,28 @@ class Stage:
     sent: dict[str, int]
     stores: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """For people."""
+        return str(self.sub)
+
+
+@dataclass(frozen=True)
+class Circling:
+    """Sub-topologies that send to each other, all tasks of which run in one task of Spark."""
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def inputs(self) -> tuple[RowsOf, ...]:
+        """The topics that come as rows."""
+        return tuple(one for stage in self.stages for one in stage.inputs)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return ", ".join(stage.name for stage in self.stages)
+
 
 def types_of(topology: Topology) -> dict[str, tuple[Serde, Serde]]:
     """The types of keys and values of the topics that a topology writes, but for those that it chooses by record."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.engine.batch.outbox import COLUMNS
 from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import chosen_types, types_of
 from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
-from penstock.engine.batch.stage import COLUMNS
 from penstock.engine.spark.frame_types import arrow_schema
 from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
@@ -52,7 +52,7 @@ class BatchResult:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The records that did not go on: late, expired, dropped by Kafka's rules, skipped, sent to the dead letters."""
+        """The records that did not go on: late, expired, dropped by Kafka's rules, skipped, or dead letters."""
         return together(losses_of(self._metrics).values())
 
     @property
@@ -88,7 +88,7 @@ class BatchResult:
             kept = ", ".join(self.stores) or "none"
             raise ConfigError(f"store {name!r}: {why}{nearest(name, self.stores)}; these were kept: {kept}")
         shape = shapes_of(self._topology)[name]
-        keepers = [sub.id for sub in self._plan.subs if name in self._plan.stage(sub).stores]
+        keepers = [sub.id for sub in self._plan.subs if name in self._plan.stores_of(sub)]
         return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema, keepers)
 
     def close(self) -> None:
@@ -103,13 +103,14 @@ class BatchResult:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<results of a batch: topics {', '.join(self._topics) or 'none'}; stores {', '.join(self.stores) or 'none'}>"
+        topics, stores = (", ".join(names) or "none" for names in (self._topics, self.stores))
+        return f"<results of a batch: topics {topics}; stores {stores}>"
 
     def _blocks(self, what: int, name: str, schema: Any, subs: list[int]) -> Any:
         """What some stages gave, as columns; which stages did is not known of topics that were chosen by record."""
         kind = from_arrow_schema(schema)
         types = arrow_schema(kind)
-        stages = [self._stages[id_] for id_ in subs] or list(self._stages.values())
+        stages = list(dict.fromkeys(self._stages[id_] for id_ in subs or self._stages))
         found = [stage.where((f.col("what") == what) & (f.col("name") == name)).select("block") for stage in stages]
 
         def unpack(rows: Iterator[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""``Topology.run_batch``: a sub-topology is a stage of Spark, and what goes from one to the next is Spark's to shuffle."""
+"""``Topology.run_batch``: a sub-topology is a stage of Spark, and Spark shuffles what goes from one to the next."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from penstock.engine.batch import frames as rows
 from penstock.engine.batch.arguments import Named, Order, Source, sources_of
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.planning import Plan, counts_of
+from penstock.engine.batch.program import Circling, Stage
 from penstock.engine.batch.result import BatchResult, told_in
 from penstock.engine.batch.rows import ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
 from penstock.engine.batch.stage import serve
@@ -63,7 +64,9 @@ def run_batch(
         if log is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
-        found = {topic: rows.with_time(one, wall_clock_ms()) for topic, one in sources_of(expanded, sources, **given).items()}
+        found = {
+            topic: rows.with_time(one, wall_clock_ms()) for topic, one in sources_of(expanded, sources, **given).items()
+        }
         kept = _kept(expanded, stores)
         if hasattr(spark, "_jvm"):
             work_with_this_python(spark.sparkContext)
@@ -75,15 +78,17 @@ def run_batch(
 
 
 def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
-    """The stores whose rows are results: by default all that can be read from outside."""
-    known = shapes_of(topology)
+    """The stores whose rows are results: by default those that have a name of the user's."""
+    known, specs = shapes_of(topology), topology.facts.named()
     if stores is None:
-        return set(known)
+        return {name for name in known if specs[name].named_by_user}
     names = [stores] if isinstance(stores, str) else list(stores)
     for name in names:
         if name not in known:
             there = ", ".join(known) or "none"
-            raise ConfigError(f"run_batch: there is no store {name!r}{nearest(name, list(known))}; the stores are {there}")
+            raise ConfigError(
+                f"run_batch: there is no store {name!r}{nearest(name, list(known))}; the stores are {there}"
+            )
     return set(names)
 
 
@@ -103,33 +108,23 @@ class _Batch:
         packed = dumps(self._plan.program)
         figures: list[dict[str, Any]] = []
         try:
-            for sub in self._plan.subs:
-                self._stages[sub.id] = self._stage(sub, packed).persist()
-                figures += self._done(sub)
+            for group in self._plan.groups:
+                stage = self._stage(group, packed).persist()
+                self._stages |= {sub.id: stage for sub in group}
+                figures += _run(stage)
         except BaseException:
             for stage in self._stages.values():
                 stage.unpersist()
             raise
         return BatchResult(self._plan, self._stages, figures, self._kept)
 
-    def _done(self, sub: SubTopology) -> list[dict[str, Any]]:
-        """Have Spark run a stage; its figures."""
-        told = self._stages[sub.id].where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block")
-        try:
-            found = told.collect()
-        except Exception as error:
-            raise _plainly(error) from error
-        for row in found:
-            if row["what"] == ERROR:
-                kind: type[PenstockError] = getattr(errors, row["name"], ProcessingError)
-                raise kind(bytes(row["block"]).decode())
-        return told_in(found)
-
     # --- one stage -----------------------------------------------------------------------------------------------
 
-    def _stage(self, sub: SubTopology, packed: bytes) -> Any:
-        """What a sub-topology gives."""
-        stage, tasks = self._plan.stage(sub), self._plan.layout.tasks[sub.id]
+    def _stage(self, group: tuple[SubTopology, ...], packed: bytes) -> Any:
+        """What a sub-topology gives, or several that are a circle."""
+        tasks = max(self._plan.layout.tasks[sub.id] for sub in group)
+        is_circle = self._plan.layout.circle_of(group[0].id) is not None
+        stage: Stage | Circling = self._plan.circling(group) if is_circle else self._plan.stage(group[0])
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             from pyspark import TaskContext
@@ -138,9 +133,12 @@ class _Batch:
             for _ in batches:  # Spark's worker is used again only when it has read all
                 pass
 
-        _log.info("batch: sub-topology %d, %d tasks", sub.id, tasks)
+        _log.info("batch: sub-topology %s, %d tasks", stage.name, tasks)
+        if isinstance(stage, Circling):
+            rows_of_all = [self._of_circle(sub, one) for sub, one in zip(group, stage.stages, strict=True)]
+            return self._circle(reduce(_union, rows_of_all), stage.inputs).mapInArrow(run, IN_SPARK)
         if stage.inputs:
-            return self._sorted(sub, stage.inputs, tasks).mapInArrow(run, IN_SPARK)
+            return self._sorted(group[0], stage.inputs, tasks).mapInArrow(run, IN_SPARK)
         return self._spark.range(0, tasks, 1, tasks).mapInArrow(run, IN_SPARK)
 
     def _sorted(self, sub: SubTopology, inputs: Sequence[RowsOf], tasks: int) -> Any:
@@ -149,25 +147,61 @@ class _Batch:
         is_alone = len(inputs) == 1
         frame = reduce(_union, (self._rows(one, tasks, is_alone, causes) for one in inputs))
         order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
+        moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order, *self._places(inputs))
+        return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
+
+    def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
+        """The rows for one sub-topology of a circle."""
+        tasks, causes = self._plan.layout.tasks[sub.id], self._plan.tells_causes(sub)
+        return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, False, causes) for one in stage.inputs))
+
+    def _circle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
+        """The rows of all tasks of a circle, in one partition of Spark and in order of their topics."""
+        names = ("input", "partition", *(name for name in SORTED_BY if name != "input"))
+        order = [f.col(name) for name in names if name in frame.columns]
+        moved = frame.repartition(1).sortWithinPartitions(*order, *self._places(inputs))
+        return _wanted(moved, inputs, ["input", "partition", "cause"])
+
+    def _places(self, inputs: Sequence[RowsOf]) -> Iterator[Any]:
+        """By what rows of DataFrames are sorted."""
         for one in inputs:
             if one.chosen is not None:
-                order += rows.places(self._sources[one.topic], one)
-        moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order)
-        wanted = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs)]
-        wanted += ["input"] * (not is_alone) + ["cause"] * causes
-        return moved.select(*(name for name in wanted if name in frame.columns))
+                yield from rows.places(self._sources[one.topic], one)
 
     def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
         """The rows of one topic."""
         plan = self._plan
         if one.topic in self._sources:
-            return rows.rows_of(self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None)
+            return rows.rows_of(
+                self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None
+            )
         if one.topic in plan.ranges:
             ranges = plan.ranges[one.topic]
             firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
             return rows.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
-        sent = [self._stages[id_].where(f.col("what") == plan.numbers[one.topic]) for id_ in plan.writers(one.topic)]
+        writers = [self._stages[id_] for id_ in plan.writers(one.topic) if id_ in self._stages]
+        sent = [stage.where(f.col("what") == plan.numbers[one.topic]) for stage in writers]
         return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
+
+
+def _run(stage: Any) -> list[dict[str, Any]]:
+    """Have Spark run a stage; its figures."""
+    told = stage.where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block")
+    try:
+        found = told.collect()
+    except Exception as error:
+        raise _plainly(error) from error
+    for row in found:
+        if row["what"] == ERROR:
+            kind: type[PenstockError] = getattr(errors, row["name"], ProcessingError)
+            raise kind(bytes(row["block"]).decode())
+    return told_in(found)
+
+
+def _wanted(frame: Any, inputs: Sequence[RowsOf], more: Sequence[str]) -> Any:
+    """The columns that tasks look into."""
+    names = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs), *more]
+    return frame.select(*(name for name in names if name in frame.columns))
 
 
 def _union(one: Any, other: Any) -> Any:
@@ -189,8 +223,8 @@ def _plainly(error: Exception) -> Exception:
     said = str(error)
     if "No module named 'penstock'" in said:
         return ConfigError(
-            f"run_batch: the Python that Spark runs has no Penstock; set PYSPARK_PYTHON to {sys.executable} before Spark "
-            "starts (`penstock doctor` looks at it)"
+            "run_batch: the Python that Spark runs has no Penstock; set PYSPARK_PYTHON to "
+            f"{sys.executable} before Spark starts (`penstock doctor` looks at it)"
         )
     found = _OURS.search(said)
     kind = getattr(errors, found[1], None) if found is not None else None

@@ -1,0 +1,217 @@
+"""The tasks of a circle in a batch: they wait for each other lap by lap, so one task of Spark runs all of them.
+
+Their rows are written down first, on the machine's own disk, as the tasks read them at different paces. Then it goes
+round by round as live (``engine/rounds.py``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.batch import Batch
+from penstock.columns import BytesColumn
+from penstock.engine.batch.feed import Feed, Taken
+from penstock.engine.batch.outbox import Outbox
+from penstock.engine.batch.program import Circling, Program
+from penstock.engine.batch.stage_log import StageLog
+from penstock.engine.batch.task import BatchTask
+from penstock.engine.circles import Circle
+from penstock.engine.exchange import ExchangeRef, ExchangeWriter, read_exchange
+from penstock.engine.layout import TaskId, global_place
+from penstock.engine.manifest import TaskEntry
+from penstock.engine.rounds import Rounds
+from penstock.engine.work import TaskDone, TaskWork
+from penstock.log.records import Records
+from penstock.plan.physical import SubTopology
+from penstock.serdes import BYTES
+from penstock.storage import LocalStorage
+from penstock.syncing import passing
+
+Waiting = dict[str, dict[str, list[ExchangeRef]]]
+
+_FOREVER = 2**62
+
+
+class Spool:
+    """Rows that are written down, for each task and topic in their order."""
+
+    def __init__(self, circling: Circling, storage: LocalStorage):
+        self._circling, self._storage = circling, storage
+        self._refs: dict[tuple[int, int], list[ExchangeRef]] = {}
+        """By input and partition."""
+
+    def fill(self, feed: Feed) -> None:
+        """Write down all rows of a feed, which come sorted by topic and partition."""
+        with ExitStack() as stack:
+            stack.enter_context(passing())
+            writers = {
+                one.number: stack.enter_context(ExchangeWriter(self._storage, f"rows-{one.number}.arrow"))
+                for one in self._circling.inputs
+            }
+            while not feed.is_done:
+                for taken in feed.take()[0]:
+                    self._write(writers[taken.of.number], taken)
+        for number, writer in writers.items():
+            for ref in writer.refs():
+                self._refs.setdefault((number, ref.partition), []).append(ref)
+
+    @staticmethod
+    def _write(writer: ExchangeWriter, taken: Taken) -> None:
+        records = taken.records
+        assert taken.partition is not None
+        assert records.clock is not None
+        ends = np.flatnonzero(np.diff(taken.partition)) + 1
+        for begin, end in itertools.pairwise([0, *ends.tolist(), len(records)]):
+            some = records.slice(begin, end)
+            key, value = BytesColumn(some.key, BYTES), BytesColumn(some.value, BYTES)
+            given = key, value, some.timestamp, (np.arange(len(some)),), some.headers
+            old = None if some.old is None else BytesColumn(some.old, BYTES)
+            assert some.clock is not None
+            writer.write(int(taken.partition[begin]), Batch(*given), some.clock, old, some.cause)
+
+    def refs(self, number: int, partition: int) -> list[ExchangeRef]:
+        """What there is of an input for the tasks of a partition."""
+        return self._refs.get((number, partition), [])
+
+    def read(self, number: int, partition: int, start: int) -> Iterator[Records]:
+        """The records of an input from an offset on."""
+        offset = 0
+        for records in read_exchange(self._storage, self.refs(number, partition)):
+            begin, offset = offset, offset + len(records)
+            if offset > start:
+                yield replace(records, offset=begin, placed=False).slice(max(start - begin, 0), len(records))
+
+
+class SpooledLog(StageLog):
+    """A log whose topics are what was written down."""
+
+    spool: Spool
+    inputs: dict[str, int]
+    """The numbers of the topics."""
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        return self.spool.read(self.inputs[topic], partition, start) if topic in self.inputs else iter(())
+
+
+class CircleRun:
+    """All tasks of a circle."""
+
+    def __init__(self, program: Program, circling: Circling, folder: Path, stack: ExitStack):
+        self._program, self._circling, self._folder, self._stack = program, circling, folder, stack
+        found = program.layout.circle_of(circling.stages[0].sub)
+        assert found is not None
+        self._circle: Circle = found
+        (folder / "files").mkdir()
+        self.storage = LocalStorage(folder / "files")
+        self.settings = program.settings
+        self.commit = 0
+        self.tasks: dict[str, BatchTask] = {}
+        self.entries: dict[str, TaskEntry] = {}
+        self.waiting: Waiting = {}
+        self._spool = Spool(circling, self.storage)
+        self._outboxes: dict[str, Outbox] = {}
+
+    def over(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Run over rows of all tasks, sorted by input and partition."""
+        feed = Feed(batches, self._circling.inputs, self.settings.chunk_records, self.settings.chunk_bytes)
+        if feed.is_done:
+            return
+        self._spool.fill(feed)
+        for sub in self._circle.subs:
+            self._open(sub)
+        while True:
+            attempt = _Attempt(self, self._circle)
+            Rounds(attempt, self._circle, "").run()  # type: ignore[arg-type]
+            if not attempt.done:
+                break
+            for name, done in attempt.done.items():
+                yield from self._outboxes[name].results(done, self._circle.topics)
+                self.tasks[name].state.commit(self.commit)
+                self.entries[name] = TaskEntry(offsets=done.offsets, clock=done.clock, numbers=done.numbers)
+                self._deliver(name, done)
+            self.commit += 1
+        for name, task in self.tasks.items():
+            yield from self._outboxes[name].stores(task)
+            yield self._outboxes[name].figures()
+
+    def _open(self, sub: SubTopology) -> None:
+        stage = next(one for one in self._circling.stages if one.sub == sub.id)
+        of = {one.topic: one for one in stage.inputs}
+        for task in self._program.layout.tasks_of(sub):
+            log = SpooledLog(self._program.topics)
+            log.spool = self._spool
+            log.inputs = {topic: one.number for topic, one in of.items()}
+            given = self._program, task.id, log, self.storage, self._folder / task.name, self._stack
+            opened = self.tasks[task.name] = BatchTask.opened(*given)
+            opened.is_held = False
+            self._outboxes[task.name] = Outbox(self._program, stage, task.id, log, self.storage)
+            self.entries[task.name] = TaskEntry()
+            for topic in self._circle.topics.intersection(of):
+                if refs := self._spool.refs(of[topic].number, task.id.partition):
+                    self.waiting.setdefault(task.name, {})[topic] = refs
+
+    def ends_of(self, task: str) -> dict[str, int]:
+        """What a task has to read yet of what was written down."""
+        id_ = TaskId.parse(task)
+        stage = next(one for one in self._circling.stages if one.sub == id_.sub)
+        ends = {}
+        for one in stage.inputs:
+            place = global_place(one.topic, 0) if one.is_global else one.topic
+            if one.topic not in self._circle.topics and self.entries[task].offsets.get(place, 0) < _FOREVER:
+                refs = self._spool.refs(one.number, 0 if one.is_global else id_.partition)
+                ends |= {place: _FOREVER} if refs else {}
+        return ends
+
+    def _deliver(self, name: str, done: TaskDone) -> None:
+        """Have what goes around the circle, or was not taken, wait for the next commit."""
+        if done.left:
+            for topic, refs in done.left.items():
+                self.waiting.setdefault(name, {}).setdefault(topic, [])[:0] = refs
+        readers = {topic: sub.id for sub in self._circle.subs for topic in sub.source_topics}
+        for topic in self._circle.topics.intersection(done.exchange):
+            for ref in done.exchange[topic]:
+                task = str(TaskId(readers[topic], ref.partition))
+                self.waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
+
+
+class _Attempt:
+    """What ``Rounds`` asks for, where all input is at hand."""
+
+    def __init__(self, run: CircleRun, circle: Circle):
+        self._run, self._circle = run, circle
+        self.settings = run.settings
+        self.done: dict[str, TaskDone] = {}
+
+    def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
+        found, self._run.waiting = self._run.waiting, {}
+        return found
+
+    def works(self, sub: SubTopology) -> list[TaskWork]:
+        names = [name for name in self._run.tasks if TaskId.parse(name).sub == sub.id]
+        ends = {name: self._run.ends_of(name) for name in names}
+        return [TaskWork(name, self._run.entries[name], ends[name]) for name in names if ends[name]]
+
+    def work_of(self, task: str) -> TaskWork:
+        return TaskWork(task, self._run.entries[task])
+
+    def may_come(self, circle: Circle, begun: Collection[str]) -> list[tuple[int, TaskId]]:
+        return []
+
+    def forget(self, files: Iterable[str]) -> None:
+        for name in files:
+            if not name.startswith("rows-"):
+                self._run.storage.delete(name)
+
+    def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
+        name = f"batch-{self._run.commit}"
+        return {work.task: self._run.tasks[work.task].run(work, self._run.commit, name) for work in works}
+
+    def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
+        self.done = by_task

@@ -1,0 +1,133 @@
+"""What a task of a batch gives, as rows for Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray
+from penstock.batch import HEADERS
+from penstock.engine.batch.program import Program, Stage, chosen_types, types_of
+from penstock.engine.batch.rows import FIGURES, OUTPUT, STORE, block, blocks, sent
+from penstock.engine.batch.stage_log import StageLog
+from penstock.engine.exchange import EARLIEST, ExchangeRef, read_exchange
+from penstock.engine.layout import TaskId
+from penstock.engine.meetings import in_order
+from penstock.engine.task import Task
+from penstock.engine.work import TaskDone
+from penstock.log.consumed import decoded
+from penstock.log.records import Records
+from penstock.metrics import add_up
+from penstock.query.commits import shapes_of
+from penstock.query.stores import view_of
+from penstock.query.versions import Live
+from penstock.serdes.arrow_columns import TIME
+from penstock.storage import Storage
+
+_TASK_BITS = 20
+
+COLUMNS = (
+    ("timestamp", TIME),
+    ("partition", pa.int32()),
+    ("headers", HEADERS),
+    ("task", pa.string()),
+    ("number", pa.int64()),
+)
+"""The columns of an output topic behind key and value."""
+
+
+class Outbox:
+    """What one task gives, commit by commit.
+
+    Args:
+        log: where it writes its output topics.
+        storage: where it writes what it sends to other tasks.
+    """
+
+    def __init__(self, program: Program, stage: Stage, id_: TaskId, log: StageLog, storage: Storage):
+        self._program, self._stage, self._id, self._log, self._storage = program, stage, id_, log, storage
+        self._types, self._chosen = types_of(program.topology), chosen_types(program.topology)
+        self._numbers: dict[tuple[str, int], int] = {}
+        """How many records were put out so far, by topic and partition."""
+        self._last: dict[tuple[str, int], tuple[int, int]] = {}
+        """The clock and the cause of the last record that was sent, by topic and partition."""
+        self._metrics: dict[str, int] = {}
+        self._topics: dict[str, None] = {}
+
+    def results(self, done: TaskDone, around: frozenset[str] = frozenset()) -> Iterator[Any]:
+        """What a commit brings; its files are not needed behind that.
+
+        Args:
+            around: topics that lead to tasks of the same process.
+        """
+        add_up(self._metrics, done.metrics)
+        for topic, partition, records in self._log.take(done.sinks):
+            self._topics[topic] = None
+            yield from self._output(topic, partition, records)
+            if topic in self._stage.sent:
+                yield self._sent(topic, partition, replace(records, clock=records.timestamp))
+        for topic in done.exchange.keys() - around:
+            refs = done.exchange[topic]
+            for ref in refs:
+                yield from (
+                    self._sent(topic, ref.partition, records) for records in read_exchange(self._storage, [ref])
+                )
+            self._forget(refs)
+
+    def _forget(self, refs: Iterable[ExchangeRef]) -> None:
+        for name in {ref.file.name for ref in refs}:
+            self._storage.delete(name)
+
+    def _output(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
+        """Records of an output topic."""
+        key, value = self._types.get(topic, self._chosen)
+        count = len(records)
+        where = f"topic {topic!r}, partition {partition}"
+        columns = {
+            "key": decoded(key, records.key, records, where),
+            "value": decoded(value, records.value, records, where),
+            "timestamp": pa.array(records.timestamp).cast(TIME),
+            "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+            "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
+            "task": pa.repeat(str(self._id), count),
+            "number": pa.array(self._numbered("", topic, partition, count)),
+        }
+        yield from blocks(OUTPUT, topic, pa.record_batch(columns))
+
+    def _sent(self, topic: str, partition: int, records: Records) -> Any:
+        """Records for another stage. Their clocks never go back: what is late goes behind what was sent before it."""
+        place, (clock, cause) = (topic, partition), self._last.get((topic, partition), (EARLIEST, EARLIEST))
+        assert records.clock is not None
+        clocks = np.maximum.accumulate(np.maximum(records.clock, clock))
+        causes = None
+        if records.cause is not None:
+            causes = in_order(np.append(clock, clocks), np.append(cause, records.cause))[1:]
+        self._last[place] = int(clocks[-1]), cause if causes is None else int(causes[-1])
+        sender = (self._id.sub << _TASK_BITS) + self._id.partition
+        numbers = self._numbered("sent", topic, partition, len(records))
+        return sent(self._stage.sent[topic], partition, records, clocks, causes, sender, numbers)
+
+    def _numbered(self, kind: str, topic: str, partition: int, count: int) -> IntArray:
+        place = f"{kind} {topic}", partition
+        first = self._numbers.get(place, 0)
+        self._numbers[place] = first + count
+        return np.arange(first, first + count)
+
+    def stores(self, task: Task) -> Iterator[Any]:
+        """The rows of the stores that are asked for."""
+        shapes = shapes_of(self._program.topology)
+        for name in self._stage.stores:
+            store = task.state.stores.get(name)  # a step may look into one that another task keeps
+            if store is not None and not (shapes[name].format.is_everywhere and self._id.partition):
+                for batch in view_of(Live({str(self._id): store}), shapes[name]).to_arrow():
+                    yield from blocks(STORE, name, batch)
+
+    def figures(self) -> Any:
+        """What was counted, and which topics were written."""
+        told = {"metrics": self._metrics, "topics": list(self._topics)}
+        return block(FIGURES, str(self._id), json.dumps(told).encode())
