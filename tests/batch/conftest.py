@@ -1,4 +1,4 @@
-"""One session of Spark for all tests of batches."""
+"""One session of Spark for all tests of batches; a task that fails is run again."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    builder = SparkSession.builder.master("local[2]").appName("batches")
+    builder = SparkSession.builder.master("local[2,3]").appName("batches")
     builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
     builder = builder.config("spark.driver.extraJavaOptions", QUICK_JVM).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.default.parallelism", "2")

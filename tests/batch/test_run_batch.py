@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, TimeWindows
+import penstock
+from penstock import StreamsBuilder, TimeWindows, Topology
+from penstock.errors import ConfigError, PenstockError, ProcessingError
 
 pytestmark = pytest.mark.slow
 
@@ -44,4 +47,107 @@ def test_output_topics_and_stores_are_dataframes_with_their_own_types(spark: Any
         assert result.store("by_item").columns == ["key", "window_start", "window_end", "value", "timestamp"]
         assert result.losses == ()
         kinds = dict(result.dataframe("items").dtypes)
-        assert kinds["key"] == "struct<key:string,start:timestamp,end:timestamp>" and kinds["value"] == "bigint"
+        assert kinds["key"] == "struct<key:string,start:timestamp,end:timestamp>"
+        assert kinds["value"] == "bigint"
+
+
+def counted() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=dict).group_by_key().count("counts").to_stream().to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [
+        ("timestamp '2026-01-02 03:04:05'", None),
+        ("timestamp_ntz '2026-01-02 03:04:05'", None),
+        ("'2026-01-02T03:04:05Z'", None),
+        ("1767323045000L", None),
+        ("1767323045", "s"),
+        ("date '2026-01-02'", None),
+    ],
+)
+def test_times_are_timestamps_dates_text_and_numbers_in_utc(column: str, unit: str | None, spark: Any) -> None:
+    frame = spark.sql(f"select 'a' as key, {column} as at")
+    with counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", timestamp_unit=unit) as result:
+        (row,) = result.dataframe("out").selectExpr("unix_millis(timestamp) as at").collect()
+    assert row.at == (1767312000000 if column.startswith("date") else 1767323045000)
+
+
+def test_values_are_whole_rows_of_any_columns_and_equal_ones_count_each(spark: Any) -> None:
+    nested = "map('x', 1) as pairs, array(1, 2) as list, struct(3 as n) as `a b.c`"
+    frame = spark.sql(f"select 'a' as key, {nested}, 7L as at")
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=dict).map_values(lambda row: repr(row), value=str).to("out")
+    with builder.build().run_batch(spark, {"in": frame.union(frame)}, key="key", timestamp="at") as result:
+        found = [row.value for row in result.dataframe("out").collect()]
+    assert found == 2 * ["{'key': 'a', 'pairs': {'x': 1}, 'list': [1, 2], 'a b.c': {'n': 3}, 'at': 7}"]
+
+
+def test_what_a_failed_record_does_is_said_or_counted_as_the_settings_want(spark: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).map_values(lambda value: 10 // value, value=int).to("out")
+    topology = builder.build()
+    frames = {"in": spark.createDataFrame([("a", 0), ("b", 5)], "key string, value bigint")}
+    given = {"key": "key", "value": "value", "partitions": 1}
+    with pytest.raises(ProcessingError, match=r"division or modulo by zero|integer division"):
+        topology.run_batch(spark, frames, **given)
+    with topology.run_batch(spark, frames, **given, on_error="dead_letter:failed") as result:
+        assert [row.value for row in result.dataframe("out").collect()] == [2]
+        assert [bytes(row.key) for row in result.dataframe("failed").collect()] == [b"a"]
+        assert [(loss.metric, loss.records) for loss in result.losses] == [("dead-letter-records-total", 1)]
+
+
+def test_topics_of_the_log_are_read_from_it_beside_dataframes_and_alone(spark: Any, tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+    prices = [("tea", 3, 0), ("milk", 1, 0)]
+    penstock.produce(prices, "prices", key=str, value=int, log=log, partitions=2)
+    builder = StreamsBuilder()
+    table = builder.table("prices", key=str, value=int, store="prices")
+    builder.stream("sales", key=str, value=int).join(table, lambda sold, price: sold * price, value=int).to("worth")
+    sales = spark.createDataFrame([("tea", 2, 10), ("milk", 5, 11)], "item string, pieces bigint, at bigint")
+    given = {"key": "item", "value": "pieces", "timestamp": "at"}
+    with builder.build().run_batch(spark, {"sales": sales}, **given, log=log) as result:
+        assert rows(result.dataframe("worth"), "key", "value") == [("milk", 5), ("tea", 6)]
+    alone = StreamsBuilder()
+    alone.table("prices", key=str, value=int, store="prices").to_stream().to("out")
+    with alone.build().run_batch(spark, log=log) as result:
+        assert rows(result.dataframe("out"), "key", "value") == [("milk", 1), ("tea", 3)]
+        assert rows(result.store("prices"), "key", "value") == [("milk", 1), ("tea", 3)]
+
+
+def test_what_cannot_work_is_refused_before_anything_runs(spark: Any) -> None:
+    frame = spark.sql("select 'a' as customer, 1L as amount, 2L as at")
+
+    def refusal(*frames: Any, topology: Topology | None = None, **given: Any) -> str:
+        with pytest.raises(PenstockError) as error:
+            (topology or counted()).run_batch(spark, *frames, **given)
+        return str(error.value)
+
+    assert "reads topic 'in', for which there is no DataFrame, and no log was given" in refusal()
+    assert "topic 'inn', which the topology does not read (did you mean 'in'?)" in refusal({"inn": frame})
+    assert "key is to be column 'custmer', which the DataFrame does not have" in refusal({"in": frame}, key="custmer")
+    assert "key names topic 'orders', for which there is no DataFrame" in refusal({"in": frame}, key={"orders": "x"})
+    assert "order is to be column 'offset'" in refusal({"in": frame}, order="offset")
+    assert "order is the column that says" in refusal({"in": frame}, order=("a", "b", "c"))
+    assert "must hold timestamps or whole milliseconds" in refusal({"in": frame.selectExpr("true t")}, timestamp="t")
+    assert "holds values of type int, but the source" in refusal({"in": frame}, value="amount")
+    assert "takes a DataFrame of Spark; got [1]" in refusal({"in": [1]})
+    assert "a streaming DataFrame has no end" in refusal({"in": spark.readStream.format("rate").load()})
+    assert "there is no store 'count' (did you mean 'counts'?)" in refusal({"in": frame}, stores=["count"])
+    assert "partitions is a number from 1 on; got 0" in refusal({"in": frame}, partitions=0)
+    variant = spark.sql("select parse_json('1') as v, 1L as at")
+    assert "which a topic cannot keep" in refusal({"in": variant})
+    looping = StreamsBuilder()
+    looping.stream("in", key=str, value=dict).merge(looping.stream("again", key=str, value=dict)).to("again")
+    assert "around a circle of topics: again" in refusal({"in": frame}, topology=looping.build())
+
+
+def test_results_that_were_not_kept_or_written_are_refused(spark: Any) -> None:
+    frame = spark.sql("select 'a' as key, 1L as at")
+    with counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", stores=[]) as result:
+        with pytest.raises(ConfigError, match="its rows were not kept: name it in stores="):
+            result.store("counts")
+        with pytest.raises(ConfigError, match=r"no topic 'outt' was written .did you mean 'out'"):
+            result.dataframe("outt")

@@ -24,7 +24,7 @@ from penstock.batch import HEADERS, header_list
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.frames import log_rows
 from penstock.engine.batch.planning import Plan
-from penstock.engine.batch.program import chosen_types, types_of
+from penstock.engine.batch.program import TopicTypes
 from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE
 from penstock.engine.batch.stage import run
 from penstock.engine.exchange import EARLIEST
@@ -97,7 +97,7 @@ def live(topology: Topology, log: MemoryLog, **settings: Any) -> Outcome:
 
 
 def _consumed(topology: Topology, log: MemoryLog, topic: str, before: dict[str, list[int]]) -> Iterator[dict[str, Any]]:
-    key, value = types_of(topology).get(topic, chosen_types(topology))
+    key, value = TopicTypes(topology, ()).of(topic)
     for partition, end in enumerate(log.end_offsets(topic)):
         start = before[topic][partition] if topic in before else 0
         for records in log.read(topic, partition, start, end):
@@ -115,7 +115,7 @@ def as_batch(topology: Topology, log: MemoryLog, seed: int | None = None, **sett
     """What the tasks of a batch make of all that is in a log.
 
     Args:
-        seed: by what Arrow batches are cut; None to read the topics of the log as tasks read them that read nothing else.
+        seed: by what Arrow batches are cut; None where tasks are to read the topics of the log themselves.
     """
     loaded = Settings.load(environment={}, **settings)
     batch = _Run(topology.completed_by(loaded).expanded(log.topics()), log, seed, loaded)

@@ -181,7 +181,7 @@ class RowReader(Reader):
         self._position = self._first = self.feed.taken  # what is held back from one commit to the next has its place
 
     def clocks(self, positions: IntArray) -> IntArray:
-        """The clocks of the records at some positions; for what came before this commit, how far it had come by then."""
+        """The clocks of the records at some positions; of what came before this commit, how far it had come by then."""
         found = np.full(len(positions), self.clock)
         last = self._clocks[-1] if self._clocks else np.zeros(0, np.int64)
         before = self._position - len(last)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS
-from penstock.engine.batch.program import Program, Stage, chosen_types, types_of
+from penstock.engine.batch.program import Program, Stage, TopicTypes
 from penstock.engine.batch.rows import FIGURES, OUTPUT, STORE, block, blocks, sent
 from penstock.engine.batch.stage_log import StageLog
 from penstock.engine.exchange import EARLIEST, ExchangeRef, read_exchange
@@ -51,7 +51,7 @@ class Outbox:
 
     def __init__(self, program: Program, stage: Stage, id_: TaskId, log: StageLog, storage: Storage):
         self._program, self._stage, self._id, self._log, self._storage = program, stage, id_, log, storage
-        self._types, self._chosen = types_of(program.topology), chosen_types(program.topology)
+        self._types = TopicTypes(program.topology, program.settings.dead_letters)
         self._numbers: dict[tuple[str, int], int] = {}
         """How many records were put out so far, by topic and partition."""
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
@@ -85,7 +85,7 @@ class Outbox:
 
     def _output(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
         """Records of an output topic."""
-        key, value = self._types.get(topic, self._chosen)
+        key, value = self._types.of(topic)
         count = len(records)
         where = f"topic {topic!r}, partition {partition}"
         columns = {

@@ -47,6 +47,7 @@ def laid_out(
     create_sink_topics(topology, planned, settings)
     layout = layout_of(topology, planned, APPLICATION)
     infos = [planned.topic(topic) for topic in planned.topics()]
+    layout.partitions.update({topic: planned.topic(topic).partitions for topic in settings.dead_letters})
     return layout, infos
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.layout import Layout
 from penstock.log.base import TopicInfo
+from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
@@ -80,17 +82,22 @@ class Circling:
         return ", ".join(stage.name for stage in self.stages)
 
 
-def types_of(topology: Topology) -> dict[str, tuple[Serde, Serde]]:
-    """The types of keys and values of the topics that a topology writes, but for those that it chooses by record."""
-    nodes = ((topic, part.node) for sub in topology.sub_topologies for part in sub.parts for topic in part.topics)
-    found: dict[str, tuple[Serde, Serde]] = {}
-    for topic, node in nodes:
-        if topic in topology.sink_topics:
-            found.setdefault(topic, (node.key, node.value))  # type: ignore[attr-defined]
-    return found
+class TopicTypes:
+    """The types of keys and values of the topics that a topology writes.
 
+    Args:
+        dead_letters: the topics of records that failed, which stay as they came.
+    """
 
-def chosen_types(topology: Topology) -> tuple[Serde, Serde]:
-    """The types of topics that are chosen by record; bytes for dead letters."""
-    node = next(iter(topology.dynamic_sinks), None)
-    return (BYTES, BYTES) if node is None else (node.key, node.value)
+    def __init__(self, topology: Topology, dead_letters: Collection[str]):
+        chosen = next(iter(topology.dynamic_sinks), None)
+        self._known = dict.fromkeys(dead_letters, (BYTES, BYTES))
+        self._others = (BYTES, BYTES) if chosen is None else (chosen.key, chosen.value)
+        for part in (part for sub in topology.sub_topologies for part in sub.parts):
+            if isinstance(part.node, nodes.Sink):
+                for topic in part.topics:
+                    self._known.setdefault(topic, (part.node.key, part.node.value))
+
+    def of(self, topic: str) -> tuple[Serde, Serde]:
+        """Of one topic, which may have been chosen by record."""
+        return self._known.get(topic, self._others)

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.batch.outbox import COLUMNS
 from penstock.engine.batch.planning import Plan
-from penstock.engine.batch.program import chosen_types, types_of
+from penstock.engine.batch.program import TopicTypes
 from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
 from penstock.engine.spark.frame_types import arrow_schema
 from penstock.errors import ConfigError
@@ -72,7 +72,7 @@ class BatchResult:
         if topic not in self._topics:
             there = ", ".join(self._topics) or "none"
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
-        key, value = types_of(self._topology).get(topic, chosen_types(self._topology))
+        key, value = TopicTypes(self._topology, self._plan.program.settings.dead_letters).of(topic)
         schema = pa.schema([("key", column_type(key)), ("value", column_type(value)), *COLUMNS])
         return self._blocks(OUTPUT, topic, schema, self._plan.writers(topic))
 

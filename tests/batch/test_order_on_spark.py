@@ -1,0 +1,136 @@
+"""In which order a batch takes the rows of a DataFrame, whatever Spark does to them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
+from penstock.testing import TopologyTestDriver
+from support.batches import live, log_of
+from support.topologies import topology_of
+
+pytestmark = pytest.mark.slow
+
+EVERY = {"statestore_cache_max_bytes": 0}
+KIND = "key string, value bigint, at bigint, place bigint"
+
+
+def windows(then: Callable[[Any], Any] = lambda value: value) -> Topology:
+    """Counts in windows, of which late records are left out; and what is final of them, by letter."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", key=str, value=int).map_values(then, value=int)
+    minutes = TimeWindows.of_size_and_grace(20, 5)
+    counts = numbers.group_by_key().windowed_by(minutes).count("counts")
+    counts.to_stream().to("every")
+    final = counts.suppress(Suppressed.until_window_closes())
+    final.to_stream(lambda key, count: key.key[0], key=str).to("final")
+    return builder.build()
+
+
+def disordered(count: int = 300) -> list[tuple[Any, ...]]:
+    chosen = random.Random(5)
+    return [(f"{chosen.choice('abc')}{n % 4}", n, max(n + chosen.randint(-40, 10), 0), n) for n in range(count)]
+
+
+def everything(result: Any) -> dict[str, list[Any]]:
+    """All output topics and stores, in order of their tasks."""
+    found: dict[str, list[Any]] = {}
+    for topic in result.topics:
+        frame = result.dataframe(topic)
+        found[topic] = frame.orderBy("partition", "task", "number").collect()
+    for name in result.stores:
+        found[name] = sorted(result.store(name).collect())
+    found["losses"] = list(result.losses)
+    return found
+
+
+def test_rows_are_taken_by_their_times_and_nothing_is_late_whatever_files_they_lie_in(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows, found = disordered(), []
+    for number, partitions in enumerate((1, 3, 16)):
+        random.Random(number).shuffle(rows)
+        folder = str(tmp_path / str(number))
+        spark.createDataFrame(rows, KIND).repartition(partitions).write.parquet(folder)
+        frames = {"in": spark.read.parquet(folder).repartition(partitions)}
+        given = {"key": "key", "value": "value", "timestamp": "at", "partitions": 3}
+        with windows().run_batch(spark, frames, **given, **EVERY) as result:
+            found.append(everything(result))
+    assert found[0] == found[1] == found[2]
+    assert found[0]["losses"] == []
+    assert len(found[0]["every"]) == len(rows)
+
+
+def test_rows_are_taken_as_they_arrived_where_a_column_says_so_and_late_is_late(spark: Any) -> None:
+    rows = disordered()
+    driver = TopologyTestDriver(windows(), **EVERY)
+    for key, value, at, _ in rows:
+        driver.pipe_input("in", key, value, at)
+    frames = {"in": spark.createDataFrame(random.Random(1).sample(rows, len(rows)), KIND)}
+    given = {"key": "key", "value": "value", "timestamp": "at", "order": "place"}
+    with windows().run_batch(spark, frames, **given, partitions=1, **EVERY) as result:
+        found = everything(result)
+    for topic in ("every", "final"):
+        expected = [record.value for record in driver.read_output(topic)]
+        assert [row.value for row in found[topic]] == expected
+    (loss,) = found["losses"]
+    assert (loss.metric, loss.records) == ("late-record-drop-total", driver.dropped_records_total())
+    assert loss.records > 20
+
+
+NAMES = [
+    *("merge", "global_table_join", "table_join_by_foreign_key", "stream_outer_join_in_memory", "three_stages"),
+    *("cogroup_of_a_stream_by_key_and_by_value", "circle_in_a_circle", "topics_and_partitions_by_choice"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_several_topics_give_what_they_give_live(name: str, spark: Any) -> None:
+    """The rows go to the partitions that the records have in the log, and in their order."""
+    topology, chosen = topology_of(name), random.Random(3)
+    topics = [topic for topic in topology.source_topics if topic not in topology.sink_topics]
+    rows = [
+        (chosen.choice(topics), chosen.choice("abcde"), chosen.choice([0, 1, 2, 3, None]), chosen.randint(0, 90))
+        for _ in range(80)
+    ]
+    expected = live(topology, log_of(topology, rows, 3), **EVERY)
+    frames = {
+        topic: spark.createDataFrame([(*row[1:], n) for n, row in enumerate(rows) if row[0] == topic], KIND)
+        for topic in topics
+    }
+    given = {"key": "key", "value": "value", "timestamp": "at", "order": "place", "partitions": 3}
+    with topology.run_batch(spark, frames, **given, **EVERY) as result:
+        found = everything(result)
+    assert found["losses"] == list(expected.losses)
+    for topic, records in expected.outputs.items():
+        wanted = sorted(repr((r["partition"], r["key"], r["value"], r["timestamp"])) for r in records)
+        keys = [row.key.asDict() if hasattr(row.key, "asDict") else row.key for row in found[topic]]
+        times = [int(row.timestamp.timestamp() * 1000) for row in found[topic]]
+        pairs = zip(found[topic], keys, times, strict=True)
+        assert sorted(repr((row.partition, key, row.value, time)) for row, key, time in pairs) == wanted
+
+
+def test_a_task_that_spark_runs_twice_gives_the_same(spark: Any, tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+
+    def dies_once(value: int) -> int:
+        if value == 250 and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    frames = {"in": spark.createDataFrame(disordered(), KIND)}
+    given = {"key": "key", "value": "value", "timestamp": "at", "order": "place", "partitions": 2}
+    found = []
+    for topology in (windows(), windows(dies_once)):
+        with topology.run_batch(spark, frames, **given, **EVERY) as result:
+            found.append(everything(result))
+    assert killed.exists()
+    assert found[0] == found[1]
