@@ -287,7 +287,8 @@ class Topology(Declarations):
                 of the run.
             order: the column that says in which order the rows of a topic arrived, or two: the partition, and the
                 offset in it. By default rows are taken by their times, and equal ones by their columns.
-            timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"``, ``"ns"``.
+            timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``;
+                milliseconds by default.
             log: where the topics are that do not come as DataFrames.
             partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
                 or as many as the topics of the log have with which they are joined.

@@ -126,20 +126,22 @@ class CircleRun:
         self._spool.fill(feed)
         for sub in self._circle.subs:
             self._open(sub)
-        while True:
-            attempt = _Attempt(self, self._circle)
-            Rounds(attempt, self._circle, "").run()  # type: ignore[arg-type]
-            if not attempt.done:
-                break
-            for name, done in attempt.done.items():
-                yield from self._outboxes[name].results(done, self._circle.topics)
+        while done := self._committed():
+            for name, one in done.items():
+                yield from self._outboxes[name].results(one, self._circle.topics)
                 self.tasks[name].state.commit(self.commit)
-                self.entries[name] = TaskEntry(offsets=done.offsets, clock=done.clock, numbers=done.numbers)
-                self._deliver(name, done)
+                self.entries[name] = TaskEntry(offsets=one.offsets, clock=one.clock, numbers=one.numbers)
+                self._deliver(name, one)
             self.commit += 1
         for name, task in self.tasks.items():
             yield from self._outboxes[name].stores(task)
             yield self._outboxes[name].figures()
+
+    def _committed(self) -> dict[str, TaskDone]:
+        """What the tasks do in the next commit; nothing when all is read."""
+        attempt = _Attempt(self, self._circle)
+        Rounds(attempt, self._circle, "").run()  # type: ignore[arg-type]
+        return attempt.done
 
     def _open(self, sub: SubTopology) -> None:
         stage = next(one for one in self._circling.stages if one.sub == sub.id)
@@ -161,7 +163,7 @@ class CircleRun:
         """What a task has to read yet of what was written down."""
         id_ = TaskId.parse(task)
         stage = next(one for one in self._circling.stages if one.sub == id_.sub)
-        ends = {}
+        ends: dict[str, int] = {}
         for one in stage.inputs:
             place = global_place(one.topic, 0) if one.is_global else one.topic
             if one.topic not in self._circle.topics and self.entries[task].offsets.get(place, 0) < _FOREVER:

@@ -190,7 +190,8 @@ class RowReader(Reader):
         is_old, is_record = positions < before, positions < self._position
         found[is_record & ~is_old] = last[positions[is_record & ~is_old] - before]
         found[is_old] = self._begun_at
-        return np.maximum(found, self._begun_at)
+        clocks: IntArray = np.maximum(found, self._begun_at)
+        return clocks
 
     def next_chunk(self) -> Chunk | None:
         self._active = [one for one in self.inputs if one.goes_first]

@@ -91,7 +91,7 @@ class TopicTypes:
 
     def __init__(self, topology: Topology, dead_letters: Collection[str]):
         chosen = next(iter(topology.dynamic_sinks), None)
-        self._known = dict.fromkeys(dead_letters, (BYTES, BYTES))
+        self._known: dict[str, tuple[Serde, Serde]] = dict.fromkeys(dead_letters, (BYTES, BYTES))
         self._others = (BYTES, BYTES) if chosen is None else (chosen.key, chosen.value)
         for part in (part for sub in topology.sub_topologies for part in sub.parts):
             if isinstance(part.node, nodes.Sink):

@@ -58,15 +58,13 @@ def run_batch(
     if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
         raise ConfigError(f"run_batch: partitions is a number from 1 on; got {show(partitions)}")
     loaded = Settings.load(**settings).resolved()
-    given = {"key": key, "value": value, "timestamp": timestamp, "order": order, "timestamp_unit": timestamp_unit}
     with ExitStack() as stack:
         opened = None
         if log is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
-        found = {
-            topic: rows.with_time(one, wall_clock_ms()) for topic, one in sources_of(expanded, sources, **given).items()
-        }
+        given, now = sources_of(expanded, sources, key, value, timestamp, order, timestamp_unit), wall_clock_ms()
+        found = {topic: rows.with_time(one, now) for topic, one in given.items()}
         kept = _kept(expanded, stores)
         if hasattr(spark, "_jvm"):
             work_with_this_python(spark.sparkContext)
