@@ -112,7 +112,7 @@ def test_several_topics_give_what_they_give_live(name: str, spark: Any) -> None:
     for topic, records in expected.outputs.items():
         wanted = sorted(repr((r["partition"], r["key"], r["value"], r["timestamp"])) for r in records)
         keys = [row.key.asDict() if hasattr(row.key, "asDict") else row.key for row in found[topic]]
-        times = [int(row.timestamp.timestamp() * 1000) for row in found[topic]]
+        times = [round(row.timestamp.timestamp() * 1000) for row in found[topic]]
         pairs = zip(found[topic], keys, times, strict=True)
         assert sorted(repr((row.partition, key, row.value, time)) for row, key, time in pairs) == wanted
 

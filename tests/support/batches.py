@@ -216,7 +216,7 @@ class _Run:
             records.sort(key=lambda row: (row["partition"], order.index(row["task"]), row["number"]))
             outputs[topic] = [
                 {name: row[name] for name in ("partition", "key", "value", "timestamp", "headers")}
-                | {"timestamp": int(row["timestamp"].timestamp() * 1000)}
+                | {"timestamp": round(row["timestamp"].timestamp() * 1000)}
                 for row in records
             ]
         losses = together(losses_of(metrics).values())

@@ -46,10 +46,9 @@ def column_of(serde: Serde, data: Binary) -> Any:
 
 
 def _windowed(serde: WindowedSerde, data: Binary) -> Any:
-    keys = serde.decode_all(data)
-    inner = column_of(serde.inner, serde.inner.encode_all([key.key for key in keys]))
-    times = [times_of([key.start for key in keys]), times_of([key.end for key in keys])]
-    return pa.StructArray.from_arrays([inner, *times], fields=list(column_type(serde)))
+    keys = column_of(serde.inner, serde.routing(data))
+    columns = [keys, *map(times_of, serde.windows(data))]
+    return pa.StructArray.from_arrays(columns, fields=list(column_type(serde)), mask=data.is_null())
 
 
 def times_of(column: Any) -> Any:
