@@ -43,7 +43,11 @@ def compare(name: str, partitions: int, seed: int | None, **settings: int) -> No
         assert getattr(found, field) == getattr(expected, field), field
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+SOME = [pytest.param(name, marks=[pytest.mark.slow] if number % 3 else []) for number, name in enumerate(EXAMPLES)]
+"""All of them; a third in ``make quick``."""
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_a_topology_gives_the_same_as_a_batch(name: str) -> None:
     compare(name, partitions=3, seed=crc32(name.encode()), **UNCACHED)
 

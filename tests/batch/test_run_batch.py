@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,17 @@ def test_results_that_were_not_kept_or_written_are_refused(spark: Any) -> None:
             result.store("counts")
         with pytest.raises(ConfigError, match=r"no topic 'outt' was written .did you mean 'out'"):
             result.dataframe("outt")
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("'soon'", "holds 'soon', which is no time in ISO 8601"),
+        ("cast(null as timestamp)", "holds no time in some row"),
+        ("-1L", "holds -1; a timestamp is not before 1970"),
+    ],
+)
+def test_a_row_without_a_time_ends_the_batch_and_says_so(time: str, said: str, spark: Any) -> None:
+    frame = spark.sql(f"select 'a' as key, {time} as at")
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", partitions=1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Self
 
@@ -28,7 +30,7 @@ from penstock.serdes.arrow_columns import column_type
 
 class BatchResult:
     """What ``run_batch`` returns. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
-    called, the context ends, or nobody refers to them any more."""
+    called or the ``with`` block ends."""
 
     def __init__(self, plan: Plan, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
         self._plan, self._topology = plan, plan.topology
@@ -116,7 +118,16 @@ class BatchResult:
         def unpack(rows: Iterator[Any]) -> Iterator[Any]:
             return unpacked(rows, types)
 
-        return reduce(lambda one, other: one.union(other), found).mapInArrow(unpack, kind)
+        with quiet():
+            return reduce(lambda one, other: one.union(other), found).mapInArrow(unpack, kind)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without PySpark's warning that it does not support the installed pandas fully: none is used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+        yield
 
 
 def told_in(rows: Iterable[Any]) -> list[dict[str, Any]]:

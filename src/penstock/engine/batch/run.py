@@ -19,7 +19,7 @@ from penstock.engine.batch.arguments import Named, Order, Source, sources_of
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.planning import Plan, counts_of
 from penstock.engine.batch.program import Circling, Stage
-from penstock.engine.batch.result import BatchResult, told_in
+from penstock.engine.batch.result import BatchResult, quiet, told_in
 from penstock.engine.batch.rows import ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
 from penstock.engine.batch.stage import serve
 from penstock.engine.spark.session import work_with_this_python
@@ -72,7 +72,8 @@ def run_batch(
         if partitions is None:
             counts |= {topic: _partitions_in(one) for topic, one in found.items() if one.partition}
         plan = Plan(expanded, found, counts, opened, kept, loaded)
-        return _Batch(spark, plan, found, kept).run()
+        with quiet():
+            return _Batch(spark, plan, found, kept).run()
 
 
 def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:

@@ -8,12 +8,13 @@ by the wall clock, caches of tables) it does at the end of its input.
 from __future__ import annotations
 
 import itertools
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from penstock import temporary
 from penstock.engine.batch.circle import CircleRun
 from penstock.engine.batch.feed import Feed, RowReader
 from penstock.engine.batch.outbox import Outbox
@@ -40,12 +41,19 @@ _OF_THE_USER = (ConfigError, ProcessingError, SerdeError, TopologyError)
 def serve(packed: bytes, stage: Stage | Circling, batches: Iterator[Any], partition: int) -> Iterator[Any]:
     """Run one task over its rows, or all tasks of a circle; what they give, as rows of ``RESULT``."""
     with ExitStack() as stack:
-        folder = temporary.folder("batch")
-        stack.callback(temporary.remove, folder)
+        folder = stack.enter_context(_folder(partition))
         try:
-            yield from run(loads(packed), stage, batches, partition, folder, stack)
+            yield from run(loads(packed), stage, batches, partition, Path(folder), stack)
         except _OF_THE_USER as error:
             yield block(ERROR, type(error).__name__, f"batch, sub-topology {stage.name}: {error}".encode())
+
+
+def _folder(partition: int) -> Any:
+    """A folder for files of one run, on the disks that Spark spills to; Spark removes what a killed process leaves."""
+    places = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")
+    return tempfile.TemporaryDirectory(
+        prefix="penstock-batch-", dir=places[partition % len(places)], ignore_cleanup_errors=True
+    )
 
 
 def run(
