@@ -109,6 +109,17 @@ def test_records_of_one_time_reach_a_cogroup_one_after_the_other(cuts: dict[str,
     ]
 
 
+def test_a_late_record_that_waited_for_a_commit_keeps_its_results_in_order() -> None:
+    rows: list[Row] = [("in", "a", 0, timestamp) for timestamp in (0, 5, 0, 0, 0)]
+    topology = built(one_way_is_longer)
+    cut = World(topology, chunk_records=1, commit_max_bytes=1)
+    for count, stretch in enumerate((rows[:1], rows[1:2], rows[2:4], rows[4:])):
+        cut.append(stretch)
+        cut.run()
+        assert len(cut.outputs()["out"]) == 2 * (1, 2, 4, 5)[count]
+    assert cut.outputs() == live(topology, rows).outputs()
+
+
 def test_causes_go_along_where_records_meet_and_nowhere_else() -> None:
     def meeting(topology: Topology) -> list[str]:
         log = MemoryLog()

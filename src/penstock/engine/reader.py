@@ -200,6 +200,7 @@ class Reader:
         self._chunk_records = chunk_records
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
+        self._held_at = LATEST
         self._until = LATEST
         self._comes_back = False
         self._task = ""
@@ -222,6 +223,7 @@ class Reader:
             until: of no topic is anything taken that has a later clock.
         """
         self._bounds = bounds
+        self._held_at = min([*bounds.values(), *([] if until == LATEST else [until + 1])], default=LATEST)
         for number, one in enumerate(self.inputs):
             if not one.goes_first:
                 others = enumerate(self.inputs)
@@ -261,8 +263,7 @@ class Reader:
         times = self._ahead(ready)[1] if ready else np.zeros(0, np.int64)
         is_open = any(one.may_have_more or one.until != LATEST for one in self._active)
         if not len(times):
-            until = min((one.until for one in self._active), default=LATEST)
-            return Ahead(None, None if until == LATEST else until)
+            return Ahead(None, None if self._held_at == LATEST or not self._active else self._held_at)
         is_open = is_open or len(times) < sum(one.waiting for one in self._active)
         return Ahead(int(times[0]), int(times[-1]) if is_open else None)
 
@@ -290,12 +291,16 @@ class Reader:
         return [one for one in self._active if len(self._upcoming(one, 1))]
 
     def reached(self) -> int:
-        """How far in time the input is read: what is left, and what may still come, is not earlier, unless late."""
+        """How far in time the input is read: what is left, and what may still come, is not earlier, unless late.
+
+        No commit lowers it for a late record: the results of that record would overtake those of earlier records on a
+        longer way.
+        """
         for one in self.inputs:
             one.fill(1)
         waiting = [one for one in self.inputs if one.waiting and not one.goes_first]
         heads = [int(self._times(one, 1)[0]) for one in waiting]
-        return min([*heads, *self._bounds.values()], default=self.clock)
+        return max(min([*heads, *self._bounds.values()], default=self.clock), self._begun_at)
 
     def clocks(self, positions: IntArray) -> IntArray:
         """The clocks of the records at some positions; for what no record caused, that of the last one.
