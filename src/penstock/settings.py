@@ -269,6 +269,10 @@ class Settings:
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         AutoOffsetReset.of(self.auto_offset_reset, "auto_offset_reset")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type == "int" and value >= 1 << 63:
+                raise ConfigError(f"{one.name} must be less than 2**63, got {value}")
         for name in _AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")

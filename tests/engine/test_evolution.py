@@ -12,6 +12,9 @@ import pytest
 from penstock import (
     JoinWindows,
     Materialized,
+    Processor,
+    ProcessorContext,
+    Record,
     SessionWindows,
     SlidingWindows,
     Stores,
@@ -20,6 +23,7 @@ from penstock import (
     Topology,
     faults,
 )
+from penstock.engine import description
 from penstock.engine.evolution.matching import Wishes
 from penstock.errors import ConfigError
 from penstock.faults import EVOLUTION_POINTS, START_POINTS
@@ -265,6 +269,35 @@ def test_a_store_with_other_windows_begins_empty_when_it_is_dropped_and_only_the
     for _ in range(2):  # left in a script, it does not empty the store each time
         run(world, windows(2 * HOUR), "a", drop=["counts"])
     assert world.output() == [("a", 1), ("a", 2), ("a", 1), ("a", 2)]
+
+
+def test_duplicates_that_an_earlier_release_kept_as_one_side_of_a_join_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Decision 0083: their rows meant something else."""
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_window_store("kept", 100, 10, retain_duplicates=True)
+    builder.add_state_store(Stores.window_store_builder(supplier, str, str))
+    builder.stream("in", value=str).process(Keeps, "kept", key=str, value=str).to("out")
+    topology = builder.build()
+    world = world_of(tmp_path, topology)
+    with monkeypatch.context() as earlier:
+        earlier.setitem(description._ROWS, "DuplicateWindowStore", "one side of a join")
+        run(world, topology, "a")
+    with pytest.raises(ConfigError, match="rows was one side of a join and is windows with duplicates now"):
+        run(world, topology, "a")
+    assert world.output() == [("a", "x")]
+
+
+class Keeps(Processor):
+    """Keeps what comes, and sends it on."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context, self.store = context, context.get_state_store("kept")
+
+    def process(self, record: Record) -> None:
+        self.store.put(record.key, record.value, record.timestamp)
+        self.context.forward(record)
 
 
 def test_a_source_that_is_read_no_more_is_refused_until_it_is_dropped(tmp_path: Path):

@@ -53,6 +53,11 @@ def test_a_topic_without_partitions_is_refused(log: Log, partitions: int):
         log.create_topic(TopicInfo("u", partitions))
 
 
+def test_a_topic_with_more_partitions_than_a_number_of_kafka_can_say_is_refused(log: Log):
+    with pytest.raises(ConfigError, match=f"topic 'u': a topic has less than 2\\*\\*31 partitions, got {2**31}"):
+        log.create_topic(TopicInfo("u", 2**31))
+
+
 def test_a_topic_that_does_not_exist_is_named_by_whatever_asks_for_it(log: Log):
     segments = write(log, "t", (0, [(b"a", b"1", 10)]))
     for ask in (

@@ -30,6 +30,7 @@ _ROWS = {
     "TimeOrderedBuffer": "updates that are held back",
     "DeduplicationStore": "ids",
     "JoinWindowStore": "one side of a join",
+    "DuplicateWindowStore": "windows with duplicates",
     "WaitingStore": "records that wait for a partner",
     "SubscriptionStore": "subscriptions of a foreign-key join",
 }

@@ -349,6 +349,8 @@ def check_topic(info: TopicInfo) -> None:
     check_topic_name(info.name)
     if info.partitions < 1:
         raise ConfigError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
+    if info.partitions >= 1 << 31:
+        raise ConfigError(f"topic {info.name!r}: a topic has less than 2**31 partitions, got {info.partitions}")
 
 
 def check_start(topic: str, partition: int, start: int, first: int) -> None:
