@@ -11,6 +11,7 @@ from zlib import crc32
 import pytest
 
 from penstock import Topology
+from penstock.engine.batch.task import BatchTask
 from support.batches import Outcome, as_batch, live, log_of
 from support.flows import Row
 from support.topologies import CACHED, EXAMPLES, topology_of
@@ -86,3 +87,15 @@ def test_with_a_cache_the_last_update_of_each_key_comes_out_of_the_whole_batch(n
     rows = random_rows(topology, 11)
     found = as_batch(topology, log_of(topology, rows), 11, **SMALL)
     assert found == live(topology, log_of(topology, rows))
+
+
+def test_a_cache_that_is_full_lets_go_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = topology_of("count")
+    rows = random_rows(topology, 11)
+    monkeypatch.setattr(BatchTask, "held_records", 0)
+    early = as_batch(topology, log_of(topology, rows), 11, **SMALL)
+    late = live(topology, log_of(topology, rows))
+    assert early.stores == late.stores
+    assert len(late.outputs["out"]) == 4
+    assert len(early.outputs["out"]) > 4
+    assert {r["key"]: r["value"] for r in early.outputs["out"]} == {r["key"]: r["value"] for r in late.outputs["out"]}

@@ -152,7 +152,7 @@ class CircleRun:
             log.inputs = {topic: one.number for topic, one in of.items()}
             given = self._program, task.id, log, self.storage, self._folder / task.name, self._stack
             opened = self.tasks[task.name] = BatchTask.opened(*given)
-            opened.is_held = False
+            opened.held_records = -1  # who waits for whom is told for each commit
             self._outboxes[task.name] = Outbox(self._program, stage, task.id, log, self.storage)
             self.entries[task.name] = TaskEntry()
             for topic in self._circle.topics.intersection(of):

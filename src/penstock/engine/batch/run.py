@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,28 @@ class _Batch:
             for group in self._plan.groups:
                 stage = self._stage(group, packed).persist()
                 self._stages |= {sub.id: stage for sub in group}
-                figures += _run(stage)
+                with self._named(group):
+                    figures += _run(stage)
         except BaseException:
             for stage in self._stages.values():
                 stage.unpersist()
             raise
         return BatchResult(self._plan, self._stages, figures, self._kept)
+
+    @contextmanager
+    def _named(self, group: tuple[SubTopology, ...]) -> Iterator[None]:
+        """What Spark's page calls the jobs of a stage."""
+        context = getattr(self._spark, "sparkContext", None) if hasattr(self._spark, "_jvm") else None
+        if context is None:
+            yield
+            return
+        before = context.getLocalProperty("spark.job.description")
+        names = ", ".join(str(sub.id) for sub in group)
+        context.setLocalProperty("spark.job.description", f"penstock batch: sub-topology {names}")
+        try:
+            yield
+        finally:
+            context.setLocalProperty("spark.job.description", before)
 
     # --- one stage -----------------------------------------------------------------------------------------------
 

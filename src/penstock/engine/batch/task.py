@@ -19,14 +19,17 @@ from penstock.state.kinds.key_value import KeyValueStore
 from penstock.storage import FileRef, Storage
 from penstock.syncing import passing
 
+HELD_RECORDS = 1 << 20
+"""How many updates the caches of a task's tables hold over its local commits."""
+
 
 class BatchTask(Task):
     """A task that does at the end of its input what a task does at the end of a commit."""
 
     has_ended = False
     """Whether it has read all there is, and done that."""
-    is_held = True
-    """Whether what it holds back until a commit waits for that end."""
+    held_records = HELD_RECORDS
+    """How many updates of tables wait for that end, at most; with more of them they go out before."""
 
     @classmethod
     def opened(
@@ -49,7 +52,7 @@ class BatchTask(Task):
 
     def finish(self, work: TaskWork, outlets: Outlets, left: Left) -> None:
         self.has_ended = self._is_at_end()
-        if self.has_ended or not self.is_held or self._shows_commits:
+        if self.has_ended or self.context.held_records > self.held_records or self._shows_commits:
             super().finish(work, outlets, left)
         else:
             outlets.dead_letters(self._take_dead_letters())

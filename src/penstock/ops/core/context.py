@@ -33,6 +33,8 @@ class Context:
         self.chunk = chunk or ChunkNotes()
         self.is_traced = False
         """Whether figures of the recording level ``TRACE`` are wanted."""
+        self.held_records = 0
+        """How many updates the caches of tables hold until the commit."""
 
     def uncounted(self) -> Context:
         """These surroundings for work that another task counts."""

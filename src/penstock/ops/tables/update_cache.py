@@ -18,6 +18,9 @@ from penstock.state.store import StateStore
 _GARBAGE = 32 << 20
 """How many bytes of updates may be held that are not the last ones of their keys."""
 
+_GARBAGE_RECORDS = 1 << 19
+"""How many of them, whatever they are."""
+
 
 class EmitCache:
     """Holds updates back until the commit and sends on the last one of each key.
@@ -41,6 +44,7 @@ class EmitCache:
         self.held_bytes = 0
         """How many bytes the updates have that are held, numbers not counted."""
         self._needed = 0
+        self._records = self._needed_records = 0
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values; what is not the last of its key any more is thrown away at times."""
@@ -48,13 +52,21 @@ class EmitCache:
             return
         self._held.append(changes)
         self.held_bytes += _size(changes)
-        if self.held_bytes > 2 * self._needed + _GARBAGE:
+        self._note_records(self._records + len(changes))
+        if self.held_bytes > 2 * self._needed + _GARBAGE or self._records > 2 * self._needed_records + _GARBAGE_RECORDS:
             self._held = [_last_of_each_key(self._held)]
             self.held_bytes = self._needed = _size(self._held[0])
+            self._needed_records = len(self._held[0])
+            self._note_records(self._needed_records)
+
+    def _note_records(self, records: int) -> None:
+        self._context.held_records += records - self._records
+        self._records = records
 
     def flush(self) -> Changes | None:
         held, self._held = self._held, []
-        self.held_bytes = self._needed = 0
+        self.held_bytes = self._needed = self._needed_records = 0
+        self._note_records(0)
         if not held:
             return None
         last = _without_absent(_last_of_each_key(held))
