@@ -23,7 +23,7 @@ from penstock import (
     produce_columns,
 )
 from penstock.batch import Changes
-from penstock.columns import ValuesColumn
+from penstock.columns import NumberColumn, ValuesColumn
 from penstock.engine.local import LocalApplication
 from penstock.errors import ProcessingError
 from penstock.log.file.log import FileLog
@@ -31,7 +31,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import TaskFacts
 from penstock.ops.tables.update_cache import EmitCache
-from penstock.serdes import BYTES, STR
+from penstock.serdes import BYTES, INT, STR
 from penstock.settings import Settings
 from penstock.state.columns.rows import Keys, RowTable
 from penstock.state.kinds.key_value import KeyValueStore
@@ -159,6 +159,22 @@ def test_updates_that_are_held_back_until_the_commit_are_held_once_for_each_key(
     assert cache.held_bytes < 40 * MB
     sent = cache.flush()
     assert (sent.key.decoded(), sent.value.decoded(), sent.old.decoded()) == (["a"], [b"last"], [b"first"])
+
+
+def test_counts_that_are_held_back_are_held_once_for_each_key_too():
+    count = 10_000
+    order = np.arange(count)
+    keys, new = ValuesColumn(["a"] * count, STR), NumberColumn(order + 1, INT)
+    changes = Changes(keys, new, order, (order,), old=NumberColumn(order, INT))
+    facts = TaskFacts(task="0_0", origin=lambda at: Origin("in", 0, at, None, None, 0))
+    context = Context(facts)
+    cache = EmitCache(True, context, KeyValueStore("kept"))
+    for number in range(100):
+        cache.add(replace(changes, order=(order + count * number,)))
+    assert 0 < context.held_records < 600_000
+    sent = cache.flush()
+    assert (sent.key.decoded(), sent.value.decoded()) == (["a"], [count])
+    assert context.held_records == 0
 
 
 def test_values_that_were_replaced_do_not_pile_up_in_memory_until_there_are_very_many():
