@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
+from penstock.arrays import partitions as partitions_of
+from penstock.serdes import STR
 from penstock.testing import TopologyTestDriver
 from support.batches import live, log_of
 from support.topologies import topology_of
@@ -85,10 +87,24 @@ def test_rows_are_taken_as_they_arrived_where_a_column_says_so_and_late_is_late(
     assert loss.records > 20
 
 
-NAMES = [
-    *("merge", "global_table_join", "table_join_by_foreign_key", "stream_outer_join_in_memory", "three_stages"),
-    *("cogroup_of_a_stream_by_key_and_by_value", "circle_in_a_circle", "topics_and_partitions_by_choice"),
-]
+def test_rows_that_bring_their_partition_and_offset_stay_where_they_arrived(spark: Any) -> None:
+    """As rows of Spark's Kafka source do; here they lie where Kafka's partitioner puts their keys anyway."""
+    rows = disordered()
+    placed = partitions_of(STR.encode_all([row[0] for row in rows]), 3, 0).tolist()
+    several = [(*row, partition) for row, partition in zip(rows, placed, strict=True)]
+    frames = {"in": spark.createDataFrame(random.Random(2).sample(several, len(rows)), f"{KIND}, part int")}
+    given = {"key": "key", "value": "value", "timestamp": "at"}
+    found = []
+    for order in ({"order": "place", "partitions": 3}, {"order": {"in": ("part", "place")}}):
+        with windows().run_batch(spark, frames, **given, **order, **EVERY) as result:
+            found.append(everything(result))
+    assert found[0] == found[1]
+    assert set(placed) == {0, 1, 2}
+    assert found[0]["losses"]
+
+
+NAMES = ["merge", "global_table_join", "table_join_by_foreign_key", "cogroup_of_a_stream_by_key_and_by_value"]
+"""Several topics; global tables; changes with old values; causes that meet, around a circle."""
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -58,22 +58,24 @@ def counted() -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize(
-    ("column", "unit"),
-    [
-        ("timestamp '2026-01-02 03:04:05'", None),
-        ("timestamp_ntz '2026-01-02 03:04:05'", None),
-        ("'2026-01-02T03:04:05Z'", None),
-        ("1767323045000L", None),
-        ("1767323045", "s"),
-        ("date '2026-01-02'", None),
-    ],
-)
-def test_times_are_timestamps_dates_text_and_numbers_in_utc(column: str, unit: str | None, spark: Any) -> None:
-    frame = spark.sql(f"select 'a' as key, {column} as at")
-    with counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", timestamp_unit=unit) as result:
-        (row,) = result.dataframe("out").selectExpr("unix_millis(timestamp) as at").collect()
-    assert row.at == (1767312000000 if column.startswith("date") else 1767323045000)
+TIMES = {
+    "timestamp": "timestamp '2026-01-02 03:04:05'",
+    "without-zone": "timestamp_ntz '2026-01-02 03:04:05'",
+    "text": "'2026-01-02T03:04:05Z'",
+    "milliseconds": "1767323045000L",
+    "seconds": "1767323045",
+    "date": "date '2026-01-02'",
+}
+
+
+def test_times_are_timestamps_dates_text_and_numbers_in_utc(spark: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream(list(TIMES), key=str, value=dict).to("out")
+    frames = {topic: spark.sql(f"select '{topic}' as key, {time} as at") for topic, time in TIMES.items()}
+    given = {"key": "key", "timestamp": "at", "timestamp_unit": {"seconds": "s"}, "partitions": 2}
+    with builder.build().run_batch(spark, frames, **given) as result:
+        found = rows(result.dataframe("out").selectExpr("key", "unix_millis(timestamp) as at"), "key", "at")
+    assert found == sorted((topic, 1767312000000 if topic == "date" else 1767323045000) for topic in TIMES)
 
 
 def test_values_are_whole_rows_of_any_columns_and_equal_ones_count_each(spark: Any) -> None:
