@@ -89,7 +89,7 @@ def test_a_machine_whose_disk_is_full_is_left_and_comes_back_when_there_is_room(
     assert harness.Program(calm, "--local").wait()
     cluster = StandaloneCluster(tmp_path / "cluster", cores=2)
     with disks.Disk(cluster.state_of(0), 64) as disk, cluster:
-        running = living(full, cluster.url, cluster.host, "--pause=0.2", "--full=3")
+        running = living(full, cluster.url, cluster.host, "--pause=0.2", "--full=8")
         lived: list[set[str]] = []
         for hosts in hosts_of(running):
             lived.append(hosts)
