@@ -200,7 +200,7 @@ def test_what_joins_keep_for_themselves_can_be_read_too(folder: Path):
 
 def views(temporary: Path) -> int:
     """How many views have files."""
-    return len(list(temporary.glob("penstock-store-*")))
+    return len(list(temporary.glob("penstock.store.*")))
 
 
 def test_a_closed_view_leaves_no_files_and_cannot_be_read(application: Application, temporary: Path):
