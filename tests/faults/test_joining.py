@@ -60,7 +60,7 @@ def test_many_kills_change_no_result_of_a_join(
     seed: int, base: Path, joined_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
-    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=24, seed=seed, script=SCRIPT) >= 16
+    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=12, seed=seed, script=SCRIPT) >= 8
     assert harness.outcome(folder, joining.topology()) == joined_undisturbed
 
 
