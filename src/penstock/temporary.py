@@ -27,8 +27,8 @@ def folder(kind: str) -> Path:
     """A new folder, named after what it is for. What killed processes have left of such folders goes before, once.
 
     >>> own = folder("example")
-    >>> own.is_dir(), sweep()
-    (True, [])
+    >>> own.is_dir(), own in sweep()
+    (True, False)
     >>> remove(own)
     >>> own.exists()
     False
