@@ -31,10 +31,11 @@ FOLDER = "/home/you/shop"
 """Where the pages have their programs."""
 OF_A_RUN = {
     r"(made|started at) \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{3}Z| UTC)": r"\1 TIME",
+    r"(receipts is at|as of) commit \d+": r"\1 commit NUMBER",
     r"process \d+ on \S+,": "process NUMBER on HOST,",
     r"GETPID .* Coordinator load in progress: retrying\n": "",
 }
-"""What differs from run to run; the last one is of a broker that has just started."""
+"""What differs from run to run: how many commits a program makes, too, and what a broker that has just started says."""
 BROKER, BUCKETS, PAGE = "127.0.0.1:43211", "127.0.0.1:5000", "127.0.0.1:8093"
 
 
