@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -108,7 +107,7 @@ class Reader:
 
     def leave(self) -> None:
         for running in reversed(self._terminals):
-            running.send_signal(signal.SIGINT)
+            running.terminate()
             try:
                 running.wait(30)
             except subprocess.TimeoutExpired:
