@@ -298,6 +298,21 @@ def test_a_store_is_opened_by_the_applications_id_and_by_its_checkpoint(folder: 
             assert store.position() == Position({"in": {store.position().partitions("in").popitem()[0]: 0}})
 
 
+def test_the_checkpoint_of_the_settings_is_shown_and_no_earlier_one_that_lies_with_the_state(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "earlier").mkdir()
+    earlier = Program(folder / "earlier", counts())
+    earlier.process(("BOS", 2, 5))
+    shutil.copytree(folder / "earlier" / "checkpoint", folder / ".penstock" / "app" / "checkpoint")
+    program = Program(folder, counts())
+    program.process(("JFK", 1, 5))
+    (folder / "penstock.toml").write_text('checkpoint = "checkpoint"')
+    monkeypatch.chdir(folder)
+    with open_store("app", "counts") as store:
+        assert list(store.all()) == [("JFK", 1, 5)]
+
+
 def test_what_cannot_be_opened_is_told_with_the_way_out(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
     with pytest.raises(ConfigError, match=r"'app' is no application with commits.* Give the application's id"):

@@ -92,7 +92,8 @@ def open_stores(application: Path | str, max_age: Duration = 0) -> ApplicationSt
 
 
 def checkpoint_of(application: Path | str) -> str:
-    """Where the commits of an application lie, by its id or its checkpoint.
+    """Where the commits of an application lie, by its id or its checkpoint. The setting ``checkpoint`` goes before the
+    folder of its state, where an earlier checkpoint may lie: a start would go on from that of the setting.
 
     Raises:
         ConfigError: there is neither.
@@ -103,7 +104,7 @@ def checkpoint_of(application: Path | str) -> str:
         return checkpoint_place(application, "application")
     settings = Settings.load()
     state = (settings.state_dir or Path(".penstock") / application) / "checkpoint"
-    tried = [Path(application), Path(application) / "checkpoint", state]
+    tried = [Path(application), Path(application) / "checkpoint", *([] if settings.checkpoint else [state])]
     found = next((folder for folder in tried if (folder / "manifests").is_dir()), None)
     if found is not None:
         return str(found)
