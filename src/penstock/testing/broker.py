@@ -61,19 +61,25 @@ class Broker:
         folder: where its topics lie; a broker started in the same folder again has them still, on the same port.
         properties: Kafka's own properties, beside those that one node needs.
         listeners: more listeners by their names, each with its protocol, such as ``{"SECURE": "SASL_SSL"}``.
+        port: where clients find it; 0 takes a free one.
 
     Raises:
         ConfigError: there is no Java or no Maven, or Maven cannot get Kafka.
     """
 
     def __init__(
-        self, folder: Path, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        port: int = 0,
     ):
         self.folder = locations.folder(folder, "folder")
         self._java = _found("java", "Java 17 or newer")
         self._class_path = class_path()
         self._listeners = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
         self.ports = dict(zip(self._listeners, free_ports(len(self._listeners)), strict=True))
+        self.ports["PLAINTEXT"] = port or self.ports["PLAINTEXT"]
         self._properties = {**_PROPERTIES, **self._places(), **(properties or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -275,6 +281,7 @@ def main() -> None:
     """Run a broker until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m penstock.testing.broker", description=main.__doc__)
     parser.add_argument("--folder", type=Path, help="where its topics lie; by default a folder that goes with it")
+    parser.add_argument("--port", type=int, default=0, help="where clients find it; by default a free one")
     parser.add_argument("--while", type=int, dest="owner", help="the number of a process with which it ends")
     parser.add_argument("--ready", type=Path, help="a file for its addresses: a line each, with the listener")
     own = "a property of Kafka's own, also several times"
@@ -285,7 +292,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-broker-") as own:
         folder = arguments.folder or Path(own)
-        with Broker(folder, dict(arguments.property), dict(arguments.listener)) as broker:
+        with Broker(folder, dict(arguments.property), dict(arguments.listener), arguments.port) as broker:
             print(f"{broker.url}   (Ctrl-C ends it)", flush=True)
             if arguments.ready is not None:
                 _written(arguments.ready, "".join(f"{name} {broker.servers_of(name)}\n" for name in broker.ports))
