@@ -11,7 +11,7 @@ import pytest
 from support.spark_classes import QUICK_JVM
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
