@@ -66,7 +66,16 @@ SHAPES = {"SessionStore", "VersionedKeyValueStore", "WindowStore"}
 TRANSACTIONS = {"AbstractTransactionalStore", "Transaction", "TransactionalSegment"}
 KINDS = {"BranchedKStream", "SessionWindowedCogroupedKStream", "TimeWindowedCogroupedKStream", *SHAPES, *TRANSACTIONS}
 TO_BE = {"KeyValueStoreSupplier", "SessionStoreSupplier", "VersionedStoreSupplier", "WindowStoreSupplier"}
-GIVEN = {"ApplicationStores", "FailureReason", "Query", "QueryResult", "SlotPlace", "StateQueryResult", *TO_BE}
+GIVEN = {
+    "ApplicationStores",
+    "BatchResult",
+    "FailureReason",
+    "Query",
+    "QueryResult",
+    "SlotPlace",
+    "StateQueryResult",
+    *TO_BE,
+}
 """What other methods give, for annotations."""
 WITHOUT_EXAMPLE = {"ConsumerRecord", "Streams", "write", *ERRORS, *KINDS, *GIVEN}
 

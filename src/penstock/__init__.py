@@ -141,6 +141,7 @@ from penstock.timestamps import (
 )
 
 if _TYPE_CHECKING:
+    from penstock.engine.batch.result import BatchResult
     from penstock.engine.spark.streams import Streams
     from penstock.query.answers import FailureReason, QueryResult, StateQueryResult
     from penstock.query.application import ApplicationStores
@@ -154,6 +155,7 @@ __all__ = [
     "ApplicationStores",
     "AutoOffsetReset",
     "Avro",
+    "BatchResult",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
@@ -290,6 +292,7 @@ _let_spark_find_this_python()
 
 _LATER = {
     "ApplicationStores": "penstock.query.application",
+    "BatchResult": "penstock.engine.batch.result",
     "FailureReason": "penstock.query.answers",
     "QueryResult": "penstock.query.answers",
     "StateQueryResult": "penstock.query.answers",
