@@ -134,6 +134,10 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: Any) -> None:
     assert "key names topic 'orders', for which there is no DataFrame" in refusal({"in": frame}, key={"orders": "x"})
     assert "order is to be column 'offset'" in refusal({"in": frame}, order="offset")
     assert "order is the column that says" in refusal({"in": frame}, order=("a", "b", "c"))
+    kinds = frame.selectExpr("'10' as text", "1.5D as part", "1L as whole")
+    assert "order: column 'text' is of type string; take whole numbers or times" in refusal({"in": kinds}, order="text")
+    said = "order: column 'part' is of type double; a partition is a whole number"
+    assert said in refusal({"in": kinds}, order=("part", "whole"))
     assert "must hold timestamps or whole milliseconds" in refusal({"in": frame.selectExpr("true t")}, timestamp="t")
     assert "holds values of type int, but the source" in refusal({"in": frame}, value="amount")
     assert "takes a DataFrame of Spark; got [1]" in refusal({"in": [1]})
@@ -168,3 +172,22 @@ def test_a_row_without_a_time_ends_the_batch_and_says_so(time: str, said: str, s
     frame = spark.sql(f"select 'a' as key, {time} as at")
     with pytest.raises(ConfigError, match=re.escape(said)):
         counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", partitions=1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "said"),
+    [
+        ("null", "0", "column 'p' holds nothing in some row (null). Fill it (coalesce), or leave such rows out"),
+        ("0", "null", "column 'o' holds nothing in some row (null). Fill it (coalesce), or leave such rows out"),
+        ("-1", "0", "column 'p' holds -1, and the partitions are 0 to 1; partitions= says how many there are"),
+        ("2", "0", "column 'p' holds 2, and the partitions are 0 to 1; partitions= says how many there are"),
+    ],
+)
+def test_a_row_of_no_partition_or_without_an_offset_ends_the_batch(
+    partition: str, offset: str, said: str, spark: Any
+) -> None:
+    row = f"'a', 1L, int({partition}), bigint({offset})"
+    frame = spark.sql(f"select * from values ('b', 1L, 0, 1L), ({row}) as t(key, at, p, o)")
+    with pytest.raises(ConfigError) as error:
+        counted().run_batch(spark, {"in": frame}, key="key", timestamp="at", order=("p", "o"), partitions=2)
+    assert str(error.value) == f"run_batch: topic 'in': order: {said}"

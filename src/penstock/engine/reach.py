@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.plan.physical import Part, SubTopology
 
@@ -32,14 +32,14 @@ def subs_above(sub: SubTopology, subs: Iterable[SubTopology], through: frozenset
     return found
 
 
-def parts_below(parts: Iterable[Part]) -> dict[str, set[str]]:
+def parts_below(parts: Sequence[Part]) -> dict[str, set[str]]:
     """For each part those that its records may come to.
 
     Args:
         parts: those of one sub-topology, each behind those whose records it takes.
     """
     below: dict[str, set[str]] = {part.name: set() for part in parts}
-    for part in reversed(list(parts)):
+    for part in reversed(parts):
         for name in part.predecessors:
             below[name] |= {part.name} | below[part.name]
     return below

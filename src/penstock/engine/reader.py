@@ -166,7 +166,8 @@ class Ahead(NamedTuple):
     head: int | None
     """The clock of the next record that it may take; None where there is none."""
     until: int | None
-    """To which clock that goes, where there is or may come more behind it; None where there is not."""
+    """To which clock that goes, where there is or may come more behind it; without a record at hand, from which clock
+    on one may come. None where none can."""
 
 
 class Reader:
@@ -201,6 +202,7 @@ class Reader:
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
         self._held_at = LATEST
+        """The lowest clock of which anything may be left to take later."""
         self._until = LATEST
         self._comes_back = False
         self._task = ""

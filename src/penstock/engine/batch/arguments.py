@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import types as spark
+
 from penstock.engine.spark.frame_types import written_schema
 from penstock.errors import ConfigError
 from penstock.log.tables import Chosen
@@ -16,6 +19,9 @@ Named = Mapping[str, str] | str | None
 """A column of each topic's DataFrame; one name for all."""
 
 Order = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
+
+_IN_ORDER = (spark.IntegralType, spark.DecimalType, spark.TimestampType, spark.TimestampNTZType, spark.DateType)
+"""What says in which order rows arrived: text goes by letters, and a float that is no number has no place."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,8 @@ def _source(topic: str, frame: Any, named: dict[str, Any]) -> Source:
     for what, name in [*named.items(), ("order", partition), ("order", offset)]:
         if what not in ("order", "timestamp_unit") or name in (partition, offset):
             _check_column(method, what, name, frame.columns)
+    _check_type(method, frame, partition, spark.IntegralType, "a partition is a whole number. Convert it (cast('int'))")
+    _check_type(method, frame, offset, _IN_ORDER, "take whole numbers or times. Convert it (cast('bigint'))")
     used = frame.columns if value is None else [name for name in (key, value, timestamp) if name is not None]
     schema = written_schema(frame.schema, used := list(dict.fromkeys(used)))
     chosen = Chosen(method, key, value, timestamp, named["timestamp_unit"])
@@ -125,9 +133,12 @@ def _check_column(method: str, what: str, name: Any, columns: list[str]) -> None
         )
 
 
-def _fields(schema: Any, names: Sequence[str]) -> Any:
-    import pyarrow as pa
+def _check_type(method: str, frame: Any, name: str | None, kinds: Any, way_out: str) -> None:
+    if name is not None and not isinstance(kind := frame.schema[name].dataType, kinds):
+        raise ConfigError(f"{method}: order: column {name!r} is of type {kind.simpleString()}; {way_out}")
 
+
+def _fields(schema: Any, names: Sequence[str]) -> Any:
     return pa.schema([schema.field(name) for name in names])
 
 

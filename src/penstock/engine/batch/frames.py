@@ -46,13 +46,13 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
     key = source.chosen.key
     columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
     if source.offset is not None:
-        columns.append(quoted(source.offset).alias("seq"))
+        columns.append(_whole(source, source.offset).alias("seq"))
     if of.is_global:
         partition = f.lit(0)
         if source.partition is not None:
-            columns.append(quoted(source.partition).alias("sender"))
+            columns.append(_whole(source, source.partition).alias("sender"))
     elif source.partition is not None:
-        partition = quoted(source.partition).cast("int")
+        partition = _whole(source, source.partition, tasks).cast("int")
     else:
         partition = _partition(source, tasks, None if key is None else quoted(key))
     rows = source.frame.select(partition.alias("partition"), *columns)
@@ -84,6 +84,23 @@ def places(source: Source, of: RowsOf) -> list[Any]:
     return [f.col(name) for name in (*first, "timestamp")] + [
         _sortable(f.col(of.column)[name], fields[name]) for name in names
     ]
+
+
+def _whole(source: Source, name: str, end: int | None = None) -> Any:
+    """A column that says in which order rows arrived; a row ends the run when nothing stands there, or what is no
+    partition.
+
+    Args:
+        end: how many partitions there are, where it says the partition.
+    """
+    column, where = quoted(name), f"penstock.errors.ConfigError: {source.chosen.method}: order: column {name!r} holds "
+    empty = f"{where}nothing in some row (null). Fill it (coalesce), or leave such rows out"
+    checked = f.when(column.isNull(), f.raise_error(f.lit(empty)))
+    if end is not None:
+        range_ = f", and the partitions are 0 to {end - 1}; partitions= says how many there are"
+        strange = f.concat(f.lit(where), column.cast("string"), f.lit(range_))
+        checked = checked.when((column < 0) | (column >= end), f.raise_error(strange))
+    return checked.otherwise(column)
 
 
 def quoted(name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import functions as f
 
 from penstock import errors
-from penstock.engine.batch import frames as rows
+from penstock.engine.batch import frames
 from penstock.engine.batch.arguments import Named, Order, Source, sources_of
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.planning import Plan, counts_of
@@ -64,7 +64,7 @@ def run_batch(
             opened = stack.enter_context(closing(shared_log(log, loaded)))
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
         given, now = sources_of(expanded, sources, key, value, timestamp, order, timestamp_unit), wall_clock_ms()
-        found = {topic: rows.with_time(one, now) for topic, one in given.items()}
+        found = {topic: frames.with_time(one, now) for topic, one in given.items()}
         kept = _kept(expanded, stores)
         if hasattr(spark, "_jvm"):
             work_with_this_python(spark.sparkContext)
@@ -108,9 +108,9 @@ class _Batch:
         figures: list[dict[str, Any]] = []
         try:
             for group in self._plan.groups:
-                stage = self._stage(group, packed).persist()
-                self._stages |= {sub.id: stage for sub in group}
-                with self._named(group):
+                with self._named(group), _plain_errors():
+                    stage = self._stage(group, packed).persist()
+                    self._stages |= {sub.id: stage for sub in group}
                     figures += _run(stage)
         except BaseException:
             for stage in self._stages.values():
@@ -181,19 +181,19 @@ class _Batch:
         """By what rows of DataFrames are sorted."""
         for one in inputs:
             if one.chosen is not None:
-                yield from rows.places(self._sources[one.topic], one)
+                yield from frames.places(self._sources[one.topic], one)
 
     def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
         """The rows of one topic."""
         plan = self._plan
         if one.topic in self._sources:
-            return rows.rows_of(
+            return frames.rows_of(
                 self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None
             )
         if one.topic in plan.ranges:
             ranges = plan.ranges[one.topic]
             firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
-            return rows.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
+            return frames.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
         writers = [self._stages[id_] for id_ in plan.writers(one.topic) if id_ in self._stages]
         sent = [stage.where(f.col("what") == plan.numbers[one.topic]) for stage in writers]
         return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
@@ -201,11 +201,7 @@ class _Batch:
 
 def _run(stage: Any) -> list[dict[str, Any]]:
     """Have Spark run a stage; its figures."""
-    told = stage.where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block")
-    try:
-        found = told.collect()
-    except Exception as error:
-        raise _plainly(error) from error
+    found = stage.where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block").collect()
     for row in found:
         if row["what"] == ERROR:
             kind: type[PenstockError] = getattr(errors, row["name"], ProcessingError)
@@ -226,11 +222,22 @@ def _union(one: Any, other: Any) -> Any:
 def _partitions_in(source: Source) -> int:
     """How many partitions there are at least by a column with their numbers."""
     assert source.partition is not None
-    highest = source.frame.agg(f.max(rows.quoted(source.partition)).cast("int")).first()[0]
+    highest = source.frame.agg(f.max(frames.quoted(source.partition)).cast("int")).first()[0]
     return 1 if highest is None else int(highest) + 1
 
 
-_OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)
+_OURS = re.compile(r"(?:^|\] )penstock\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of Spark as what they mean; some rows are looked at while Spark plans."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise _plainly(error) from error
 
 
 def _plainly(error: Exception) -> Exception:
