@@ -40,6 +40,7 @@ JSON = JsonSerde()
 UNSAID = UnsaidSerde()
 """Where nothing tells the type of results: JSON of what has fields or items."""
 
+_TYPES = "str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
 _NESTED = 20
 """How many names of names are looked through."""
 _BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
@@ -65,12 +66,14 @@ def of(type_: Any, what: str = "type") -> Serde:
         known = None
     if known is not None:
         return known
+    if isinstance(type_, str):
+        raise ConfigError(
+            f"{what}: the text {type_!r} is no type; use {_TYPES}, without quotes. If it names a store: store={type_!r}"
+        )
     try:
         return JsonSerde(type_)
     except SerdeError as error:
-        raise ConfigError(
-            f"{what}: {error}; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
-        ) from None
+        raise ConfigError(f"{what}: {error}; use {_TYPES}") from None
 
 
 def plain_type(type_: Any) -> Any:
