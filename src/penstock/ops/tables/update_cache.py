@@ -18,7 +18,7 @@ from penstock.state.store import StateStore
 _GARBAGE = 32 << 20
 """How many bytes of updates may be held that are not the last ones of their keys."""
 
-_GARBAGE_RECORDS = 1 << 19
+_GARBAGE_RECORDS = 1 << 20
 """How many of them, whatever they are."""
 
 
