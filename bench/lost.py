@@ -22,7 +22,7 @@ from bench.measure import RunError
 from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.running import PATIENCE, check, running, wait_for
-from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.storage import LocalStorage
 from penstock.testing.chaos.processes import kill_all_with
 

@@ -13,8 +13,8 @@ from bench.helper import Helper, answer
 from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.workloads import w1
-from penstock.engine.coordinator import Coordinator
-from penstock.engine.work import StageWork, TaskDone, TaskWork
+from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings

@@ -18,7 +18,19 @@ HEAD = re.compile(
     r"- \*\*In one sentence\*\*: .+\.\n"
     r"- \*\*Where in the code\*\*: `.+`\n"
 )
-LISTED = [".", "engine", "engine/slots", "engine/spark", "log", "log/file", "log/kafka", "query", "watch"]
+WINGS = ["shared", "task", "timing", "commit", "operate"]
+LISTED = [
+    ".",
+    "engine",
+    *(f"engine/{wing}" for wing in WINGS),
+    "engine/slots",
+    "engine/spark",
+    "log",
+    "log/file",
+    "log/kafka",
+    "query",
+    "watch",
+]
 """The folders of which ARCHITECTURE.md names every module."""
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -19,8 +19,8 @@ MOST_NAMES = 25
 LOOPS = {
     "arrays.py:first_least": "the width doubles, up to the longest range",
     "cli/trial.py:_run_local": "until the copied input has been read",
-    "engine/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
-    "engine/merged.py:__iter__": "until the channels have nothing more; each round gives records",
+    "engine/task/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
+    "engine/task/merged.py:__iter__": "until the channels have nothing more; each round gives records",
     "log/file/entries.py:load": "goes on only when entries were summed up meanwhile",
     "log/file/log.py:read": "goes on only when the topic has changed meanwhile",
     "log/file/topic_file.py:held": "goes on only when the topic was removed while this waited for it",

@@ -44,9 +44,9 @@ from penstock.dsl.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
-from penstock.engine.lifecycle import State, UncaughtExceptionResponse
-from penstock.engine.places import SlotPlace
-from penstock.engine.restores import RestoreProgress
+from penstock.engine.operate.lifecycle import State, UncaughtExceptionResponse
+from penstock.engine.operate.restores import RestoreProgress
+from penstock.engine.shared.places import SlotPlace
 from penstock.errors import (
     AlreadyRunningError,
     BufferFullError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Penstock
-from penstock.engine.manifest import Manifests
+from penstock.engine.shared.manifest import Manifests
 from penstock.log.consume import consume
 from penstock.log.kafka.log import KafkaLog
 from support.kafka import Cluster

@@ -9,8 +9,8 @@ import pytest
 from cli.conftest import Penstock
 from penstock.cli.program import load_program
 from penstock.engine.local import LocalApplication
-from penstock.engine.lock import ApplicationLock
-from penstock.engine.program import ProgramFile
+from penstock.engine.operate.lock import ApplicationLock
+from penstock.engine.shared.program import ProgramFile
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings

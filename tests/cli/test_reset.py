@@ -9,8 +9,8 @@ import pytest
 from cli.conftest import Penstock
 from penstock import StreamsBuilder, cli, produce
 from penstock.engine.local import LocalApplication
-from penstock.engine.lock import ApplicationLock
-from penstock.engine.reset import Target, Wanted
+from penstock.engine.operate.lock import ApplicationLock
+from penstock.engine.operate.reset import Target, Wanted
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings

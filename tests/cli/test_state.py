@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import Penstock
 from penstock import StreamsBuilder, TimeWindows, produce
 from penstock.engine.local import LocalApplication
-from penstock.engine.places import SlotPlace
+from penstock.engine.shared.places import SlotPlace
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage

@@ -17,7 +17,7 @@ from penstock import (
     TableJoined,
     TimeWindows,
 )
-from penstock.engine.stores import stores_of
+from penstock.engine.shared.stores import stores_of
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.node import StoreSpec
 from penstock.serdes import FLOAT, INT, STR, JsonSerde

@@ -15,7 +15,7 @@ from penstock import (
     TimeWindows,
     TopologyError,
 )
-from penstock.engine.stores import store_of
+from penstock.engine.shared.stores import store_of
 from penstock.serdes import INT, STR
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.segments import segment_interval_of

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock import StreamsBuilder, Topology
-from penstock.engine.coordinator import Coordinator
+from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.local import LocalApplication
 from penstock.errors import PenstockError
 from penstock.log.consume import consume

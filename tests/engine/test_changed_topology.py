@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
-from penstock.engine import starts
-from penstock.engine.description import Description, description_of
 from penstock.engine.evolution.matching import NO_WISHES, Matches, matches_of
 from penstock.engine.evolution.refusals import check
-from penstock.engine.exchange import ExchangeRef
-from penstock.engine.layout import layout_of
-from penstock.engine.manifest import Manifest, TaskEntry
-from penstock.engine.program import ProgramFile
-from penstock.engine.starts import FORMAT
+from penstock.engine.shared import starts
+from penstock.engine.shared.description import Description, description_of
+from penstock.engine.shared.exchange import ExchangeRef
+from penstock.engine.shared.layout import layout_of
+from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.engine.shared.program import ProgramFile
+from penstock.engine.shared.starts import FORMAT
 from penstock.errors import ConfigError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import JoinWindows, KStream, StreamsBuilder, TimeWindows, Topology
-from penstock.engine.circles import Circle, circles_of
-from penstock.engine.layout import layout_of
-from penstock.engine.rounds import Rounds
+from penstock.engine.commit.rounds import Rounds
+from penstock.engine.shared.circles import Circle, circles_of
+from penstock.engine.shared.layout import layout_of
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from support.topologies import EXAMPLES, larger, pair, stream, topology_of

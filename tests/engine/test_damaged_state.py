@@ -17,7 +17,7 @@ import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.dsl.suppressed import BufferConfig
-from penstock.engine.coordinator import Coordinator
+from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.local import LocalApplication
 from penstock.errors import StoreError
 from penstock.log.consume import consume

@@ -23,8 +23,8 @@ from penstock import (
     Topology,
     faults,
 )
-from penstock.engine import description
 from penstock.engine.evolution.matching import Wishes
+from penstock.engine.shared import description
 from penstock.errors import ConfigError
 from penstock.faults import EVOLUTION_POINTS, START_POINTS
 from penstock.log.produce import produce

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import forgetting
-from penstock.engine.needed import NeededManifests
+from penstock.engine.commit import forgetting
+from penstock.engine.commit.needed import NeededManifests
 from penstock.log.base import TopicInfo
 from support.world import World
 

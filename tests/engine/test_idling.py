@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock import StreamsBuilder
+from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
-from penstock.engine.loop import CommitLoop
 from penstock.errors import ConfigError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce

@@ -16,8 +16,8 @@ from confluent_kafka.admin import OffsetSpec
 
 from penstock import Kafka, StreamsBuilder, Topology, faults, produce
 from penstock.engine.local import LocalApplication
+from penstock.engine.operate.reset import Reset, Target, Wanted
 from penstock.engine.rescaling.rescale import Rescale, Source
-from penstock.engine.reset import Reset, Target, Wanted
 from penstock.errors import (
     CommitError,
     ConfigError,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder
+from penstock.engine.commit.putting_aside import PuttingAside
 from penstock.engine.local import LocalApplication
-from penstock.engine.manifest import Manifests
-from penstock.engine.putting_aside import PuttingAside
-from penstock.engine.reset import Reset, Wanted
+from penstock.engine.operate.reset import Reset, Wanted
+from penstock.engine.shared.manifest import Manifests
 from penstock.errors import ConfigError, LogError, PenstockError, RefusedRecordError
 from penstock.log.consume import consume
 from penstock.settings import Settings

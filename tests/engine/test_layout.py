@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, TopologyError
-from penstock.engine.layout import layout_of
-from penstock.engine.topics import create_sink_topics
+from penstock.engine.commit.topics import create_sink_topics
+from penstock.engine.shared.layout import layout_of
 from penstock.errors import TopicNotFoundError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog

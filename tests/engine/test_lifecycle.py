@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, UncaughtExceptionResponse
-from penstock.engine.lifecycle import Lifecycle, State, clean_up
+from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
-from penstock.engine.lock import ApplicationLock
-from penstock.engine.loop import CommitLoop
+from penstock.engine.operate.lifecycle import Lifecycle, State, clean_up
+from penstock.engine.operate.lock import ApplicationLock
 from penstock.errors import AlreadyRunningError, ConfigError, FencedError, PenstockError, ProcessingError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock import Materialized, StreamsBuilder, Topology
-from penstock.engine.lock import ApplicationLock, SlotLock
+from penstock.engine.operate.lock import ApplicationLock, SlotLock
 from penstock.errors import AlreadyRunningError, CorruptDataError, PenstockError
 from penstock.plain_files import check_appendable
 from penstock.state.checkpoint_file import OffsetCheckpoint

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
+from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
-from penstock.engine.loop import CommitLoop
-from penstock.engine.manifest import Manifest
+from penstock.engine.shared.manifest import Manifest
 from penstock.errors import CommitError, ProcessingError
 from penstock.log.produce import produce
 from support.world import World
@@ -174,7 +174,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch, points: set[str]) -> list[str]:
             seen.append(f"{point} beside" if is_beside else point)
 
     monkeypatch.setattr("penstock.faults.listener", hear)
-    monkeypatch.setattr("penstock.engine.loop.MOST_SECONDS_BESIDE", 60.0)
+    monkeypatch.setattr("penstock.engine.commit.loop.MOST_SECONDS_BESIDE", 60.0)
     return seen
 
 
@@ -243,8 +243,8 @@ def test_where_the_interpreter_begins_no_threads_any_more_a_commit_is_published_
         def submit(self, *_: Any) -> Any:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr("penstock.engine.publishing.ThreadPoolExecutor", Ended)
-    monkeypatch.setattr("penstock.engine.loop.MOST_SECONDS_BESIDE", 60.0)
+    monkeypatch.setattr("penstock.engine.commit.publishing.ThreadPoolExecutor", Ended)
+    monkeypatch.setattr("penstock.engine.commit.loop.MOST_SECONDS_BESIDE", 60.0)
     looped = Looped(world, ends_with_input=True)
     assert looped.loop.wait(60)
     looped.close()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import StreamsBuilder, Topology
-from penstock.engine.layout import layout_of
+from penstock.engine.shared.layout import layout_of
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from support.topologies import pair, stream

@@ -9,9 +9,10 @@ import pytest
 
 from penstock.batch import Batch
 from penstock.columns import BytesColumn
-from penstock.engine import exchange, merged
-from penstock.engine.exchange import ExchangeRef, ExchangeWriter
-from penstock.engine.merged import Bound, MergedExchange
+from penstock.engine.shared import exchange
+from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter
+from penstock.engine.task import merged
+from penstock.engine.task.merged import Bound, MergedExchange
 from penstock.serdes import STR
 from penstock.storage import LocalStorage
 

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
-from penstock.engine.manifest import Manifest, Manifests
-from penstock.engine.older_log import check_outputs
-from penstock.engine.reset import Reset, Wanted
+from penstock.engine.commit.older_log import check_outputs
+from penstock.engine.operate.reset import Reset, Wanted
+from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.errors import CorruptDataError, OffsetOutOfRangeError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.storage import LocalStorage, seal

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock import BufferConfig, Materialized, Record, StreamsBuilder, Suppressed, TimeWindows, Topology
+from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
-from penstock.engine.loop import CommitLoop
 from penstock.errors import TopologyError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce

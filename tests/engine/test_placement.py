@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.engine.placement import Executor, Placement
+from penstock.engine.slots.placement import Executor, Placement
 
 RUNS = 300
 """Seeds that the suite tries; 10,000 were tried by hand."""

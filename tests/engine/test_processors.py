@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock import STREAM_TIME, WALL_CLOCK_TIME, Processor, Record, StreamsBuilder, Topology
-from penstock.engine.idle import IdleTasks
+from penstock.engine.timing.idle import IdleTasks
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce
 from support.world import World
@@ -48,7 +48,7 @@ class Ticked(World):
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ticked:
     Clock.now = 0
-    monkeypatch.setattr("penstock.engine.task.wall_clock_ms", lambda: Clock.now)
+    monkeypatch.setattr("penstock.engine.task.task.wall_clock_ms", lambda: Clock.now)
     world = Ticked(tmp_path, ticking())
     world.log.create_topic(TopicInfo("in", 1, key="str", value="str"))
     return world
@@ -98,7 +98,7 @@ def test_nothing_is_committed_while_no_call_is_due(world: Ticked):
 def test_a_call_that_is_due_by_the_drivers_clock_is_made_on_a_machine_whose_clock_is_behind(
     world: Ticked, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("penstock.engine.task.wall_clock_ms", lambda: max(Clock.now - 700, 0))
+    monkeypatch.setattr("penstock.engine.task.task.wall_clock_ms", lambda: max(Clock.now - 700, 0))
     application = world.start()
     assert world.at(application, 0) == []
     assert world.at(application, 1000) == [("tick", "1000")]

@@ -12,7 +12,7 @@ import pytest
 
 from penstock import StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
-from penstock.engine.lock import ApplicationLock, SlotLock
+from penstock.engine.operate.lock import ApplicationLock, SlotLock
 from penstock.errors import (
     AlreadyRunningError,
     ConfigError,
@@ -248,7 +248,7 @@ def test_a_second_program_on_one_machine_is_refused_and_told_who_runs(tmp_path: 
 HOLD = """
 import sys, time
 from pathlib import Path
-from penstock.engine.lock import SlotLock
+from penstock.engine.operate.lock import SlotLock
 lock = SlotLock(Path(sys.argv[1]), 3, sys.argv[2])
 print("held", flush=True)
 time.sleep(60)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
-from penstock.engine.reset import Move, Plan, Reset, Target, Wanted
+from penstock.engine.operate.reset import Move, Plan, Reset, Target, Wanted
 from penstock.errors import ConfigError, FencedError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock import ConfigError, CorruptDataError, StateRestoreListener, StreamsBuilder, TimeWindows, TopicPartition
-from penstock.engine.manifest import Manifests
-from penstock.engine.restores import Batched, RestoreProgress, Restores, check_listener
+from penstock.engine.operate.restores import Batched, RestoreProgress, Restores, check_listener
+from penstock.engine.shared.manifest import Manifests
 from penstock.log.produce import produce
 from penstock.state.restoring import BATCH, END, START, RestoreStep
 from penstock.state.task_state import TaskState

@@ -21,14 +21,14 @@ import pytest
 
 from penstock import StreamsBuilder, Topology
 from penstock.arrays import partitions
-from penstock.engine.coordinator import Coordinator
-from penstock.engine.live import LiveTasks
-from penstock.engine.loop import CommitLoop
-from penstock.engine.manifest import Manifests
-from penstock.engine.restores import Restores
+from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.loop import CommitLoop
+from penstock.engine.operate.restores import Restores
+from penstock.engine.shared.manifest import Manifests
 from penstock.engine.slots import sessions
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
+from penstock.engine.task.live import LiveTasks
 from penstock.errors import CommitError, ConfigError, SparkLostError, StoreError
 from penstock.log.produce import produce
 from penstock.query.application import ApplicationStores
@@ -245,7 +245,7 @@ def test_a_host_that_is_gone_is_one_clear_error(world: World, application: Appli
 
 
 def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.engine.coordinator._PAUSES", (0.0,))
+    monkeypatch.setattr("penstock.engine.commit.coordinator._PAUSES", (0.0,))
     monkeypatch.setattr("penstock.engine.slots.sessions._COME_SECONDS", 0.3)
     host = ForkedHost()
     application = Application(world, host, timeout=0.3)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
-from penstock.engine import coordinator, forgetting
+from penstock.engine.commit import coordinator, forgetting
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS

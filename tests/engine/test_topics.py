@@ -14,8 +14,8 @@ import pytest
 
 from penstock import AutoOffsetReset, StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
-from penstock.engine.manifest import Manifest, Manifests
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError, TopologyError
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume

@@ -14,7 +14,7 @@ import pytest
 
 from penstock import Materialized, StreamsBuilder, Suppressed, TimeWindows, Topology, consume
 from penstock.engine.local import LocalApplication
-from penstock.engine.manifest import Manifest
+from penstock.engine.shared.manifest import Manifest
 from penstock.errors import CorruptDataError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog

@@ -27,8 +27,8 @@ import suppression
 
 import live
 from penstock import Topology
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifests
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifests
 from penstock.faults import LOG_POINTS, POINTS, START_POINTS
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock import StreamsBuilder, TimeWindows, Topology, faults
 from penstock.arrays import partitions
-from penstock.engine import loop
+from penstock.engine.commit import loop
 from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog

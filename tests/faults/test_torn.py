@@ -9,7 +9,7 @@ import pytest
 
 from penstock import faults
 from penstock.engine.local import LocalApplication
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import StoreError
 from penstock.testing.chaos.torn import tear, unfinished
 from support.world import World

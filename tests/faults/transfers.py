@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from penstock import StreamsBuilder, Topology, open_store
 from penstock.arrays import partitions
-from penstock.engine.exchange import read_exchange
-from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.shared.exchange import read_exchange
+from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.errors import CorruptDataError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog

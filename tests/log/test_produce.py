@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import Record, StreamsBuilder, Windowed, consume, produce, produce_columns
+from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.local import LocalApplication
-from penstock.engine.source_times import SourceTimes
 from penstock.errors import ConfigError, OffsetOutOfRangeError, SerdeError, TopicNotFoundError
 from penstock.log import strange_times
 from penstock.log.base import Log, TopicInfo

@@ -27,8 +27,8 @@ from penstock import (
     ValueTransformerWithKey,
 )
 from penstock.calls import kind_of
-from penstock.engine.lifecycle import Lifecycle
-from penstock.engine.restores import check_listener
+from penstock.engine.operate.lifecycle import Lifecycle
+from penstock.engine.operate.restores import check_listener
 from penstock.engine.spark.arguments import check_arguments
 from penstock.serdes import Serde
 from penstock.settings import Settings

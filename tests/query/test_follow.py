@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from penstock import SessionWindows, StreamsBuilder, open_store, produce
-from penstock.engine.formats import formats_of, made_from
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared.formats import formats_of, made_from
 from penstock.errors import ConfigError, CorruptDataError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology

@@ -21,8 +21,8 @@ from penstock import (
     TimeWindows,
     produce,
 )
-from penstock.engine.live import StoreAnswer, StoreQuestion
 from penstock.engine.local import LocalApplication
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.batch import Batch
 from penstock.columns import BytesColumn
-from penstock.engine import exchange
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared import exchange
 from penstock.errors import ConfigError, StoreError
 from penstock.object_storage import ObjectStorage
 from penstock.serdes import STR

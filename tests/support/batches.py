@@ -27,8 +27,8 @@ from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import TopicTypes
 from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE
 from penstock.engine.batch.stage import run
-from penstock.engine.exchange import EARLIEST
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared.exchange import EARLIEST
 from penstock.errors import ProcessingError
 from penstock.log.base import TopicInfo
 from penstock.log.consumed import decoded

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.placement import Executor
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
+from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve
 from penstock.engine.spark.shipping import dumps, loads
 from penstock.errors import SparkLostError

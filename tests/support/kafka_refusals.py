@@ -9,7 +9,7 @@ import pytest
 
 from penstock import StreamsBuilder, produce
 from penstock.engine.local import LocalApplication
-from penstock.engine.manifest import Manifests
+from penstock.engine.shared.manifest import Manifests
 from penstock.errors import LogError
 from penstock.losses import losses_of
 from penstock.settings import Settings

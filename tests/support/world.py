@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StreamsBuilder, Topology
-from penstock.engine.coordinator import Coordinator
+from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.local import LocalApplication
 from penstock.log.consume import consume
 from penstock.log.file.log import FileLog

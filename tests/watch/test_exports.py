@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.places import SlotPlace
+from penstock.engine.shared.places import SlotPlace
 from penstock.errors import ConfigError
 from penstock.metrics import DEAD_LETTERS, SKIPPED
 from penstock.query.application import open_stores

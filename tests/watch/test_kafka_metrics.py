@@ -17,8 +17,8 @@ from penstock import (
     metrics,
     produce,
 )
-from penstock.engine import task
 from penstock.engine.local import LocalApplication
+from penstock.engine.task import task
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, names

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.dsl.builder import StreamsBuilder
-from penstock.engine.program import ProgramFile
+from penstock.engine.shared.program import ProgramFile
 from penstock.errors import ConfigError, PenstockError
 from penstock.java_names import of_module
 from penstock.plan.topology import Topology

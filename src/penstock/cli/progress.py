@@ -18,7 +18,7 @@ from penstock.log.open import open_log
 from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
-    from penstock.engine.restores import RestoreProgress
+    from penstock.engine.operate.restores import RestoreProgress
     from penstock.engine.spark.streams import Streams
 
 _LINE_SECONDS = 5.0
@@ -73,7 +73,7 @@ def left_out(commit: Commit) -> str:
 def restores_in_words(restores: Sequence[RestoreProgress]) -> str:
     """What is being restored or was, in a line; empty when that was nothing.
 
-    >>> from penstock.engine.restores import RestoreProgress
+    >>> from penstock.engine.operate.restores import RestoreProgress
     >>> done = RestoreProgress("counts", 0, 1_200_000, 2.5, 9, 9, "restored")
     >>> restores_in_words([done]), restores_in_words([RestoreProgress("counts", 0, 0, 0.1, 9, 9, "restored")])
     ('restored 1,200,000 rows of 1 store in 2.5 s', '')

@@ -11,7 +11,7 @@ from penstock.cli.options import log_of, log_option
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.stopped import stopped
 from penstock.cli.terminal import count, print_table, say
-from penstock.engine.putting_aside import PuttingAside, Refused, Stuck
+from penstock.engine.commit.putting_aside import PuttingAside, Refused, Stuck
 from penstock.messages import show
 from penstock.query.application import checkpoint_of, open_stores
 from penstock.storage import open_storage

@@ -12,9 +12,9 @@ from penstock.cli.program import load_program
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.stopped import state_folders, stopped
 from penstock.cli.terminal import count, print_table, say
-from penstock.engine.manifest import Manifests
 from penstock.engine.rescaling.rescale import Rescale, RescalePlan
-from penstock.engine.starts import Starts
+from penstock.engine.shared.manifest import Manifests
+from penstock.engine.shared.starts import Starts
 from penstock.errors import ConfigError
 from penstock.log.open import open_log
 from penstock.query.application import checkpoint_of

@@ -248,7 +248,7 @@ def _show_slots(slots: list[dict[str, Any]], moved: int) -> None:
 
 
 def _status(stores: ApplicationStores) -> dict[str, Any]:
-    from penstock.engine.places import Places
+    from penstock.engine.shared.places import Places
     from penstock.query.committed import position_of
     from penstock.query.position import Position
 

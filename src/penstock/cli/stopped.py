@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock.engine.lock import ApplicationLock
+from penstock.engine.operate.lock import ApplicationLock
 from penstock.settings import Settings
 
 

@@ -15,7 +15,7 @@ from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, load_settings, program_settings_options
 from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say
-from penstock.engine.layout import layout_of
+from penstock.engine.shared.layout import layout_of
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.consume import ranges_of, records_of

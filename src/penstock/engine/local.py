@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.attempt import Ends
-from penstock.engine.coordinator import Coordinator
+from penstock.engine.commit.attempt import Ends
+from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
-from penstock.engine.host import TaskHost
-from penstock.engine.live import LiveTasks
-from penstock.engine.program import ProgramFile
-from penstock.engine.reader import Reader
-from penstock.engine.restores import Restores
-from penstock.engine.work import StageWork, TaskDone, TaskWork
+from penstock.engine.operate.restores import Restores
+from penstock.engine.shared.program import ProgramFile
+from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
+from penstock.engine.task.host import TaskHost
+from penstock.engine.task.live import LiveTasks
+from penstock.engine.task.reader import Reader
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings

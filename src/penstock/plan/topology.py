@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.durations import Duration
     from penstock.engine.batch.result import BatchResult
-    from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
+    from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.spark.streams import Streams
     from penstock.log.base import Log
     from penstock.log.cluster import Kafka

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.durations import Duration, to_ms
-from penstock.engine.live import LiveTasks
+from penstock.engine.task.live import LiveTasks
 from penstock.errors import ConfigError, PenstockError
 from penstock.locations import checkpoint_place, scheme_of
 from penstock.query.answers import StateQueryResult, answered

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.engine.identity import application_of
-from penstock.engine.manifest import Manifest, Manifests
+from penstock.engine.commit.identity import application_of
+from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.plan.topology import Topology
 from penstock.query.commits import no_commit
 from penstock.settings import Settings

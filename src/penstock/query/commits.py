@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.engine.formats import StoreFormat, formats_of
-from penstock.engine.manifest import Manifest, Manifests
-from penstock.engine.moved import Moved, last_moved
-from penstock.engine.starts import Start, Starts
+from penstock.engine.shared.formats import StoreFormat, formats_of
+from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.shared.moved import Moved, last_moved
+from penstock.engine.shared.starts import Start, Starts
 from penstock.errors import ConfigError
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, from_name

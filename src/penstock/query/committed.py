@@ -19,9 +19,9 @@ from typing import Self
 from rocksdict import Cache
 
 from penstock import temporary
-from penstock.engine.formats import made_from
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.shared.formats import made_from
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.errors import CorruptDataError, StoreError
 from penstock.query.commits import Commits, Committing, OwnCommits, StoreShape
 from penstock.query.position import Position

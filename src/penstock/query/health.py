@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest
-from penstock.engine.starts import Start
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.starts import Start
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.durations import MAX_MS
-from penstock.engine.layout import TaskId
+from penstock.engine.shared.layout import TaskId
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.query.checkpoint import Checkpoint

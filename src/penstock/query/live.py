@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.live import LiveTasks, StoreQuestion
+from penstock.engine.task.live import LiveTasks, StoreQuestion
 from penstock.errors import StoreError
 from penstock.query.commits import StoreShape
 from penstock.query.committed import CommittedStore

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock import metrics
-from penstock.engine.layout import TaskId
+from penstock.engine.shared.layout import TaskId
 from penstock.plan import nodes
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores

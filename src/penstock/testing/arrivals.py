@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.engine.exchange import EARLIEST
-from penstock.engine.pieces import Piece
-from penstock.engine.reader import LATEST, Chunk, Input, Reader
+from penstock.engine.shared.exchange import EARLIEST, LATEST
+from penstock.engine.task.pieces import Piece
+from penstock.engine.task.reader import Chunk, Input, Reader
 from penstock.log.records import Records
 from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology

@@ -16,9 +16,9 @@ import pyarrow as pa
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, header_list
 from penstock.durations import Duration, later
-from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
-from penstock.engine.task import Task
+from penstock.engine.task.task import Task
+from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog

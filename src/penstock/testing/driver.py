@@ -13,10 +13,10 @@ from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, Changes, merge
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, later
-from penstock.engine.flow import Flow
-from penstock.engine.idle import IdleTasks
-from penstock.engine.layout import TaskId, topic_names
-from penstock.engine.steps import Outputs
+from penstock.engine.shared.layout import TaskId, topic_names
+from penstock.engine.task.flow import Flow
+from penstock.engine.task.steps import Outputs
+from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context

@@ -8,7 +8,7 @@ from typing import Any, cast
 from penstock.arrays import partitions
 from penstock.batch import Batch
 from penstock.columns import Column
-from penstock.engine.layout import Layout, TaskId, layout_of
+from penstock.engine.shared.layout import Layout, TaskId, layout_of
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.physical import Part, SubTopology

@@ -9,8 +9,8 @@ from inspect import signature
 from typing import Any
 
 from penstock.arrays import binary, partitions
-from penstock.engine.flow import Flow
 from penstock.engine.lowering.processors import new_view
+from penstock.engine.task.flow import Flow
 from penstock.errors import ConfigError, SerdeError
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine.flow import Flow
-from penstock.engine.layout import TaskId
-from penstock.engine.stores import stores_of
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.stores import stores_of
+from penstock.engine.task.flow import Flow
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan.physical import SubTopology

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.manifest import Manifest
-from penstock.engine.picture import DrawnPart, Picture
-from penstock.engine.places import Places
-from penstock.engine.starts import Start
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.picture import DrawnPart, Picture
+from penstock.engine.shared.places import Places
+from penstock.engine.shared.starts import Start
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.losses import Loss, losses_of, together

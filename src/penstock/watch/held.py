@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from penstock.engine.manifest import Manifest
-from penstock.engine.picture import DrawnPart
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.picture import DrawnPart
 from penstock.query.committed import CommittedStore
 from penstock.query.key_value import BufferView
 from penstock.query.rows import rows_of

@@ -8,7 +8,7 @@ from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.engine.manifest import Manifest
+from penstock.engine.shared.manifest import Manifest
 from penstock.errors import CorruptDataError
 from penstock.metrics import PROCESSED
 from penstock.query.commits import Commits

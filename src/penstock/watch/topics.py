@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.base import Log
 from penstock.log.records import Records

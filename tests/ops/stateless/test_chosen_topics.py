@@ -8,7 +8,7 @@ import pytest
 
 from penstock import StreamsBuilder, Topology, columnar
 from penstock.engine.local import LocalApplication
-from penstock.engine.manifest import Manifests
+from penstock.engine.shared.manifest import Manifests
 from penstock.errors import ProcessingError, TopologyError
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume

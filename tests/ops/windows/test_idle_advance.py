@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows
-from penstock.engine.idle import IdleTasks
 from penstock.engine.local import LocalApplication
+from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume

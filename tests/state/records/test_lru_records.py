@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import invariant, rule
 
 from penstock import Stores
-from penstock.engine.stores import store_of
+from penstock.engine.shared.stores import store_of
 from penstock.errors import StoreError
 from penstock.record import ValueAndTimestamp
 from penstock.serdes import INT, JSON, STR

@@ -1,7 +1,7 @@
 """The tasks of a circle in a batch: they wait for each other lap by lap, so one task of Spark runs all of them.
 
 Their rows are written down first, on the machine's own disk, as the tasks read them at different paces. Then it goes
-round by round as live (``engine/rounds.py``).
+round by round as live (``engine/commit/rounds.py``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.engine.batch.outbox import Outbox
 from penstock.engine.batch.program import Circling, Program
 from penstock.engine.batch.stage_log import StageLog
 from penstock.engine.batch.task import BatchTask
-from penstock.engine.circles import Circle
-from penstock.engine.exchange import ExchangeRef, ExchangeWriter, read_exchange
-from penstock.engine.layout import TaskId, global_place
-from penstock.engine.manifest import TaskEntry
-from penstock.engine.rounds import Rounds
-from penstock.engine.work import TaskDone, TaskWork
+from penstock.engine.commit.rounds import Rounds
+from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter, read_exchange
+from penstock.engine.shared.layout import TaskId, global_place
+from penstock.engine.shared.manifest import TaskEntry
+from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.log.records import Records
 from penstock.plan.physical import SubTopology
 from penstock.serdes import BYTES

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS
-from penstock.engine.exchange import EARLIEST
-from penstock.engine.reader import Chunk, Reader
+from penstock.engine.shared.exchange import EARLIEST
+from penstock.engine.task.reader import Chunk, Reader
 from penstock.errors import ConfigError
 from penstock.log.records import Records
 from penstock.log.tables import Chosen

@@ -21,8 +21,8 @@ from penstock.batch import HEADERS
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import Range
-from penstock.engine.exchange import EARLIEST
-from penstock.engine.meetings import Meetings
+from penstock.engine.shared.exchange import EARLIEST
+from penstock.engine.shared.meetings import Meetings
 from penstock.log.open import open_log
 from penstock.log.tables import Chosen
 

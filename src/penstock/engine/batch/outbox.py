@@ -15,11 +15,11 @@ from penstock.batch import HEADERS
 from penstock.engine.batch.program import Program, Stage, TopicTypes
 from penstock.engine.batch.rows import FIGURES, OUTPUT, STORE, block, blocks, sent
 from penstock.engine.batch.stage_log import StageLog
-from penstock.engine.exchange import EARLIEST, ExchangeRef, read_exchange
-from penstock.engine.layout import TaskId
-from penstock.engine.meetings import in_order
-from penstock.engine.task import Task
-from penstock.engine.work import TaskDone
+from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, read_exchange
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.meetings import in_order
+from penstock.engine.shared.work import TaskDone
+from penstock.engine.task.task import Task
 from penstock.log.consumed import decoded
 from penstock.log.records import Records
 from penstock.metrics import add_up

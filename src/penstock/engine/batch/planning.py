@@ -8,8 +8,8 @@ from dataclasses import replace
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import APPLICATION, Circling, Program, Range, Stage
-from penstock.engine.layout import Layout, layout_of
-from penstock.engine.topics import create_sink_topics
+from penstock.engine.commit.topics import create_sink_topics
+from penstock.engine.shared.layout import Layout, layout_of
 from penstock.errors import ConfigError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.memory import MemoryLog

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.batch.feed import RowsOf
-from penstock.engine.layout import Layout
+from penstock.engine.shared.layout import Layout
 from penstock.log.base import TopicInfo
 from penstock.plan import nodes
 from penstock.plan.topology import Topology

@@ -22,11 +22,11 @@ from penstock.engine.batch.program import Circling, Program, Range, Stage
 from penstock.engine.batch.rows import ERROR, block
 from penstock.engine.batch.stage_log import StageLog
 from penstock.engine.batch.task import BatchTask
-from penstock.engine.layout import TaskId, global_place
-from penstock.engine.manifest import TaskEntry
-from penstock.engine.reader import Reader
+from penstock.engine.shared.layout import TaskId, global_place
+from penstock.engine.shared.manifest import TaskEntry
+from penstock.engine.shared.work import TaskWork
 from penstock.engine.spark.shipping import loads
-from penstock.engine.work import TaskWork
+from penstock.engine.task.reader import Reader
 from penstock.errors import ConfigError, ProcessingError, SerdeError, TopologyError
 from penstock.log.open import open_log
 from penstock.storage import LocalStorage

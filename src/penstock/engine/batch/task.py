@@ -10,11 +10,11 @@ from typing import Self
 from penstock.engine.batch.feed import RowReader
 from penstock.engine.batch.program import Program
 from penstock.engine.batch.stage_log import StageLog
-from penstock.engine.layout import TaskId
-from penstock.engine.outlets import Outlets
-from penstock.engine.reader import Reader
-from penstock.engine.task import Left, Task
-from penstock.engine.work import TaskWork
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.work import TaskWork
+from penstock.engine.task.outlets import Outlets
+from penstock.engine.task.reader import Reader
+from penstock.engine.task.task import Left, Task
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.storage import FileRef, Storage
 from penstock.syncing import passing

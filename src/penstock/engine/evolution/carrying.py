@@ -17,9 +17,9 @@ import msgspec
 
 from penstock import temporary
 from penstock.engine.evolution.moves import Moves
-from penstock.engine.layout import Layout, TaskId
-from penstock.engine.manifest import Manifest, Manifests, TaskEntry
-from penstock.engine.stores import stores_of
+from penstock.engine.shared.layout import Layout, TaskId
+from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.shared.stores import stores_of
 from penstock.faults import crash_point
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology

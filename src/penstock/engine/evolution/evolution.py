@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from penstock.engine.description import Description, description_of
 from penstock.engine.evolution.carrying import Carrying
 from penstock.engine.evolution.matching import Matches, Wishes, matches_of
 from penstock.engine.evolution.moves import Moves
 from penstock.engine.evolution.refusals import check
-from penstock.engine.layout import Layout
-from penstock.engine.manifest import Manifest
-from penstock.engine.starts import Starts
+from penstock.engine.shared.description import Description, description_of
+from penstock.engine.shared.layout import Layout
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.starts import Starts
 from penstock.plan.topology import Topology
 from penstock.storage import Storage
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine.description import Description, Kept
-from penstock.engine.evolution.traces import Trace
+from penstock.engine.shared.description import Description, Kept
+from penstock.engine.shared.traces import Trace
 from penstock.errors import ConfigError
 from penstock.plan.names import is_generated
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.engine.description import Description
 from penstock.engine.evolution.matching import Matches
-from penstock.engine.exchange import EARLIEST, ExchangeRef
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest, TaskEntry
+from penstock.engine.shared.description import Description
+from penstock.engine.shared.exchange import EARLIEST, ExchangeRef
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.state.task_state import TASK_TIME, Numbers
 
 _WORD = re.compile(r"[a-zA-Z0-9._-]+")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.engine.description import Description
 from penstock.engine.evolution.matching import Matches, differences, fits, is_alike
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest
+from penstock.engine.shared.description import Description
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest
 from penstock.errors import ConfigError
 
 

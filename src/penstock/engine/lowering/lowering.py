@@ -54,7 +54,7 @@ class Lowering:
         return self.part.node in self.facts.sends_old
 
     def store(self, spec: StoreSpec, kind: type[Store]) -> Store:
-        """The store of a step, which is of the kind that ``engine/stores.py`` makes for the step."""
+        """The store of a step, which is of the kind that ``engine/shared/stores.py`` makes for the step."""
         store = self.state.stores[spec.name]
         assert isinstance(store, kind)
         return store

@@ -13,9 +13,9 @@ import numpy as np
 from penstock import temporary
 from penstock.arrays import Binary, IntArray, binary
 from penstock.engine.evolution.carrying import rows_of, store_in
-from penstock.engine.layout import TaskId
-from penstock.engine.manifest import Manifest, TaskEntry
 from penstock.engine.rescaling.placing import Placing, placings_of
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.errors import ConfigError
 from penstock.faults import crash_point
 from penstock.plan.physical import SubTopology

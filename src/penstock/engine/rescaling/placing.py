@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.arrays import Binary, IntArray, partitions, without_first, without_last
 from penstock.engine.evolution.carrying import store_in
-from penstock.engine.stores import stores_of
+from penstock.engine.shared.stores import stores_of
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.physical import SubTopology

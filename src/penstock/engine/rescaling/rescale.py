@@ -16,14 +16,14 @@ import msgspec
 import numpy as np
 
 from penstock.arrays import partitions
-from penstock.engine.description import Description, description_of
-from penstock.engine.layout import Layout, TaskId, global_place, layout_of
-from penstock.engine.manifest import Manifest, Manifests, TaskEntry
-from penstock.engine.picture import picture_of
-from penstock.engine.publishing import publish_newest, read_up_to
+from penstock.engine.commit.publishing import publish_newest, read_up_to
 from penstock.engine.rescaling.moving import Moving
-from penstock.engine.starts import Start, Starts
-from penstock.engine.stores import has_own_stores
+from penstock.engine.shared.description import Description, description_of
+from penstock.engine.shared.layout import Layout, TaskId, global_place, layout_of
+from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
+from penstock.engine.shared.picture import picture_of
+from penstock.engine.shared.starts import Start, Starts
+from penstock.engine.shared.stores import has_own_stores
 from penstock.errors import ConfigError, FencedError
 from penstock.faults import crash_point
 from penstock.log.base import Log

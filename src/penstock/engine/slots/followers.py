@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.engine.layout import Layout, TaskId
-from penstock.engine.manifest import Manifests, TaskEntry
+from penstock.engine.shared.layout import Layout, TaskId
+from penstock.engine.shared.manifest import Manifests, TaskEntry
+from penstock.engine.shared.stores import has_own_stores, stores_of
 from penstock.engine.slots.links import Follow, Followed
-from penstock.engine.stores import has_own_stores, stores_of
 from penstock.errors import StoreError
 from penstock.plan.topology import Topology
 from penstock.settings import Settings

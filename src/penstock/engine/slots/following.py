@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from penstock.engine.manifest import Manifest, TaskEntry
-from penstock.engine.placement import slot_of
+from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.slots.links import Follow, Followed
+from penstock.engine.slots.placement import slot_of
 
 _ON_THEIR_WAY = 4
 """So many orders may be unanswered; what comes then waits and is sent together, so that a slot that is slow or stopped

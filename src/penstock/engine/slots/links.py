@@ -20,9 +20,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from penstock.engine.live import StoreAnswer, StoreQuestion
-from penstock.engine.manifest import TaskEntry
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.shared.manifest import TaskEntry
+from penstock.engine.shared.work import StageWork, TaskDone
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.state.restoring import RestoreStep
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}

@@ -16,12 +16,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from penstock.engine.attempt import LostWorkError
-from penstock.engine.live import StoreAnswer, StoreQuestion
-from penstock.engine.manifest import Manifest
-from penstock.engine.placement import Executor, slot_of
-from penstock.engine.places import NOWHERE, SlotPlace
-from penstock.engine.restores import Restores
+from penstock.engine.operate.restores import Restores
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.places import NOWHERE, SlotPlace
+from penstock.engine.shared.runner import LostWorkError
+from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
@@ -39,7 +38,8 @@ from penstock.engine.slots.links import (
     Work,
     readable,
 )
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.slots.placement import Executor, slot_of
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.faults import crash_point
 
 _LOOK_SECONDS = 0.05

@@ -14,12 +14,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.engine.host import TaskHost, is_of_folder
-from penstock.engine.identity import check_shared
-from penstock.engine.layout import Layout
-from penstock.engine.live import StoreAnswer, StoreQuestion
-from penstock.engine.lock import SlotLock
-from penstock.engine.restores import Batched
+from penstock.engine.commit.identity import check_shared
+from penstock.engine.operate.lock import SlotLock
+from penstock.engine.operate.restores import Batched
+from penstock.engine.shared.layout import Layout
+from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import (
     Address,
@@ -36,7 +35,8 @@ from penstock.engine.slots.links import (
     Work,
     connected,
 )
-from penstock.engine.work import StageWork, TaskDone
+from penstock.engine.task.host import TaskHost, is_of_folder
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.faults import crash_point
 from penstock.log.open import open_log

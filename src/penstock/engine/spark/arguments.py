@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.durations import to_ms
-from penstock.engine.lifecycle import check_callable
+from penstock.engine.operate.lifecycle import check_callable
 from penstock.errors import ConfigError
 from penstock.locations import scheme_of
 from penstock.messages import show

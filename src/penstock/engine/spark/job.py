@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from penstock.engine.placement import Executor, Placement
 from penstock.engine.slots.links import Address
+from penstock.engine.slots.placement import Executor, Placement
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark.shipping import loads
 from penstock.errors import SparkLostError

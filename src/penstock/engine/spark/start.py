@@ -18,8 +18,8 @@ from penstock.progress import Progress
 from penstock.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported while the JVM comes up
-    from penstock.engine.lifecycle import StateListener, UncaughtExceptionHandler
-    from penstock.engine.program import ProgramFile
+    from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
+    from penstock.engine.shared.program import ProgramFile
     from penstock.engine.spark.streams import Streams
     from penstock.state.restoring import StateRestoreListener
 
@@ -78,8 +78,8 @@ def start(
     begin_jvm(spark, application_id, loaded.state_dir / "spark.log")
     try:
         from penstock.engine.evolution.matching import Wishes
-        from penstock.engine.lifecycle import Lifecycle
-        from penstock.engine.restores import check_listener
+        from penstock.engine.operate.lifecycle import Lifecycle
+        from penstock.engine.operate.restores import check_listener
         from penstock.engine.spark.streams import Streams
 
         check_listener(state_restore_listener, "start: state_restore_listener")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.calls import refuse_result
 from penstock.durations import Duration, to_ms
-from penstock.engine.attempt import Ends
-from penstock.engine.coordinator import CommitDone, Coordinator
+from penstock.engine.commit.attempt import Ends
+from penstock.engine.commit.coordinator import CommitDone, Coordinator
+from penstock.engine.commit.loop import CommitLoop
+from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
-from penstock.engine.lifecycle import (
+from penstock.engine.operate.lifecycle import (
     Lifecycle,
     State,
     StateListener,
@@ -19,20 +21,18 @@ from penstock.engine.lifecycle import (
     check_callable,
     clean_up,
 )
-from penstock.engine.live import LiveTasks
-from penstock.engine.lock import ApplicationLock
-from penstock.engine.loop import CommitLoop
-from penstock.engine.places import Places, SlotPlace
-from penstock.engine.program import ProgramFile
-from penstock.engine.restores import RestoreProgress, Restores, check_listener
+from penstock.engine.operate.lock import ApplicationLock
+from penstock.engine.operate.restores import RestoreProgress, Restores, check_listener
+from penstock.engine.shared.places import Places, SlotPlace
+from penstock.engine.shared.program import ProgramFile
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
-from penstock.engine.source_times import SourceTimes
 from penstock.engine.spark.arguments import AVAILABLE_NOW
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import context_for, default_slots, session_on, stop_context
 from penstock.engine.spark.shipping import dumps
+from penstock.engine.task.live import LiveTasks
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.java_names import KafkaNames
 from penstock.log.base import Log

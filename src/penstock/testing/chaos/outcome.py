@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.coordinator import Coordinator
+from penstock.engine.commit.coordinator import Coordinator
 from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.query.committed import committed_store

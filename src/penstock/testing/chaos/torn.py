@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.engine.manifest import Manifests
+from penstock.engine.shared.manifest import Manifests
 from penstock.storage import number_in
 from penstock.testing.chaos.outcome import checkpoint
 

@@ -1,0 +1,307 @@
+"""One attempt at a commit: the stages, one after the other, and what is true when it is committed.
+
+All files of an attempt bear its name, so that a start knows which are left over. A start removes what attempts left at
+commits up to its own empty one: whoever made them cannot commit any more. What later commits wrote is not its business,
+even if it slept since it took over and somebody else has the application now.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.engine.commit.rounds import Rounds
+from penstock.engine.commit.topics import skipped_records
+from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.exchange import LATEST, ExchangeRef
+from penstock.engine.shared.layout import TaskId, TaskPlaces
+from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.engine.shared.places import Places, places_after
+from penstock.engine.shared.runner import LostWorkError, error_of
+from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
+from penstock.engine.timing.alignment import Alignment, Waiting
+from penstock.engine.timing.idle import Advances
+from penstock.errors import (
+    OffsetOutOfRangeError,
+)
+from penstock.log.base import Segment
+from penstock.metrics import COMMITS, Metric, add_up, labelled
+from penstock.plan.physical import SubTopology
+from penstock.settings import Settings
+from penstock.times import wall_clock_ms
+
+if TYPE_CHECKING:
+    from penstock.engine.commit.coordinator import Coordinator
+
+Ends = dict[str, list[int]]
+"""For each topic the offsets, by partition, up to which to read."""
+
+_NEW = TaskEntry()
+
+
+class Attempt:
+    """One attempt at the next commit: all stages, one after the other."""
+
+    def __init__(self, coordinator: Coordinator, ends: Ends, advances: Advances):
+        self._advances = advances
+        self._coordinator = coordinator
+        self._before = coordinator.manifest
+        self._ends = ends
+        self._name = attempt_name(coordinator.application, self._before.commit + 1)
+        self._done: dict[str, TaskDone] = {}
+        self._skipped: dict[str, int] = {}
+        self._idle: set[str] = set()
+        """The tasks that wait for records of a topic."""
+        self._waiting: Waiting = {
+            task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
+        }
+        self._readers = {t: sub.id for sub in coordinator.topology.sub_topologies for t in sub.source_topics}
+        self._behind: set[str] = set()
+        """The tasks for which there is something to read in the log."""
+        self._entries = self._where_tasks_are()
+        settings, log = coordinator.settings, coordinator.log
+        self._alignment = Alignment(coordinator.layout, self._entries, ends, self._waiting, log, settings)
+        self.records = 0
+
+    @property
+    def exchange_files(self) -> set[str]:
+        """The files that went through repartition topics."""
+        return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that take part in the commit."""
+        return list(self._done)
+
+    @property
+    def busy_tasks(self) -> list[str]:
+        """The tasks that had records to process."""
+        return [name for name, done in self._done.items() if done.records]
+
+    @property
+    def settings(self) -> Settings:
+        return self._coordinator.settings
+
+    def run(self) -> bool:
+        """Run the stages; whether there was anything to do."""
+        layout = self._coordinator.layout
+        for number, stage in enumerate(layout.stages):
+            label = f"stage {number + 1} of {len(layout.stages)}"
+            circle = layout.circle_of(stage[0].id)
+            if circle is not None:
+                Rounds(self, circle, label).run()
+            elif works := [work for sub in stage for work in self.works(sub)]:
+                self.take(works, self.order(works, label))
+        return bool(self._done)
+
+    def _where_tasks_are(self) -> dict[str, TaskEntry]:
+        """The entries of all tasks, past records that are gone and need not be read."""
+        layout, topics = self._coordinator.layout, self._coordinator.topics
+        starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
+        entries = dict(self._before.tasks)
+        for sub in (sub for stage in layout.stages for sub in stage):
+            for task in layout.tasks_of(sub):
+                entry = entries.setdefault(task.name, _NEW)
+                moved = {}
+                for place, topic, p in task.places:
+                    if topic in self._ends:
+                        at, start, end = entry.offsets.get(place, 0), starts[topic][p], self._ends[topic][p]
+                        if not start <= at <= end:
+                            moved[place] = at = topics.next_offset(at, topic, p, start, end)
+                        if at < end:
+                            self._behind.add(task.name)
+                if moved:
+                    entries[task.name] = msgspec.structs.replace(entry, offsets={**entry.offsets, **moved})
+        return entries
+
+    def works(self, sub: SubTopology) -> list[TaskWork]:
+        """What the tasks of a sub-topology are to do, those that have anything to do."""
+        works = []
+        for task in self._at_hand(sub):
+            entry = self._entries[task.name]
+            awaited = self._awaited(task)
+            if awaited is None:
+                self._idle.add(task.name)
+                continue
+            reads_on = self._alignment.reads_on(task.id)
+            ends = {
+                place: self._ends[topic][partition]
+                for place, topic, partition in task.places
+                if topic in self._ends and (reads_on or place != topic)
+            }
+            ends = {place: end for place, end in ends.items() if end > entry.offsets.get(place, 0)}
+            bounds = self._alignment.bounds(sub, task, self._done)
+            exchange = self._exchange(task, bounds)
+            advances = self._advances.get(task.name, {})
+            if ends or exchange or advances:
+                until = self._alignment.until(sub)
+                work = TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances)
+                works.append(work)
+        return works
+
+    # --- what a circle needs besides -----------------------------------------------------------------------------
+
+    def work_of(self, task: str) -> TaskWork:
+        """The work of a task that has nothing to read but what comes to it around its circle."""
+        return TaskWork(task, self._entries[task])
+
+    def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
+        """What waits for the tasks of some sub-topologies in some topics; it does not wait any more."""
+        found: Waiting = {}
+        for task in [task.name for sub in subs for task in self._coordinator.layout.tasks_of(sub)]:
+            waiting = self._waiting.get(task, {})
+            mine = {topic: waiting.pop(topic) for topic in topics.intersection(waiting)}
+            if mine:
+                found[task] = mine
+            if not waiting:
+                self._waiting.pop(task, None)
+        return found
+
+    def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
+        """Before which places something may still come into a circle to tasks that have not begun to read it in this
+        commit; those that wait for a topic are waited for by nobody."""
+        places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
+        return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Remove files that nobody needs any more."""
+        for name in files:
+            self._coordinator.storage.delete(name)
+
+    def _at_hand(self, sub: SubTopology) -> Iterable[TaskPlaces]:
+        """The tasks of a sub-topology that may have something to do: of thousands mostly a few."""
+        tasks = self._coordinator.layout.tasks_of(sub)
+        if self._coordinator.idling.seconds > 0:  # it is to hear of those that have nothing, too
+            return tasks
+        some = self._behind | self._waiting.keys() | self._advances.keys()
+        return [task for task in tasks if task.name in some]
+
+    def _awaited(self, task: TaskPlaces) -> list[str] | None:
+        """The topics that a task reads no further than to their ends; None if it waits for records of one."""
+        if task.name in self._advances:  # time goes on for those that have read all there is
+            return []
+        offsets = self._entries[task.name].offsets
+        at = {topic: offsets.get(topic, 0) for topic in task.inputs if topic in self._ends}
+        unread = {topic: max(self._ends[topic][task.id.partition] - offset, 0) for topic, offset in at.items()}
+        return self._coordinator.idling.awaited(task.id, unread)
+
+    def _exchange(self, task: TaskPlaces, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
+        """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
+        of it has to wait on."""
+        waiting = self._waiting.get(task.name, {})
+        until = min((clock for clock, _ in bounds.values()), default=LATEST)
+        until -= task.id.sub in self._coordinator.layout.meetings.subs  # what is of that time waits for the rest of it
+        if all(ref.clock > until for refs in waiting.values() for ref in refs):
+            return {}
+        return self._waiting.pop(task.name)
+
+    def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
+        """Have some tasks do their work; what each of them did.
+
+        Raises:
+            LostWorkError: the attempt is to be made again.
+            PenstockError: a task cannot go on.
+        """
+        coordinator = self._coordinator
+        assert coordinator.runner is not None
+        if self._before.waiting or self._waiting:
+            works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
+        now = coordinator.idle.now_ms() if self._advances else 0
+        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works, now)
+        label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
+        by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
+        for work in works:  # in this order, whichever finished first
+            done = by_task[work.task]
+            if done.is_lost:
+                raise LostWorkError(f"task {done.task}: {done.error}")
+            if done.error:
+                error = error_of(done)
+                if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
+                    raise LostWorkError(str(error))
+                raise error
+        return {work.task: by_task[work.task] for work in works}
+
+    def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
+        """Take up what tasks did."""
+        for work in works:
+            done = by_task[work.task]
+            self._done[work.task] = done
+            self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
+            if done.left:
+                self._waiting[work.task] = {**self._waiting.get(work.task, {}), **done.left}
+            self.records += done.read
+        for work in works:
+            self._deliver(self._done[work.task])
+
+    def _deliver(self, done: TaskDone) -> None:
+        """Have what a task sent wait for those it is for."""
+        for topic, refs in done.exchange.items():
+            for ref in refs:
+                task = str(TaskId(self._readers[topic], ref.partition))
+                self._waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
+
+    def _has_state(self, task: str) -> bool:
+        sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
+        return any(part.stores for part in sub.working_parts)
+
+    def manifest(self) -> Manifest:
+        """What is true when this attempt is committed."""
+        before, commit = self._before, self._before.commit + 1
+        tasks = dict(before.tasks)
+        sinks: dict[str, list[Segment]] = {}
+        metrics, observed = dict(before.metrics), dict(before.observed)
+        for name, done in self._done.items():
+            old = tasks.get(name, TaskEntry())
+            previous = old.changed if self._has_state(name) else -1
+            snapshots = done.snapshot, old.older_than(done.snapshot)
+            tasks[name] = TaskEntry(
+                done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock, old.base
+            )
+            for topic, segments in done.sinks.items():
+                sinks.setdefault(topic, []).extend(segments)
+            add_up(metrics, done.metrics)
+            add_up(observed, done.observed)
+        add_up(metrics, self._skipped)
+        add_up(observed, {COMMITS: 1, **self._coordinator.of_last_commit})
+        requests = self._coordinator.storage.take_counts()
+        add_up(observed, labelled("", {Metric(name): figure for name, figure in requests.items()}))
+        figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
+        places = self._places()
+        return msgspec.structs.replace(
+            before, commit=commit, tasks=tasks, sinks=sinks, waiting=self._waiting, at=now, places=places, **figures
+        )
+
+    def _places(self) -> Places | None:
+        """Where the slots live that did this; None where there are none."""
+        slots, tasks = getattr(self._coordinator.runner, "places", None), self._coordinator.layout.tasks
+        return None if slots is None else places_after(self._before.places, slots, tasks.values())
+
+    def without_offsets(self, manifest: Manifest) -> Manifest:
+        """A manifest with its results and state, but in which nothing of what was read counts as read."""
+        old = self._before.tasks
+        tasks = {
+            name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})
+            for name, entry in manifest.tasks.items()
+        }
+        return msgspec.structs.replace(manifest, tasks=tasks, waiting=self._before.waiting)
+
+
+def attempt_name(application: str, commit: int) -> str:
+    """A new name for an attempt at a commit."""
+    return f"{application}-{commit}-{os.urandom(4).hex()}"
+
+
+def is_left_by(file: str, application: str, commit: int) -> bool:
+    """Whether a file is of an attempt at that commit, or at one before it.
+
+    >>> [is_left_by(f"app-{n}-5a0ba94f-1_0-0.arrow", "app", 7) for n in (6, 7, 8)]
+    [True, True, False]
+    >>> is_left_by("application-6-5a0ba94f-1_0-0.arrow", "app", 7)
+    False
+    """
+    prefix = f"{application}-"
+    number = file.removeprefix(prefix).partition("-")[0]
+    return file.startswith(prefix) and number.isdecimal() and int(number) <= commit

@@ -1,0 +1,73 @@
+"""Removing what no restart can need any more, some of it with each commit, so that none waits for thousands of files.
+
+Exchange files that nothing waits in, delta files from before a task's last but one snapshot, and manifests that lead to
+none that are kept. A program that is killed leaves some of them; the next one finds them when it looks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.commit.needed import NeededManifests
+from penstock.engine.shared.manifest import Manifest
+from penstock.storage import number_in
+
+if TYPE_CHECKING:
+    from penstock.engine.commit.coordinator import Coordinator
+
+KEEP_MANIFESTS = 100
+_AT_LEAST = 8
+"""So many files go with a commit, or twice as many as it makes, as long as there are some."""
+
+
+class Forgetting:
+    """Removes an application's files of before, commit by commit."""
+
+    def __init__(self, coordinator: Coordinator):
+        self._storage = coordinator.storage
+        self._manifests = coordinator.manifests
+        self._starts = coordinator.starts
+        self._old: deque[str] = deque()
+        """Files that are to go."""
+        self._numbers: list[int] | None = None
+        """The manifests that there are, ascending; None until somebody has looked."""
+        self._needed = NeededManifests(coordinator.manifests)
+
+    def after(self, before: Manifest, manifest: Manifest, exchange_files: set[str]) -> None:
+        """Remove what went out of use with a commit, given the one before and the files that went through it."""
+        for name in (exchange_files | waiting_files(before)) - waiting_files(manifest):
+            self._storage.delete(name)
+        for task, entry in manifest.tasks.items():
+            old = before.tasks.get(task)
+            if old is entry:
+                continue
+            self._needed.note(task, entry)
+            if old is not None and entry.kept_since > old.kept_since:
+                self._let_deltas_go(task, entry.kept_since)
+        if self._numbers is not None:
+            self._numbers.extend(range(before.commit + 1, manifest.commit + 1))
+        if manifest.commit // KEEP_MANIFESTS > before.commit // KEEP_MANIFESTS:
+            self._let_manifests_go(manifest)
+        for _ in range(min(len(self._old), max(_AT_LEAST, 2 * len(manifest.tasks)))):
+            self._storage.delete(self._old.popleft())
+
+    def _let_deltas_go(self, task: str, until: int) -> None:
+        for name in self._storage.list(f"deltas/{task}"):
+            number = number_in(name)
+            if number is not None and number <= until:
+                self._old.append(name)
+
+    def _let_manifests_go(self, manifest: Manifest) -> None:
+        if self._numbers is None:
+            self._numbers = self._manifests.numbers()
+        recent = manifest.commit - KEEP_MANIFESTS
+        needed = self._starts.reserved() | self._needed.of(manifest)
+        gone = [one for one in self._numbers if one < recent and one not in needed]
+        self._numbers = sorted(set(self._numbers).difference(gone))
+        self._old.extend(self._manifests.name(one) for one in gone)
+
+
+def waiting_files(manifest: Manifest) -> set[str]:
+    """The files with records that wait in repartition topics."""
+    return {ref.file.name for topics in manifest.waiting.values() for refs in topics.values() for ref in refs}

@@ -1,0 +1,147 @@
+"""Who an application is: the first start writes it down, and later starts must fit it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from penstock.engine.shared.layout import Layout
+from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.starts import Starts
+from penstock.errors import ConfigError, CorruptDataError
+from penstock.log.base import Log
+from penstock.masking import masked
+from penstock.plan.node import StoreSpec
+from penstock.plan.topology import Topology
+from penstock.storage import Storage, seal, unseal
+
+_NAME = "application.json"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What must not change between two starts of an application."""
+
+    id: str
+    """Tells this checkpoint from any other, also one of the same application id."""
+    application_id: str
+    tasks: dict[str, int]
+    """How many tasks each sub-topology has, by the topics it reads."""
+    stores: dict[str, str]
+    """The kind of each store."""
+
+
+def application_of(storage: Storage, newest: Manifest) -> str:
+    """The identity that a checkpoint has, as of its newest manifest.
+
+    Raises:
+        CorruptDataError: ``application.json`` is lost and cannot be told from the manifests, or is not theirs.
+    """
+    found = read_identity(storage, newest)
+    assert found is not None
+    return found.id
+
+
+def read_identity(storage: Storage, newest: Manifest) -> Identity | None:
+    """What a checkpoint says of itself; None when it is new. A lost ``application.json`` is told from the manifests.
+
+    Raises:
+        CorruptDataError: it cannot be told, or ``application.json`` is that of another checkpoint.
+    """
+    where = f"{storage.shown}/{_NAME}"
+    try:
+        found = unseal(storage.read(_NAME), Identity, where)
+    except FileNotFoundError:
+        return _restored(storage, newest, where) if newest.commit >= 0 else None
+    if newest.application not in ("", found.id):
+        raise CorruptDataError(
+            f"{where} is that of another checkpoint ({found.id}): the manifests beside it are of {newest.application}. "
+            "Restore it from a backup, or remove it, and it is made anew from the manifests"
+        )
+    return found
+
+
+def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
+    start = Starts(storage).of(newest)
+    if start is None:
+        raise CorruptDataError(
+            f"{where} is missing, though {newest.commit + 1} commits are there: without it the last of them would be "
+            "put out a second time; restore it from a backup"
+        )
+    return Identity(start.application, start.application_id, {}, {})
+
+
+def keep_identity(storage: Storage, identity: Identity) -> None:
+    """Write down what a checkpoint says of itself, where that is not done yet."""
+    storage.create(_NAME, seal(identity))
+
+
+def check_owner(old: Identity, application_id: str, where: str) -> None:
+    """Raise ``ConfigError`` when a checkpoint belongs to another application."""
+    if old.application_id != application_id:
+        raise ConfigError(
+            f"the checkpoint {where} belongs to application {old.application_id!r}, not to {application_id!r}; "
+            "give each application a checkpoint of its own"
+        )
+
+
+def check_shared(application: str, storage: Storage, log: Log, topics: Iterable[str]) -> None:
+    """Raise ``ConfigError`` where a machine has another checkpoint, or other topics, than the driver's."""
+    found = read_identity(storage, Manifest(-1, {}))
+    is_folder = "://" not in log.url  # a cluster of Kafka is the same for everybody who reaches it
+    missing = [topic for topic in topics if is_folder and not log.exists(topic)]
+    if (found is not None and found.id == application) and not missing:
+        return
+    what = f"the topic {missing[0]!r} in {masked(log.url)}" if missing else f"the checkpoint {storage.shown}"
+    raise ConfigError(
+        f"{what} is not there on {socket.gethostname()}, on which an executor runs: on a cluster all machines must "
+        "reach the same topics and the same checkpoint. Give the program topics in Kafka (log='kafka://...') or in a "
+        "folder that all machines share, and a checkpoint in an object store (checkpoint='s3://...') or in such a "
+        "folder. Nothing was committed"
+    )
+
+
+def check_shape(old: Identity, new: Identity, where: str) -> None:
+    """Raise ``ConfigError`` when the topology no longer fits a checkpoint whose starts do not describe it."""
+    application_id = new.application_id
+    for topics, count in old.tasks.items():
+        if topics in new.tasks and new.tasks[topics] != count:
+            raise ConfigError(
+                f"the topics {topics} had {count} partitions when application {application_id!r} first started and "
+                f"have {new.tasks[topics]} now; state is kept by partition and cannot follow. Start under another "
+                "application id to process the topics anew"
+            )
+    changed = {name for name, kind in old.stores.items() if name in new.stores and new.stores[name] != kind}
+    if changed:
+        raise ConfigError(
+            f"the kind of the stores {', '.join(sorted(changed))} has changed since application {application_id!r} "
+            f"first started (in {where}); give changed stores new names, or start under another application id"
+        )
+
+
+def check_sources(newest: Manifest, topology: Topology, application_id: str, dropped: Collection[str] = ()) -> None:
+    """Raise ``ConfigError`` when a topic that was read is read no more, and nobody said so."""
+    offsets = {place: offset for entry in newest.tasks.values() for place, offset in entry.offsets.items()}
+    for place in sorted(offsets):
+        topic = place.split("/")[0]  # partitions of global tables' topics have places of their own
+        if topic in newest.topics and topic not in topology.source_topics and topic not in dropped:
+            raise ConfigError(
+                f"application {application_id!r} has read topic {topic!r}, and the topology reads it no more: what is "
+                "in its stores and outputs of that topic would stay as it is. Put the source back, say that you want "
+                f"this with drop=[{topic!r}] (penstock run --drop {topic}), or start under another application id "
+                "to process the other topics anew. Nothing was changed"
+            )
+
+
+def _kind_of(spec: StoreSpec) -> str:
+    """What a store is, so that state that lies there otherwise is not taken for its own."""
+    return f"{spec.kind}, a row for each start" if spec.retain_duplicates else spec.kind
+
+
+def new_identity(application_id: str, topology: Topology, layout: Layout) -> Identity:
+    """What a new checkpoint says of itself."""
+    tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
+    stores = {spec.name: _kind_of(spec) for spec in topology.facts.stores.values()}
+    return Identity(os.urandom(6).hex(), application_id, tasks, stores)

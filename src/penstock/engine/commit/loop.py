@@ -1,0 +1,260 @@
+"""The driver's loop: commits as records come, punctuations and idle time in between, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.engine.commit.attempt import Ends
+from penstock.engine.commit.coordinator import CommitDone, Coordinator
+from penstock.engine.shared.moved import NOTE_SECONDS
+from penstock.errors import PenstockError, ProcessingError
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_BEFORE_ANOTHER = 0.1
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+"""How long it takes at most until a topic is noticed that matches a pattern (Kafka's `metadata.max.age.ms`)."""
+
+_SHORTEST_SECONDS = 0.005
+
+MOST_SECONDS_BESIDE = 0.25
+"""Commits that take longer are published before the next one begins: it would make little difference, and what they did
+is to be told soon."""
+
+_LONGEST_SECONDS = 60.0
+"""How long to wait for records when nothing can be due: whatever ends a wait is told."""
+
+
+class CommitLoop:
+    """Makes commits until it is stopped, or until all that was there when it was made is processed.
+
+    Args:
+        interval: the seconds from the beginning of a commit to that of the next, at least; 0 for as fast as it goes.
+        ends_with_input: whether it ends when all that is there now is processed.
+        on_commit: called after every commit, with the ends of the topics as they were before it.
+        check: called whenever it wakes; raises when it cannot go on.
+        goes_on_after: asked when an error is about to end it, whether to begin anew from the last commit.
+        takes_up: called now and then, to take up topics that have appeared; whether there were some.
+        on_end: called when it has ended, with the reason if not well.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        interval: float,
+        ends_with_input: bool,
+        on_commit: Callable[[CommitDone, Ends], None],
+        check: Callable[[], None] = lambda: None,
+        goes_on_after: Callable[[PenstockError], bool] = lambda error: False,
+        on_end: Callable[[PenstockError | None], None] = lambda error: None,
+        takes_up: Callable[[], bool] = lambda: False,
+    ):
+        self.error: PenstockError | None = None
+        """Why it ended, if not well."""
+        self._coordinator = coordinator
+        self._interval = interval
+        self._on_commit = on_commit
+        self._check = check
+        self._goes_on_after = goes_on_after
+        self._on_end = on_end
+        self._takes_up = takes_up
+        self._next_look = 0.0
+        self._made: tuple[CommitDone, Ends, float] | None = None
+        """A commit whose output may not be visible yet, up to where it read at most, and when it was made."""
+        coordinator.publishing.on_done = self._tell
+        self.rests = threading.Event()
+        """Set when it is paused, and the commit that was under way is finished."""
+        self.is_paused = False
+        """Whether nothing is processed until somebody resumes it."""
+        topology = coordinator.topology
+        self._own = set(topology.source_topics) & set(topology.sink_topics)
+        """The topics that the application both writes and reads."""
+        self._watch = coordinator.log.watch(topology.source_topics)
+        self._ends = coordinator.end_offsets() if ends_with_input else None
+        if ends_with_input:
+            coordinator.idling.seconds = 0.0  # what is not there is not to be read
+        self._asking = threading.Lock()
+        self._asked: list[threading.Event] = []
+        """Who waits until everything there is has been processed."""
+        self._is_stopping = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"penstock {coordinator.application_id} commits", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Look at once whether there is anything to do; from any thread."""
+        self._watch.wake()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish the commit under way, and end; whether it has ended within so many seconds.
+
+        The commit is given up then, where it can be; the next start makes it again.
+        """
+        self._is_stopping = True
+        self._watch.wake()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+            if not self.has_ended:
+                self._coordinator.give_up()
+        return self.has_ended
+
+    def pause(self) -> None:
+        """Process nothing behind the commit under way."""
+        self.is_paused = True
+        self._watch.wake()
+
+    def resume(self) -> None:
+        """Go on."""
+        self.is_paused = False
+        self.rests.clear()
+        self._watch.wake()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it ends; whether it did within so many seconds."""
+        self._thread.join(timeout)
+        return self.has_ended
+
+    def process_all_available(self) -> None:
+        """Wait until everything that is in the source topics now is processed, or the loop has ended."""
+        done = threading.Event()
+        with self._asking:
+            self._asked.append(done)
+        self._watch.wake()
+        while not done.wait(0.2) and not self.has_ended:
+            pass
+
+    def _run(self) -> None:
+        try:
+            while (error := self._work()) is not None and not self._is_stopping and self._begins_anew(error):
+                time.sleep(_SECONDS_BEFORE_ANOTHER)  # an error that comes at once again is not to keep a core busy
+            self.error = error
+        except PenstockError as error:
+            self.error = error
+        except Exception as error:
+            self.error = self._unexpected(error)
+        finally:
+            self._watch.close()
+            self._on_end(self.error)
+
+    def _begins_anew(self, error: PenstockError) -> bool:
+        if not self._goes_on_after(error):
+            return False
+        _log.warning("%s\n  the uncaught_exception_handler has it begin anew from the last commit", error)
+        return True
+
+    def _work(self) -> PenstockError | None:
+        """Make commits until there is an end to it, or an error."""
+        publishing = self._coordinator.publishing
+        try:
+            try:
+                self._make_commits()
+            finally:
+                publishing.finish()
+        except PenstockError as error:
+            return error
+        except Exception as error:
+            return self._unexpected(error)
+        finally:
+            publishing.close()
+            publishing.is_beside = False
+        return None
+
+    def _make_commits(self) -> None:
+        while not self._is_stopping:
+            if self.is_paused:
+                self._coordinator.publishing.finish()
+                self.rests.set()
+                self._coordinator.moved.note()
+                self._watch.wait(NOTE_SECONDS)
+                continue
+            began = time.monotonic()
+            with self._asking:
+                asked = list(self._asked)
+            self._look_for_topics()
+            self._check()
+            ends = self._ends_now()
+            if self._ends is None:
+                self._watch.has_seen(ends)
+            done = self._coordinator.step(ends)
+            if done is None and self._ends is None:
+                done = self._coordinator.advance_time()
+            if done is not None:
+                self._take_note(done, ends)
+                self._pause_until(began + self._interval)
+                continue
+            waits = self._coordinator.waits(ends)
+            if waits is not None:  # there is more, which tasks do not go on with yet
+                self._coordinator.moved.note()
+                self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience(), NOTE_SECONDS))
+                continue
+            with self._asking:
+                self._asked = [one for one in self._asked if one not in asked]
+            for one in asked:
+                one.set()
+            if self._ends is not None:
+                break
+            self._watch.wait(self._patience())
+
+    def _take_note(self, done: CommitDone, ends: Ends) -> None:
+        """Tell of a commit, now or when its output is visible; and choose when the next one's is to be."""
+        publishing = self._coordinator.publishing
+        self._made = done, ends, time.monotonic()
+        if not publishing.is_under_way:
+            self._tell(0.0)
+        is_short = done.seconds < MOST_SECONDS_BESIDE
+        publishing.is_beside = is_short and self._interval == 0 and publishing.can_be_beside()
+
+    def _tell(self, visible_at: float) -> None:
+        """Tell of the commit whose output is visible now."""
+        made, self._made = self._made, None
+        if made is not None:
+            done, ends, at = made
+            self._on_commit(replace(done, seconds=done.seconds + max(visible_at - at, 0.0)), ends)
+
+    def _look_for_topics(self) -> None:
+        """Now and then, where sources read by patterns: whether topics have appeared that match."""
+        if not self._coordinator.topology.has_patterns or self._ends is not None or time.monotonic() < self._next_look:
+            return
+        if self._takes_up():
+            topology, before = self._coordinator.topology, self._watch
+            self._own = set(topology.source_topics) & set(topology.sink_topics)
+            self._watch = self._coordinator.log.watch(topology.source_topics)
+            before.close()
+        self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+
+    def _ends_now(self) -> Ends:
+        """Up to where to read: for a loop that ends with its input what was there when it was made, and what the
+        application itself has written into its sources since."""
+        if self._ends is None:
+            return self._coordinator.end_offsets()
+        return self._ends | {topic: self._coordinator.log.end_offsets(topic) for topic in self._own}
+
+    def _patience(self) -> float:
+        """How long until something can be due without records, in seconds."""
+        longest = _SECONDS_BETWEEN_LOOKS if self._coordinator.topology.has_patterns else _LONGEST_SECONDS
+        return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
+
+    def _pause_until(self, time_: float) -> None:
+        """Let records gather for the next commit, unless somebody waits for them."""
+        while not self._is_stopping and not self._asked and (left := time_ - time.monotonic()) > 0:
+            self._coordinator.moved.note()
+            time.sleep(min(left, 0.02))
+
+    def _unexpected(self, error: Exception) -> PenstockError:
+        coordinator = self._coordinator
+        return ProcessingError(
+            f"application {coordinator.application_id!r} stopped at commit {coordinator.manifest.commit + 1}: "
+            f"{type(error).__name__}: {error}; everything committed before is safe"
+        )

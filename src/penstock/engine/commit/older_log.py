@@ -1,0 +1,37 @@
+"""A log that is older than the checkpoint: brought back from a copy that was made before the newest commits.
+
+Each manifest says which commit was the last to put results into each output. An output that has not got them, though it
+is the same topic, was brought back from an older copy, alone or with the whole log. It is refused: what readers of it
+have seen would be missing without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.engine.shared.manifest import Manifest
+from penstock.errors import CorruptDataError
+from penstock.log.base import Log
+
+
+def check_outputs(log: Log, manifest: Manifest, outputs: Iterable[str], producer: str, application_id: str) -> None:
+    """Raise ``CorruptDataError`` when an output lacks results that were in it when a manifest was made."""
+    for topic in sorted(manifest.outputs.keys() & manifest.topics.keys() & set(outputs)):
+        commit = manifest.outputs[topic]
+        is_same = log.exists(topic) and log.topic_id(topic) == manifest.topics[topic]
+        if is_same and log.lacks(topic, producer, commit):
+            raise older(log, topic, producer, commit, application_id)
+
+
+def older(log: Log, topic: str, producer: str, commit: int, application_id: str) -> CorruptDataError:
+    """The error for an output that has not got the results of a commit, and of all later ones."""
+    ends = ", ".join(f"{end:,}" for end in log.end_offsets(topic))
+    has = log.last_sequence(topic, producer)
+    until = f"the results of application {application_id!r} up to commit {has}" if has >= 0 else "none of its results"
+    return CorruptDataError(
+        f"the log is older than the checkpoint: topic {topic!r} in {log.url} ends at {ends} and has {until}, but "
+        f"commit {commit} wrote more into it. It was brought back from a copy that was made before. Nothing was "
+        "changed, and the checkpoint is safe. Restore log and checkpoint from one back-up. If the results that the "
+        f"topic had may be lost, remove it (penstock topics rm {topic}): the next start makes it anew, and goes on "
+        "with what comes"
+    )

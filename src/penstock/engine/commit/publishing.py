@@ -1,0 +1,175 @@
+"""Making visible what a commit put out: at once, or beside the work on the next commit.
+
+The manifest of the next commit waits until it is done: a start repeats the appends of the newest manifest, and of no
+other. So readers see the same either way. What a crash can leave besides are files of an attempt that nobody names,
+while the commit before it is not visible yet; a start publishes the one and removes the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from penstock.engine.commit.claim import producer_of
+from penstock.engine.commit.older_log import check_outputs, older
+from penstock.engine.shared.description import Description
+from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.errors import FencedError, PenstockError, TopicNotFoundError
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.storage import Storage
+
+if TYPE_CHECKING:
+    from penstock.engine.commit.coordinator import Coordinator
+
+
+class Publishing:
+    """Appends what commits put out to its topics.
+
+    Attributes:
+        is_beside: whether that happens in a thread of its own from now on, beside the next commit.
+        on_done: called by whoever waits for such an append, with the time at which it was done.
+        last: the last commit whose records are known to be in their topics.
+        left_out: the topics into which a start could not append what the newest commit had put out.
+    """
+
+    def __init__(self, coordinator: Coordinator):
+        self._coordinator = coordinator
+        self.is_beside = False
+        self.last = -1
+        self.left_out: set[str] = set()
+        self.on_done: Callable[[float], None] = lambda at: None
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[float] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether nobody has waited yet for the end of the newest one."""
+        return self._under_way is not None
+
+    def can_be_beside(self) -> bool:
+        """Whether no other order than that of the manifests can be seen then: nothing that the application writes is
+        read by it, at least once has no second manifest behind, and the log can do both at once."""
+        coordinator = self._coordinator
+        topology, settings = coordinator.topology, coordinator.settings
+        reads_own = not set(coordinator.output_topics).isdisjoint(topology.source_topics)
+        is_open = topology.has_patterns or topology.dynamic_sinks or reads_own
+        return coordinator.log.can_publish_beside and not is_open and not settings.at_least_once
+
+    def begin(self, manifest: Manifest) -> None:
+        """Publish a commit, or have that begun; the one before is done."""
+        if not self.is_beside:
+            self._published(manifest)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, f"penstock {self._coordinator.application_id} publishes")
+        try:
+            self._under_way = self._thread.submit(self._published, manifest)
+        except RuntimeError:  # the interpreter ends, and begins no threads any more
+            self._published(manifest)
+
+    def finish(self) -> None:
+        """Wait until what was begun is visible; raises what went wrong with it."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            crash_point("awaits-publish")
+            self.on_done(under_way.result())
+
+    def close(self) -> None:
+        """Let go of the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+
+    def _published(self, manifest: Manifest) -> float:
+        crash_point("before-publish")
+        self.publish(manifest)
+        crash_point("after-publish")
+        return time.monotonic()
+
+    def publish(self, manifest: Manifest, repeated: bool = False) -> None:
+        """Append what a commit put out, unless it is there already.
+
+        Raises:
+            FencedError: it is there, though nobody has repeated it here: another program has taken over.
+        """
+        coordinator = self._coordinator
+        producer = producer_of(coordinator.application)
+        offsets = coordinator.offsets(manifest)
+        with coordinator.log.publishing(producer, manifest.sequence, offsets, manifest.published):
+            self._append(manifest, producer, repeated)
+        self.last = manifest.sequence
+
+    def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
+        coordinator = self._coordinator
+        for topic, segments in manifest.sinks.items():
+            try:
+                known = manifest.outputs.get(topic, -1)
+                if not repeated and coordinator.log.lacks(topic, producer, known):
+                    raise older(coordinator.log, topic, producer, known, coordinator.application_id)
+                appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
+            except TopicNotFoundError:
+                if repeated and (topic in coordinator.topics.adopted or topic not in coordinator.output_topics):
+                    self.left_out.add(topic)  # it was made anew when manifests knew no ids, or was chosen, and is gone
+                    continue
+                raise self._missing(topic, manifest, producer) from None
+            if not appended and not repeated:
+                raise coordinator.fenced() or FencedError(
+                    f"topic {topic!r} already has commit {manifest.commit} of application "
+                    f"{coordinator.application_id!r}: another program has taken over, and this one stops"
+                )
+            crash_point("during-publish")
+
+    def _missing(self, topic: str, manifest: Manifest, producer: str) -> PenstockError:
+        """The error for an output into which a commit's records cannot be appended: it is gone, or an older one."""
+        coordinator = self._coordinator
+        log, known = coordinator.log, manifest.topics.get(topic)
+        if known and log.exists(topic) and log.topic_id(topic) == known:
+            return older(log, topic, producer, manifest.commit, coordinator.application_id)
+        return coordinator.topics.output_is_gone(topic, manifest.commit)
+
+
+def publish_newest(
+    log: Log,
+    storage: Storage,
+    newest: Manifest,
+    application_id: str,
+    kept: Description,
+    emptied: Collection[str] = (),
+) -> None:
+    """Repeat what a crash of the newest commit may have left undone, as a start would.
+
+    Args:
+        kept: what the application reads.
+        emptied: outputs that are emptied next, so that nobody misses what is not in them.
+
+    Raises:
+        CorruptDataError: an output was brought back from an older copy.
+    """
+    producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
+    others = [topic for topic in newest.topics if topic not in emptied]
+    check_outputs(log, newest, others, producer, application_id)
+    if not newest.sinks:
+        return
+    offsets = {
+        topic: [read_up_to(newest, kept, topic, partition) for partition in range(count)]
+        for topic, count in kept.topics.items()
+        if topic in newest.topics
+    }
+    with outbox.publishing(producer, newest.sequence, offsets):
+        for topic, segments in newest.sinks.items():
+            if not log.exists(topic) or log.topic_id(topic) != newest.topics.get(topic, log.topic_id(topic)):
+                continue  # it was removed since, and made anew perhaps
+            try:
+                outbox.append(topic, segments, producer, newest.sequence)
+            except TopicNotFoundError:
+                if topic not in emptied:
+                    raise older(log, topic, producer, newest.sequence, application_id) from None
+
+
+def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
+    """Up to where a partition of a source is read."""
+    return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)

@@ -1,0 +1,236 @@
+"""A commit that its topics will never take as it is: what they refuse is put aside, and the rest is published.
+
+A commit is certain when its manifest is there, and its records go to their topics after that. Where a topic refuses
+some of them, no start can go on. Putting them aside is one manifest, as a reset is: it has the commit's records without
+those that are refused, and dead letters in their place. It has happened or it has not, and the records still bear the
+number of their own commit, so they are published once, whoever does that.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch import HEADERS
+from penstock.engine.commit.attempt import attempt_name
+from penstock.engine.commit.claim import producer_of
+from penstock.engine.commit.publishing import publish_newest
+from penstock.engine.shared.description import Description
+from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.shared.starts import Start, Starts
+from penstock.errors import ConfigError, FencedError, RefusedRecordError
+from penstock.faults import crash_point
+from penstock.log.base import Judged, Log, Segment, TopicInfo
+from penstock.log.records import Records
+from penstock.metrics import DEAD_LETTERS, SKIPPED, Metric, add_up, labelled
+from penstock.storage import Storage
+from penstock.times import wall_clock_ms
+
+
+class Refused(NamedTuple):
+    """A record that its topic refuses."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """What the newest commit has that is not in its topics yet.
+
+    Attributes:
+        sequence: the number under which its records go to their topics.
+        records: how many there are, by topic.
+        refused: those that never get there.
+    """
+
+    application_id: str
+    commit: int
+    sequence: int
+    records: dict[str, int]
+    refused: list[Refused]
+
+
+class PuttingAside:
+    """A look at the newest commit of one application, and what its topics refuse.
+
+    Raises:
+        ConfigError: it was never started.
+    """
+
+    def __init__(self, storage: Storage, log: Log):
+        self._storage, self._log = storage, log
+        self._manifests, self._starts = Manifests(storage), Starts(storage)
+        self._newest = self._manifests.newest() or Manifest(-1, {})
+        self._start, self._kept = self._read()
+        self._outbox = log.with_outbox(storage, self._start.application_id)
+        self._judged = self._look()
+        self.found = Stuck(
+            self._start.application_id,
+            self._newest.commit,
+            self._newest.sequence,
+            _counted(self._judged),
+            [one for judged in self._judged for one in _refused(judged)],
+        )
+
+    def _read(self) -> tuple[Start, Description]:
+        start = self._starts.of(self._newest)
+        if start is None or start.topology is None:
+            raise ConfigError(
+                f"{self._storage.shown} has no commit of this version of Penstock, so none waits to be published"
+            )
+        return start, start.topology
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether topics refuse anything."""
+        return bool(self.found.refused)
+
+    def _look(self) -> list[Judged]:
+        producer = producer_of(self._newest.application)
+        last = self._outbox.last_published(producer) if self._newest.sinks else None
+        if last is None or last >= self._newest.sequence:
+            return []
+        return self._outbox.judged(producer, self._newest.sinks)
+
+    def execute(self, dead_letters: str | None) -> None:
+        """Put aside what topics refuse, if they refuse anything; publishing is the next step.
+
+        Args:
+            dead_letters: the topic that takes it; None to drop it. Either way it is counted.
+
+        Raises:
+            RefusedRecordError: that topic refuses some of it as well; nothing was changed.
+            FencedError: the application has made a commit since; nothing was changed.
+        """
+        if not self.is_needed:
+            return
+        commit = self._newest.commit + 1
+        sinks = self._sinks(attempt_name(self._newest.application, commit), dead_letters)
+        by = f"penstock publish, process {os.getpid()} on {socket.gethostname()}"
+        start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms())
+        name = self._starts.write(commit, start)
+        crash_point("before-put-aside")
+        if not self._manifests.create(self._manifest(sinks, name, start.at, dead_letters is not None)):
+            self._storage.delete(name)
+            raise FencedError(
+                f"application {self.found.application_id!r} has made commit {commit} meanwhile: it runs, on another "
+                "machine perhaps. Stop it, and look again; nothing was changed"
+            )
+        crash_point("after-put-aside")
+
+    def publish(self, emptied: Collection[str] = ()) -> None:
+        """Bring to its topics what the newest commit has for them, as a start would; some are emptied next."""
+        newest = self._manifests.newest() or self._newest
+        publish_newest(self._log, self._storage, newest, self._start.application_id, self._kept, emptied)
+
+    def _manifest(self, sinks: dict[str, list[Segment]], start: str, at: int, are_kept: bool) -> Manifest:
+        sink_of = self._sink_names()
+        counts = Counter(sink_of.get(one.topic, one.topic) for one in self.found.refused)
+        metric, reason = DEAD_LETTERS if are_kept else SKIPPED, RefusedRecordError.__name__
+        metrics = dict(self._newest.metrics)
+        add_up(metrics, labelled("", {Metric(metric, node, reason): count for node, count in counts.items()}))
+        changed = {"commit": self._newest.commit + 1, "sinks": sinks, "sinks_of": self._newest.sequence}
+        return msgspec.structs.replace(self._newest, **changed, metrics=metrics, at=at, start=start)
+
+    def _sink_names(self) -> dict[str, str]:
+        """The steps that write into topics."""
+        parts = [part for sub in self._start.picture.subs for part in sub.parts] if self._start.picture else []
+        return {topic: part.name for part in parts if part.kind == "sink" for topic in part.topics}
+
+    # --- what is left ------------------------------------------------------------------------------------------------
+
+    def _sinks(self, name: str, dead_letters: str | None) -> dict[str, list[Segment]]:
+        """The commit's records without those that are refused, which become dead letters."""
+        sinks = dict(self._newest.sinks)
+        for topic in dict.fromkeys(one.topic for one in self.found.refused):
+            sinks[topic] = self._left(topic, name)
+        if dead_letters is not None:
+            letters = self._letters(dead_letters, name)
+            sinks[dead_letters] = [*sinks.get(dead_letters, []), *letters]
+        return {topic: segments for topic, segments in sinks.items() if segments}
+
+    def _left(self, topic: str, name: str) -> list[Segment]:
+        pieces = [(one.partition, _without(one)) for one in self._judged if one.topic == topic]
+        pieces = [(partition, records) for partition, records in pieces if len(records)]
+        return self._written(topic, f"{name}-kept", pieces) if pieces else []
+
+    def _letters(self, topic: str, name: str) -> list[Segment]:
+        if not self._log.exists(topic):
+            self._log.create_topic(TopicInfo(topic, 1))
+        count = self._log.topic(topic).partitions
+        pieces = [(one.partition % count, _letters_of(one)) for one in self._judged if one.refused]
+        segments = self._written(topic, f"{name}-letters", pieces)
+        for one in self._outbox.judged(producer_of(self._newest.application), {topic: segments}):
+            for why in one.refused.values():
+                raise RefusedRecordError(
+                    f"topic {topic!r} refuses these records as well: {why}. Nothing was changed. Say another topic, or "
+                    "drop them"
+                )
+        return segments
+
+    def _written(self, topic: str, name: str, pieces: Sequence[tuple[int, Records]]) -> list[Segment]:
+        with self._outbox.writer(topic, name) as writer:
+            for partition, records in pieces:
+                writer.write(partition, records.key, records.value, records.timestamp, records.headers)
+        return writer.segments()
+
+
+def _counted(judged: list[Judged]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for one in judged:
+        counts[one.topic] += len(one.records)
+    return dict(counts)
+
+
+def _refused(judged: Judged) -> list[Refused]:
+    records = judged.records
+    return [
+        Refused(
+            judged.topic,
+            judged.partition,
+            records.key[row].as_py(),
+            records.value[row].as_py(),
+            int(records.timestamp[row]),
+            why,
+        )
+        for row, why in sorted(judged.refused.items())
+    ]
+
+
+def _without(judged: Judged) -> Records:
+    """The records that their topic takes."""
+    rows = np.setdiff1d(np.arange(len(judged.records)), list(judged.refused))
+    return judged.records.take(rows)
+
+
+def _letters_of(judged: Judged) -> Records:
+    """The others, each with its own headers and what became of it."""
+    rows = np.array(sorted(judged.refused), np.int64)
+    records = judged.records.take(rows)
+    own = [None] * len(rows) if records.headers is None else records.headers.to_pylist()
+    reasons = (
+        {
+            "penstock.topic": judged.topic,
+            "penstock.partition": str(judged.partition),
+            "penstock.error": judged.refused[row],
+        }
+        for row in rows.tolist()
+    )
+    headers = [
+        [*(before or ()), *({"key": key, "value": value.encode()} for key, value in reason.items())]
+        for before, reason in zip(own, reasons, strict=True)
+    ]
+    return Records(-1, records.key, records.value, records.timestamp, pa.array(headers, HEADERS))

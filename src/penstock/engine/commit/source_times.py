@@ -1,0 +1,32 @@
+"""The times of what an application reads: a warning where its first records were meant in another unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.engine.shared.manifest import Manifest
+from penstock.log.strange_times import tell_of_strange_times
+from penstock.plan import nodes
+from penstock.plan.topology import Topology
+
+_IN_A_FIELD = 'timestamp_unit="{unit}" where the source is read'
+_CARRIED = 'timestamp_unit="{unit}" where they are produced'
+
+
+class SourceTimes:
+    """Looks at each source's stream time once, when it has read its first records."""
+
+    def __init__(self, topology: Topology):
+        parts = (part for sub in topology.sub_topologies for part in sub.parts if part.kind == "source")
+        self._left = {p.name: p for p in parts if isinstance(p.node, nodes.StreamSource | nodes.TableSource)}
+
+    def after(self, manifest: Manifest) -> None:
+        """Warn of the times of sources that this commit was the first of."""
+        for name, part in list(self._left.items()):
+            now = max((one.numbers.get(name, {}).get("stream_time", -1) for one in manifest.tasks.values()), default=-1)
+            if now < 0:
+                continue
+            del self._left[name]
+            assert isinstance(part.node, nodes.StreamSource | nodes.TableSource)
+            way_out = _CARRIED if part.node.timestamp is None else _IN_A_FIELD
+            tell_of_strange_times(", ".join(part.topics), np.array([now]), way_out)

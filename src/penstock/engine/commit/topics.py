@@ -1,0 +1,319 @@
+"""The topics an application reads and writes: whether they fit it, are those of before, and from where they are read.
+
+A topic has an id, which the manifests keep with the offsets. So a source that was removed and made anew is not read
+from the middle: it is refused, since the state has records of the old one. An output that was removed is made anew and
+goes on with what comes: whoever removes results wants to be rid of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from penstock.engine.shared.layout import Layout
+from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.engine.shared.work import TaskWork
+from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from penstock.log.base import Log, TopicInfo
+from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
+from penstock.offset_reset import AutoOffsetReset
+from penstock.plan import nodes
+from penstock.plan.serdes import prepare_serdes
+from penstock.plan.topology import Topology
+from penstock.serdes import fits, is_known
+from penstock.settings import Settings
+from penstock.times import wall_clock_ms
+
+_log = logging.getLogger(__name__)
+
+
+# --- before the start ------------------------------------------------------------------------------------------------
+
+
+def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None:
+    """Make the output topics that do not exist yet.
+
+    Raises:
+        TopicNotFoundError: a source topic does not exist; nothing was made.
+        ConfigError: a topic holds other types than its source reads or its sink writes, or a type cannot be used;
+            nothing was made.
+        RegistryError: a schema registry that a type needs is out of reach; nothing was made.
+    """
+    for topic in topology.source_topics:
+        if topic not in topology.sink_topics:
+            log.topic(topic)
+    _check_types(topology, log)
+    prepare_serdes(topology)
+    for sub in topology.sub_topologies:
+        for part in sub.parts:
+            node = part.node
+            if isinstance(node, nodes.Sink) and node.topic and not log.exists(node.topic):
+                count = settings.output_partitions or _widest_source(topology, log)
+                log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
+    for topic in settings.dead_letters:
+        if not log.exists(topic):
+            log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
+
+
+def _widest_source(topology: Topology, log: Log) -> int:
+    counts = [log.topic(topic).partitions for topic in topology.source_topics if log.exists(topic)]
+    return max(counts, default=1)
+
+
+def _check_types(topology: Topology, log: Log) -> None:
+    for sub in topology.sub_topologies:
+        for part in sub.parts:
+            node = part.node
+            for topic in part.topics:
+                if isinstance(node, nodes.Sink) and log.exists(topic):
+                    _check_sink(node, log.topic(topic))
+                elif isinstance(node, nodes.StreamSource | nodes.TableSource) and log.exists(topic):
+                    _check_source(node, log.topic(topic))
+
+
+def _check_sink(node: nodes.Sink, info: TopicInfo) -> None:
+    for what, held, serde in (("key", info.key, node.key), ("value", info.value, node.value)):
+        if not fits(held, serde):
+            keep = f" ({what}=Any, with Any of typing, there or where they are made, goes on with JSON)" * (
+                held == "json"
+            )
+            raise ConfigError(
+                f"topic {info.name!r} holds {what}s of type {held}, but to() at {node.where} writes {what}s of type "
+                f"{serde.name}{keep}; nothing was started. Convert the {what}s, write into another topic, or remove "
+                f"this one if nobody needs it (penstock topics rm {info.name}): it is made anew with the right type"
+            )
+
+
+def _check_source(node: nodes.StreamSource | nodes.TableSource, info: TopicInfo) -> None:
+    for what, held, serde in (("key", info.key, node.key), ("value", info.value, node.value)):
+        if is_known(serde) and not fits(held, serde):
+            raise ConfigError(
+                f"topic {info.name!r} holds {what}s of type {held}, but the source at {node.where} reads {what}s of "
+                f"type {serde.name}; nothing was started. Give the source the topic's type, {what}=..., or "
+                f"{what}=bytes to read them as they are"
+            )
+
+
+def skipped_records(work: TaskWork, before: TaskEntry) -> dict[str, int]:
+    """How many records a task went past because retention had removed them, as a manifest holds such figures."""
+    gone: dict[Metric, int] = {}
+    for place in work.ends:
+        records = work.entry.offsets.get(place, 0) - before.offsets.get(place, 0)
+        if records:
+            metric = Metric(SKIPPED, place.partition("/")[0], REMOVED_UNREAD)
+            gone[metric] = gone.get(metric, 0) + records
+    return labelled(work.task, gone)
+
+
+# --- the same topics as before ---------------------------------------------------------------------------------------
+
+
+class Topics:
+    """The topics of one application in the log.
+
+    Args:
+        outputs: the topics it writes, those of dead letters too.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str,
+        settings: Settings,
+        log: Log,
+        layout: Layout,
+        outputs: list[str],
+    ):
+        self._topology = topology
+        self._application_id = application_id
+        self._settings = settings
+        self._log = log
+        self._layout = layout
+        self._sources = topology.source_topics
+        self._outputs = [topic for topic in outputs if topic not in self._sources]
+        self.adopted: frozenset[str] = frozenset()
+        """The topics whose ids no manifest knew before this start, though the application may have used them."""
+        self._told: set[tuple[str, int, int]] = set()
+
+    def take_up(self, newest: Manifest) -> Manifest:
+        """A manifest as this start goes on from it: with the ids of all topics, and where new ones are begun.
+
+        What it makes visible in outputs that were removed since is left out.
+
+        Raises:
+            OffsetOutOfRangeError: a source was removed and made anew.
+            ConfigError: a source is new, and ``auto_offset_reset`` says that none may be.
+        """
+        ids = self._ids()
+        removed = self._made_anew(newest, ids)
+        for topic in removed & {*self._sources}:
+            self._refuse_unless_unread(newest, topic)
+        self.adopted = frozenset(ids) - frozenset(newest.topics)
+        return msgspec.structs.replace(
+            newest,
+            topics=newest.topics | ids,
+            tasks=self._begun(newest, removed | self.adopted),
+            sinks={topic: segments for topic, segments in newest.sinks.items() if topic not in removed},
+            outputs={topic: commit for topic, commit in newest.outputs.items() if topic not in removed},
+        )
+
+    def _ids(self) -> dict[str, str]:
+        return {topic: self._log.topic_id(topic) for topic in (*self._sources, *self._outputs)}
+
+    def _made_anew(self, newest: Manifest, ids: dict[str, str]) -> set[str]:
+        return {topic for topic in ids if newest.topics.get(topic, ids[topic]) != ids[topic]}
+
+    def tell_of_removed_outputs(self, newest: Manifest) -> None:
+        """Warn of outputs that were removed since the newest manifest and are made anew."""
+        for topic in sorted(self._made_anew(newest, self._ids()) & {*self._outputs}):
+            _log.warning(
+                "output topic %r was removed and made anew: the results of application %r up to commit %d are not in "
+                "it, those that come now go into it",
+                *(topic, self._application_id, newest.commit),
+            )
+
+    def check(self, manifest: Manifest) -> None:
+        """Raise an error when a topic is not the one any more that it was at the start."""
+        for topic, id_ in self._log.topic_ids((*self._sources, *self._outputs)).items():
+            if id_ == manifest.topics[topic]:
+                continue
+            if topic in self._outputs:
+                raise self.output_is_gone(topic, manifest.commit)
+            raise self._source_is_another(manifest, topic)
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """The ends of a source's partitions now.
+
+        Raises:
+            ConfigError: it has got more partitions.
+        """
+        ends = self._log.end_offsets(topic)
+        if len(ends) != (known := self._layout.partitions[topic]):
+            raise ConfigError(
+                f"source topic {topic!r} has {len(ends)} partitions, and had {known} when application "
+                f"{self._application_id!r} was started: keys go to other partitions now than those where their state "
+                f"is. Everything committed is safe. `penstock rescale {self._application_id} --partitions {len(ends)}` "
+                "moves the state"
+            )
+        return ends
+
+    def output_is_gone(self, topic: str, commit: int) -> TopicNotFoundError:
+        """The error for an output that was removed while the application ran."""
+        return TopicNotFoundError(
+            f"output topic {topic!r} was removed while application {self._application_id!r} ran; everything up to "
+            f"commit {commit} is safe in its other topics and its state. Start again: the topic is made anew if it is "
+            "not there, and goes on with what comes then"
+        )
+
+    def _source_is_another(self, manifest: Manifest, topic: str) -> OffsetOutOfRangeError | TopicNotFoundError:
+        read = [f"before offset {offset} of partition {p}" for p, offset in self._read(manifest, topic) if offset]
+        several = ", ".join(read[:4]) + (f" and of {len(read) - 4} more partitions" if len(read) > 4 else "")
+        safe = f"everything up to commit {max(manifest.commit, 0)} is safe"
+        if not self._log.exists(topic):
+            return TopicNotFoundError(
+                f"source topic {topic!r} was removed while application {self._application_id!r} ran; {safe}. Bring it "
+                "back from a backup to go on"
+            )
+        return OffsetOutOfRangeError(
+            f"source topic {topic!r} in {self._log.url} is not the one that application {self._application_id!r} has "
+            "read: it was removed and made anew, or this is another log. Of the old one the records "
+            f"{several or 'it had'} are processed; the new one is not read from the middle, and {safe}. Start under "
+            "another application id to process the new topic from its beginning, or bring the old one back from a "
+            "backup"
+        )
+
+    def _refuse_unless_unread(self, newest: Manifest, topic: str) -> None:
+        if any(offset for _, offset in self._read(newest, topic)):
+            raise self._source_is_another(newest, topic)
+
+    def _read(self, manifest: Manifest, topic: str) -> Iterator[tuple[int, int]]:
+        """Up to which offset each partition of a source was read, by some task."""
+        for task, place, of, partition in self._places():
+            if of == topic:
+                yield partition, manifest.tasks.get(task, TaskEntry()).offsets.get(place, 0)
+
+    def _places(self) -> Iterator[tuple[str, str, str, int]]:
+        """For each task what it reads: under which name its offset is kept, which topic, which partition."""
+        for sub in self._topology.sub_topologies:
+            for task in self._layout.tasks_of(sub) if not sub.is_global else ():
+                for place, topic, partition in task.places:
+                    if topic in self._sources:
+                        yield task.name, place, topic, partition
+
+    # --- where reading begins ----------------------------------------------------------------------------------------
+
+    def _begun(self, newest: Manifest, new: set[str] | frozenset[str]) -> dict[str, TaskEntry]:
+        """The tasks' entries, with the offsets at which topics are begun that they have not read from."""
+        is_old = newest.commit >= 0 and not newest.topics  # made when manifests had no ids, and 0 was the beginning
+        begins = {topic: self._beginning(topic, "earliest" if is_old else None) for topic in new & {*self._sources}}
+        tasks = dict(newest.tasks)
+        for task, place, topic, partition in self._places():
+            entry = tasks.get(task, TaskEntry())
+            if topic in begins and begins[topic][partition] and not entry.offsets.get(place):
+                offsets = {**entry.offsets, place: begins[topic][partition]}
+                tasks[task] = msgspec.structs.replace(entry, offsets=offsets)
+        return tasks
+
+    def _beginning(self, topic: str, policy: str | None) -> list[int]:
+        """For each partition of a topic the offset at which an application begins that has not read it."""
+        reset = AutoOffsetReset(policy) if policy else self._policy(topic)
+        if reset.policy == "none":
+            raise ConfigError(
+                f"application {self._application_id!r} has no offsets of source topic {topic!r}, and is not to choose "
+                "where to begin (auto_offset_reset is 'none'): it has not read the topic yet, or its checkpoint is "
+                "lost. Restore the checkpoint, or start once with auto_offset_reset 'earliest' or 'latest'"
+            )
+        if reset.policy == "earliest":
+            return self._log.start_offsets(topic)
+        ends = self._log.end_offsets(topic)
+        if reset.policy == "latest":
+            return ends
+        time = reset.begins_at(wall_clock_ms())
+        found = (self._log.offset_at(topic, partition, time) for partition in range(len(ends)))
+        return [end if at is None else at for at, end in zip(found, ends, strict=True)]
+
+    def _policy(self, topic: str) -> AutoOffsetReset:
+        """How a source says that it is begun, or else the setting. Global tables always begin with all there is."""
+        usual = AutoOffsetReset.of(self._settings.auto_offset_reset)
+        for node in self._topology.nodes:
+            if isinstance(node, nodes.GlobalTable) and node.topic == topic:
+                return AutoOffsetReset.earliest()
+            if isinstance(node, nodes.TableSource) and node.topic == topic:
+                return node.offset_reset or usual
+            if isinstance(node, nodes.StreamSource) and topic in node.topics:
+                return node.offset_reset or usual
+        return usual
+
+    def next_offset(self, at: int, topic: str, partition: int, start: int, end: int) -> int:
+        """From where a task goes on that has read a partition up to an offset, when the partition has these ends.
+
+        Raises:
+            OffsetOutOfRangeError: records are gone that it has not read, or the newest ones that it has read.
+        """
+        where = f"topic {topic!r}, partition {partition}"
+        if end < at:
+            raise OffsetOutOfRangeError(
+                f"{where}: application {self._application_id!r} has processed the records before offset {at}, but the "
+                f"topic ends at offset {end}: its newest records are lost, or it was brought back from a backup that "
+                "lacks them. Everything committed is safe. Bring the topic back as it was, or start under another "
+                "application id to process it from its beginning"
+            )
+        if at >= start:
+            return at
+        if self._settings.on_lost_records == "skip":
+            if (topic, partition, start) not in self._told:
+                self._told.add((topic, partition, start))
+                _log.warning(
+                    "%s: the records at the offsets %d to %d were removed by retention before application %r read "
+                    "them; they are skipped",
+                    *(where, at, start - 1, self._application_id),
+                )
+            return start
+        raise OffsetOutOfRangeError(
+            f"{where}: application {self._application_id!r} goes on at offset {at}, but the records before offset "
+            f"{start} were removed by retention: {start - at} of them were never read. Everything committed is safe. "
+            "To go on without them, start with on_lost_records 'skip'; to process the topic anew, start under another "
+            "application id. A longer retention keeps records until they are read"
+        )

@@ -1,0 +1,152 @@
+"""Which stores are being restored, how far they are, and who is told of it.
+
+Restores go on where tasks are: on Spark in slots, which tell the driver of their steps. Nothing depends on them: what
+is lost of them is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.calls import refuse_result, why_methods_unusable
+from penstock.engine.shared.layout import TaskId
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.state.interface import TopicPartition
+from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, StateRestoreListener
+
+_log = logging.getLogger(__name__)
+
+_HEARS = ("on_restore_start", "on_batch_restored", "on_restore_end", "on_restore_suspended")
+_EVERY_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """How far the restore of one store of one task is.
+
+    >>> RestoreProgress("counts", 0, rows=500, seconds=0.1, commit=7, ending_commit=9, state="restoring").is_done
+    False
+    """
+
+    store: str
+    partition: int
+    rows: int
+    """Rows that came from a snapshot (an estimate) and from delta files."""
+    seconds: float
+    commit: int
+    """The commit that the store has come to; -1 for none."""
+    ending_commit: int
+    """The commit that it is brought to."""
+    state: str
+    """``restoring``, ``restored``, or ``suspended``."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is over, with all rows or without."""
+        return self.state != "restoring"
+
+
+class Restores:
+    """The restores of an application since its start; safe to be asked from any thread."""
+
+    def __init__(self, application_id: str, listener: StateRestoreListener | None = None):
+        self.listener = listener
+        self._application_id = application_id
+        self._progress: dict[tuple[str, str], RestoreProgress] = {}
+        self._began: dict[tuple[str, str], float] = {}
+        self._lock = threading.RLock()
+
+    def progress(self) -> list[RestoreProgress]:
+        """All restores, those under way and those that are over."""
+        with self._lock:
+            return list(self._progress.values())
+
+    def hear(self, step: RestoreStep) -> None:
+        """Take a step in, and tell the listener."""
+        with self._lock:
+            self._progress[step.task, step.store] = self._after(step)
+            try:
+                self._tell(step)
+            except Exception:
+                _log.exception("the state restore listener failed at %s; the restore goes on", step)
+
+    def suspend(self) -> None:
+        """The processes of all restores that are under way are gone."""
+        with self._lock:
+            for (task, store), at in list(self._progress.items()):
+                if not at.is_done:
+                    self.hear(RestoreStep(SUSPENDED, task, store, at.commit, at.ending_commit, at.rows))
+
+    def _after(self, step: RestoreStep) -> RestoreProgress:
+        place = step.task, step.store
+        now = time.monotonic()
+        if step.kind == START or place not in self._progress:
+            self._began[place] = now
+            before = 0
+        else:
+            before = self._progress[place].rows
+        rows = before + step.rows if step.kind == BATCH else max(before, step.rows)
+        state = {END: "restored", SUSPENDED: "suspended"}.get(step.kind, "restoring")
+        partition = TaskId.parse(step.task).partition
+        return RestoreProgress(step.store, partition, rows, now - self._began[place], step.at, step.until, state)
+
+    def _tell(self, step: RestoreStep) -> None:
+        if self.listener is None:
+            return
+        place = TopicPartition(f"{self._application_id}-{step.store}-changelog", TaskId.parse(step.task).partition)
+        listener: Any = self.listener
+        if step.kind == START:
+            result = listener.on_restore_start(place, step.store, step.at, step.until)
+        elif step.kind == BATCH:
+            result = listener.on_batch_restored(place, step.store, step.at, step.rows)
+        elif step.kind == END:
+            result = listener.on_restore_end(place, step.store, step.rows)
+        else:
+            result = listener.on_restore_suspended(place, step.store, step.rows)
+        refuse_result(result, "it")
+
+
+class Batched:
+    """Passes the steps of restores on a few times a second, while the context lasts; they come from several threads."""
+
+    def __init__(self, tell: Callable[[list[RestoreStep]], None]):
+        self._tell = tell
+        self._waiting: list[RestoreStep] = []
+        self._told = time.monotonic()
+        self._lock = threading.Lock()
+
+    def hear(self, step: RestoreStep) -> None:
+        with self._lock:
+            self._waiting.append(step)
+            if time.monotonic() - self._told > _EVERY_SECONDS:
+                self._pass_on()
+
+    def __enter__(self) -> Batched:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            if self._waiting:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        steps, self._waiting = self._waiting, []
+        self._told = time.monotonic()
+        self._tell(steps)
+
+
+def check_listener(listener: object, where: str) -> None:
+    """Raise ``ConfigError`` for what is no listener, rather than when the first restore begins."""
+    if listener is not None and not isinstance(listener, StateRestoreListener):
+        raise ConfigError(
+            f"{where} is a StateRestoreListener, got {show(listener)} of type {type(listener).__name__}; extend "
+            "penstock.StateRestoreListener, and write those of its methods that you want to hear of"
+        )
+    if why := why_methods_unusable(listener, *_HEARS):
+        raise ConfigError(f"{where}: of the listener {type(listener).__name__} {why}")

@@ -1,0 +1,132 @@
+"""Sub-topologies that send to each other in a circle, and in which lap around it each of their steps has its turn.
+
+A stream that is joined with its own records under new keys makes one: the sub-topology that reads the stream also reads
+what it sends itself. No step is behind itself, though, as each was declared before those that come behind it. So a
+chunk of what comes into the circle goes around it lap by lap. In the first lap those steps have their turn that need
+nothing of what comes back; in the next one those that need what the first one sent; and so on.
+
+    lap 0   in -> select_key -> (topic)
+    lap 1   (topic) -> the right side; in, which was kept, and that -> join -> out
+
+When the last lap is done nothing is on its way any more (``rounds.py``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.engine.shared.groups import groups_of
+from penstock.engine.shared.reach import leads, subs_above
+from penstock.engine.shared.sharing import Sharing
+from penstock.plan import nodes
+from penstock.plan.passes.stores import TableFacts
+from penstock.plan.physical import Part, SubTopology
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Sub-topologies that can be reached from each other through repartition topics.
+
+    Attributes:
+        topics: the repartition topics that lead from them to them.
+        lap: in which lap each part has its turn, by name. None where that cannot be told: processors that send around
+            the circle hear of the time of what comes back, and those that share a store take turns record by record, so
+            records go around one by one.
+    """
+
+    subs: tuple[SubTopology, ...]
+    topics: frozenset[str]
+    lap: Mapping[str, int] | None
+
+    @cached_property
+    def turn(self) -> dict[str, int]:
+        """By topic the lap in which those that read it have their turn."""
+        parts = [part for sub in self.subs for part in sub.parts if part.kind == "source"]
+        return {topic: self.turn_of(part.name) for part in parts for topic in self.topics.intersection(part.topics)}
+
+    def turn_of(self, part: str) -> int:
+        """In which lap a part has its turn; the first where all go through all of them."""
+        return 0 if self.lap is None else self.lap.get(part, 0)
+
+    @cached_property
+    def last_lap(self) -> int:
+        return max(self.lap.values()) if self.lap else 0
+
+
+NO_CIRCLE = Circle((), frozenset(), None)
+
+
+def circles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> tuple[Circle, ...]:
+    """The circles of a topology.
+
+    Args:
+        internal: its repartition topics.
+    """
+    above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
+    found: dict[tuple[SubTopology, ...], Circle] = {}
+    for sub in subs:
+        members = tuple(one for one in subs if one.id in above[sub.id] and sub.id in above[one.id])
+        if members not in found and (len(members) > 1 or leads(sub, sub, internal)):
+            found[members] = _circle(members, internal, facts)
+    return tuple(found.values())
+
+
+def _circle(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> Circle:
+    sent = {topic for sub in subs for topic in sub.sink_topics}
+    topics = frozenset(topic for sub in subs for topic in sub.source_topics if topic in sent & internal)
+    return Circle(subs, topics, _laps(subs, topics, facts))
+
+
+def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFacts) -> dict[str, int] | None:
+    parts = {part.name: part for sub in subs for part in sub.working_parts}
+    if any(Sharing(sub, groups_of(sub)).parts for sub in subs):
+        return None
+    sinks: defaultdict[str, list[str]] = defaultdict(list)
+    for part in parts.values():
+        for topic in part.topics if part.kind == "sink" else ():
+            sinks[topic].append(part.name)
+    owners = _owners(parts, facts)
+    before = {name: {one for one in _before(part, owners) if one in parts} for name, part in parts.items()}
+    sent = {
+        name: {sink for topic in topics.intersection(part.topics) for sink in sinks[topic]}
+        for name, part in parts.items()
+        if part.kind == "source"
+    }
+    laps = dict.fromkeys(parts, 0)
+    for _ in range(len(parts) + 1):
+        later = {
+            name: max([lap, *(laps[one] for one in before[name]), *(laps[one] + 1 for one in sent.get(name, ()))])
+            for name, lap in laps.items()
+        }
+        if later == laps:
+            return laps if all(_know_time(sub, laps) for sub in subs) else None
+        laps = later
+    return None
+
+
+def _know_time(sub: SubTopology, laps: Mapping[str, int]) -> bool:
+    """Whether all that a sub-topology reads has come when its processors have their turn: they hear of its time."""
+    last = max(laps[part.name] for part in sub.parts if part.kind == "source")
+    return all(laps[part.name] >= last for part in sub.parts if isinstance(part.node, nodes.HOSTING))
+
+
+def _before(part: Part, owners: Mapping[str, set[str]]) -> Iterator[str]:
+    """The parts that have to have had their turn: those above, and those that keep what this one looks up."""
+    yield from part.predecessors
+    yield from part.reads
+    for store in part.stores:
+        if part.name not in owners[store]:
+            yield from owners[store]
+
+
+def _owners(parts: Mapping[str, Part], facts: TableFacts) -> defaultdict[str, set[str]]:
+    """By store the parts of the step whose store it is."""
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for part in parts.values():
+        own = facts.stores.get(part.node)
+        if own is not None and own.name in part.stores:
+            owners[own.name].add(part.name)
+    return owners

@@ -1,0 +1,87 @@
+"""A topology as those see it who have no program: each start writes it down, and whoever looks on draws it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.engine.shared.layout import Layout
+from penstock.plan import nodes
+from penstock.plan.node import Node
+from penstock.plan.physical import Part
+from penstock.plan.topology import Topology
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """How a step holds back what it sends on."""
+
+    store: str
+    wait_ms: int
+    """How far stream time must be past an entry's time, or a window's end, for it to go."""
+    windows: bool
+    """Whether what is held are windows that have not closed."""
+
+
+class DrawnPart(msgspec.Struct, frozen=True):
+    """One source, processor or sink."""
+
+    name: str
+    kind: str
+    step: str
+    """What kind of step it is part of."""
+    predecessors: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    where: str = ""
+    """The user's file and line."""
+    holds: Holding | None = None
+
+
+class DrawnSub(msgspec.Struct, frozen=True):
+    """One sub-topology."""
+
+    id: int
+    tasks: int
+    """0 for a global table, which has none of its own."""
+    parts: tuple[DrawnPart, ...]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A topology, drawn."""
+
+    subs: tuple[DrawnSub, ...]
+    partitions: dict[str, int] = {}
+    """Of all topics, where they are known."""
+    internal: tuple[str, ...] = ()
+    """The repartition topics, whose records are gone once they are processed."""
+    log: str = ""
+    """Where the topics are."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are, those that have processed nothing yet as well."""
+        return sum(sub.tasks for sub in self.subs)
+
+
+def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") -> Picture:
+    """A topology as a picture shows it, with what is known of where it runs."""
+    partitions = {} if layout is None else dict(layout.partitions)
+    tasks = {} if layout is None else layout.tasks
+    subs = tuple(
+        DrawnSub(sub.id, tasks.get(sub.id, 0), tuple(map(_part, sub.parts))) for sub in topology.sub_topologies
+    )
+    return Picture(subs, partitions, tuple(sorted(topology.internal_topics)), log)
+
+
+def _part(part: Part) -> DrawnPart:
+    holds = _holds(part.node) if part.kind == "processor" else None
+    step, where = type(part.node).__name__, str(part.node.where)
+    return DrawnPart(part.name, part.kind, step, part.predecessors, part.stores, part.topics, where, holds)
+
+
+def _holds(node: Node) -> Holding | None:
+    if isinstance(node, nodes.Suppress):
+        return Holding(node.store.name, node.wait_ms, node.suppressed.time_ms is None)
+    if isinstance(node, nodes.WindowedAggregate) and node.final:
+        is_session = isinstance(node, nodes.SessionAggregate)  # see query/held.py
+        return Holding(node.store.name, int(node.windows.final_after_ms) + is_session, True)
+    return None

@@ -1,0 +1,51 @@
+"""The topics that sinks choose for their records, as a task meets them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from penstock.errors import ConfigError, TopicExistsError
+from penstock.log.base import Log, TopicInfo
+from penstock.serdes import Serde, fits
+from penstock.settings import Settings
+
+
+class ChosenTopics:
+    """The topics that sinks choose for their records, as a task meets them.
+
+    Args:
+        partitions: of the topics that are known; those that are chosen are added.
+    """
+
+    def __init__(self, log: Log, partitions: dict[str, int], settings: Settings):
+        self._log = log
+        self._partitions = partitions
+        self._settings = settings
+
+    def partitions_of(self, topic: str, makes: bool, key: Serde, value: Serde) -> int:
+        """How many partitions a topic has; it is made if it does not exist and may be.
+
+        Raises:
+            TopicNotFoundError: it does not exist, and is not to be made.
+            ConfigError: it holds other types.
+        """
+        if topic not in self._partitions:
+            if makes and not self._log.exists(topic):
+                self._make(topic, key, value)
+            self._partitions[topic] = self._checked(self._log.topic(topic), key, value)
+        return self._partitions[topic]
+
+    def _make(self, topic: str, key: Serde, value: Serde) -> None:
+        count = self._settings.output_partitions or max(self._partitions.values(), default=1)
+        with suppress(TopicExistsError):  # another task may have been faster
+            self._log.create_topic(TopicInfo(topic, count, key.name, value.name))
+
+    @staticmethod
+    def _checked(info: TopicInfo, key: Serde, value: Serde) -> int:
+        for what, held, serde in (("key", info.key, key), ("value", info.value, value)):
+            if not fits(held, serde):
+                raise ConfigError(
+                    f"topic {info.name!r}, which was chosen for the record, holds {what}s of type {held}, and the sink "
+                    f"writes {what}s of type {serde.name}"
+                )
+        return info.partitions

@@ -1,0 +1,266 @@
+"""A host of tasks: keeps them open from commit to commit, and brings each to where the application is.
+
+On Spark every slot process is a host; without Spark there is one in the program itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.arrays import is_too_large
+from penstock.engine.shared.layout import Layout, TaskId
+from penstock.engine.shared.manifest import Manifests
+from penstock.engine.shared.stores import has_own_stores
+from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
+from penstock.engine.task.live import Desk
+from penstock.engine.task.reader import Reader
+from penstock.engine.task.task import Task
+from penstock.errors import PenstockError, ProcessingError, StoreError
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.moving import moving
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.state.inventory import DamagedStateError
+from penstock.state.restoring import Tell
+from penstock.state.store import StateStore
+from penstock.storage import Storage, cannot_write
+from penstock.syncing import SyncTogether
+
+_SMALLER = 16
+"""Into how many parts chunks and commits are cut when the results of one do not fit into an Arrow array."""
+
+_OPENED_AT_ONCE = 4
+"""Restores wait for files most of the time, so some of them go on at once."""
+
+_TOO_LARGE = (
+    "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
+    "at once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold "
+    "them. Where many windows close at one record, results that are neither suppressed nor held until the close "
+    "(EmitStrategy.on_window_update()) come as they change"
+)
+
+
+def is_of_folder(error: PenstockError, folder: Path | None) -> bool:
+    """Whether an error is that of the disk below a folder: it is full, or cannot be written any more."""
+    place = error.unwritable if isinstance(error, StoreError) else ""
+    return bool(place) and folder is not None and Path(place).is_relative_to(folder)
+
+
+class TaskHost:
+    """Runs tasks of one application.
+
+    Args:
+        folder: where the tasks' databases are on this machine; None to keep all state in memory.
+        reader: gives tasks their input; tests have another.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        layout: Layout,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        folder: Path | None,
+        reader: type[Reader] = Reader,
+    ):
+        self._topology = topology
+        self._layout = layout
+        self._settings = settings
+        self._log = log.with_outbox(storage, layout.application_id)
+        self._storage = storage
+        self._manifests = Manifests(storage)
+        self._folder = folder
+        self._reader = reader
+        self._tasks: dict[str, Task] = {}
+        self._shares: dict[str, int] = {}
+        """By tasks whose results were too large at once, into how many parts their chunks and commits are cut."""
+        self._with_own_stores = {s.id for s in topology.sub_topologies if has_own_stores(s, topology.facts)}
+        self._failed: dict[str, BaseException] = {}
+        """By tasks that did not open, why; told when they are to work."""
+        self._together = SyncTogether()
+        self.on_restore: Tell | None = None
+        """Hears how restores go on, from several threads."""
+        self.desk = Desk(self._store)
+        """Where queries ask for what is not committed yet."""
+        self.on_chunk: Callable[[], None] = lambda: None
+        """Called after every chunk."""
+        self.on_new_task: Callable[[Task], None] | None = None
+        """For tests: called with every task that is opened."""
+
+    def tasks(self) -> list[Task]:
+        """The tasks that are open."""
+        return list(self._tasks.values())
+
+    def run(self, stage: StageWork) -> list[TaskDone]:
+        """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
+        with self.desk.working():
+            return self._run_all(stage)
+
+    def _run_all(self, stage: StageWork) -> list[TaskDone]:
+        self._open_together(stage.tasks, stage.application)
+        done = []
+        for work in stage.tasks:
+            try:
+                done.append(self._run(work, stage))
+            except PenstockError as error:
+                self._drop(work.task)
+                is_own = is_of_folder(error, self._folder)
+                done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__, is_disk_full=is_own))
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # a fault of this library; repeating the work would only repeat it
+                self._drop(work.task)
+                done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
+        return self._durable(done)
+
+    def _durable(self, done: list[TaskDone]) -> list[TaskDone]:
+        """The answers of tasks once all that they have written is durable."""
+        try:
+            self._together.sync()
+        except OSError as error:
+            says = cannot_write(error.filename or self._storage.shown, error)
+            for one in done:
+                self._drop(one.task)
+            return [one if one.error else TaskDone(one.task, error=str(says), error_type="StoreError") for one in done]
+        return done
+
+    def _run(self, work: TaskWork, stage: StageWork) -> TaskDone:
+        """Run one task, again with smaller chunks when something does not fit into one Arrow array, and again on its
+        state made anew when its database is damaged."""
+        is_new = False
+        while True:
+            if is_new:
+                gc.collect()  # what still refers to the damaged database holds its lock
+            try:
+                task = self._tasks.get(work.task)
+                if task is None or not task.is_on_its_way(stage.attempt):
+                    if work.lap is not None and not work.begins:
+                        return TaskDone(
+                            work.task, is_lost=True, error="the task does not go around its circle any more"
+                        )
+                    task = self._task(work, stage.application)
+                task.ordered_at = stage.now
+                return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
+            except pa.ArrowException as error:
+                if not is_too_large(error):
+                    raise
+                self._drop(work.task)
+                share = self._shares.get(work.task, 1)
+                if share > self._settings.chunk_records:
+                    raise ProcessingError(_TOO_LARGE) from error
+                self._shares[work.task] = share * _SMALLER
+                if work.lap is not None:
+                    return TaskDone(work.task, is_lost=True, error="what came together was too much for an Arrow array")
+            except DamagedStateError as error:
+                is_begun = work.lap is not None and not work.begins
+                self._distrust(work.task, error, is_new)
+                if is_begun:
+                    return TaskDone(work.task, is_lost=True, error=str(error))
+                is_new = True
+
+    def close(self) -> None:
+        """Let go of all tasks; what is committed is flushed."""
+        with self.desk.working():
+            for task in self._tasks.values():
+                task.close()
+            self._tasks.clear()
+        self._together.close()
+
+    def settle(self, works: list[TaskWork], application: str) -> None:
+        """Bring tasks to where they are committed, without more work for them."""
+        with self.desk.working():
+            self._open_together(works, application)
+            for work in works:
+                self._task(work, application)
+
+    def _task(self, work: TaskWork, application: str) -> Task:
+        """A task, open and exactly at its last commit."""
+        if (error := self._failed.pop(work.task, None)) is not None:
+            raise error
+        task = self._tasks.get(work.task)
+        entry = work.entry
+        if task is None:
+            task = self._tasks[work.task] = self._new(work.task)
+            self._open(task, work, application)
+            return task
+        if task.pending is not None:
+            crash_point("before-local-commit")
+            if task.pending == (entry.changed, entry.attempt):
+                task.state.commit(entry.changed, entry.delta, entry.attempt)
+            else:
+                task.rollback()
+            task.pending = None
+            crash_point("after-local-commit")
+        for step in self._manifests.since(work.task, entry, task.state.at):
+            task.state.apply(step)
+        return task
+
+    def _open_together(self, works: list[TaskWork], application: str) -> None:
+        """Open the tasks that are not open yet, some of them at once; what users bring stays in this thread."""
+        others = [work for work in works if work.task not in self._tasks]
+        new = [work for work in others if TaskId.parse(work.task).sub not in self._with_own_stores]
+        if len(new) < 2:
+            return
+        for work in new:
+            self._tasks[work.task] = self._new(work.task)
+
+        def open_one(work: TaskWork) -> None:
+            try:
+                self._open(self._tasks[work.task], work, application)
+            except BaseException as error:
+                self._failed[work.task] = error
+
+        with ThreadPoolExecutor(min(len(new), _OPENED_AT_ONCE), "penstock-restore") as pool:
+            list(pool.map(open_one, new))
+
+    def _open(self, task: Task, work: TaskWork, application: str) -> None:
+        """Bring a new task's state to where it is committed."""
+        self._manifests.open(task.state, work.entry, application, self.on_restore)
+        task.state.set_clocks(work.entry.numbers)  # commits before it may have them under other names
+
+    def _new(self, name: str) -> Task:
+        id_ = TaskId.parse(name)
+        folder = None if self._folder is None else self._folder / name
+        surroundings = self._topology, self._layout, self._settings, self._log, self._storage
+        task = Task(id_, *surroundings, folder, self._reader, self._shares.get(name, 1))
+        task.between_chunks = self._between_chunks
+        task.gathering = self._together.gathering
+        if self.on_new_task is not None:
+            self.on_new_task(task)
+        return task
+
+    def _between_chunks(self) -> None:
+        moving.steps += 1
+        self.on_chunk()
+        self.desk.answer()
+
+    def _store(self, task: str, name: str) -> StateStore | None:
+        """A store of a task that is open; what users bring is not read in whoever's thread."""
+        found = self._tasks.get(task)
+        if found is None or found.id.sub in self._with_own_stores:
+            return None
+        return found.state.stores.get(name)
+
+    def _distrust(self, name: str, error: DamagedStateError, is_new: bool) -> None:
+        """Forget a task whose database is damaged; its state is made anew from the checkpoint."""
+        task = self._tasks.pop(name)
+        task.state.distrust(str(error))
+        if is_new:
+            raise StoreError(
+                f"{error}, though it was just made anew from the checkpoint: is the disk failing, or is something "
+                "writing into this folder? Everything committed is safe"
+            ) from None
+
+    def _drop(self, name: str) -> None:
+        """Forget a task in an unknown state; it opens anew from disk."""
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.abandon()

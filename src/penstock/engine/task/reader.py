@@ -1,0 +1,480 @@
+"""A task's input: the records of its partitions, merged into chunks in the order in which they are processed.
+
+Each record has a *clock*: the highest timestamp up to it in its partition, in this commit. The lowest clock goes first:
+that is the input whose next record is the earliest, and a late record goes directly behind what was before it. What is
+sent through repartition topics takes the clock of its cause along (``merged.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import IntArray, concat
+from penstock.batch import Batch, Changes, Origins, Placement, merge
+from penstock.columns import BytesColumn
+from penstock.engine.shared.exchange import EARLIEST, LATEST
+from penstock.engine.shared.meetings import in_order
+from penstock.engine.shared.stretch import Stretch, places_behind, roots_of
+from penstock.engine.task.pieces import Piece, causes_of
+from penstock.log.records import Records, join_headers
+from penstock.ops.core.failures import Origin
+from penstock.serdes import Serde
+
+
+@dataclass
+class Input:
+    """One partition of one topic, as a task reads it."""
+
+    source: str
+    """The name of the source that takes it up."""
+    topic: str
+    partition: int
+    partitions: int
+    key: Serde
+    value: Serde
+    pieces: Iterator[Records]
+    changes: bool = False
+    """Whether it carries changes of a table."""
+    goes_first: bool = False
+    """Whether all of it comes before other inputs, as global tables do."""
+    first_cause: int = 0
+    """In a topic of the log what the record at offset 0 is called as a cause, see ``Meetings``."""
+    end: int | None = None
+    """In a topic of the log the offset up to which it is read; None where records are counted instead."""
+    taken: int = 0
+    """How many records were taken so far."""
+    taken_bytes: int = 0
+    may_have_more: bool = True
+    """Whether more may come behind those that wait."""
+    until: int = LATEST
+    """Records of later clocks are left for another commit."""
+    _highest: int = EARLIEST
+    _behind: int | None = None
+    """The offset behind the last record that was taken."""
+    _waiting: list[Records] = field(default_factory=list)
+    _waiting_records: int = 0
+    _waiting_bytes: int = 0
+
+    def come_back(self, pieces: Iterator[Records]) -> None:
+        """Go on with what has come around a circle."""
+        self.pieces, self.may_have_more, self.until, self._highest = pieces, True, LATEST, EARLIEST
+
+    def fill(self, records: int, nbytes: int = sys.maxsize) -> None:
+        """Have that many records or bytes waiting, if there are so many."""
+        while self.may_have_more and self._waiting_records < records and self._waiting_bytes < nbytes:
+            piece = next(self.pieces, None)
+            if piece is None:
+                self.may_have_more = False
+            elif len(piece):
+                self._waiting.append(piece)
+                self._waiting_records += len(piece)
+                self._waiting_bytes += piece.nbytes
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting_records
+
+    def goes_on_at(self, start: int) -> int:
+        """From where the next commit reads when this one began at an offset; offsets may have gaps, also at the end."""
+        if self.end is None:
+            return start + self.taken
+        if self._waiting:
+            return self._waiting[0].offset
+        if not self.may_have_more:
+            return max(self.end, start)
+        return start if self._behind is None else self._behind
+
+    def clocks(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        if self.goes_first:
+            return np.full(min(records, self.waiting), EARLIEST)
+        times = self._of_next(records, lambda piece: piece.timestamp if piece.clock is None else piece.clock)
+        return np.maximum.accumulate(np.maximum(times, self._highest))
+
+    def causes(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        return self._of_next(records, lambda piece: causes_of(piece, np.arange(len(piece)), self.first_cause))
+
+    def timestamps(self, records: int) -> IntArray:
+        """Of the next waiting records."""
+        return self._of_next(records, lambda piece: piece.timestamp)
+
+    def arrivals(self, records: int) -> IntArray:
+        """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
+        return self._of_next(records, lambda piece: piece.arrival)
+
+    def _of_next(self, records: int, column: Callable[[Records], IntArray | None]) -> IntArray:
+        parts = [np.zeros(0, np.int64)]
+        for piece in self._waiting:
+            if records <= 0:
+                break
+            values = column(piece)
+            if values is not None:
+                parts.append(values[:records])
+            records -= len(piece)
+        return np.concatenate(parts)
+
+    def sizes(self, records: int) -> IntArray:
+        """How many bytes each of the next waiting records has."""
+        return self._of_next(records, lambda piece: piece.slice(0, records).sizes())
+
+    def take(self, records: int) -> list[Records]:
+        """The next waiting records."""
+        taken: list[Records] = []
+        left = records
+        if records and not self.goes_first:
+            self._highest = int(self.clocks(records)[-1])
+        while left and self._waiting:
+            piece = self._waiting[0]
+            if len(piece) <= left:
+                taken.append(self._waiting.pop(0))
+            else:
+                taken.append(piece.slice(0, left))
+                self._waiting[0] = piece.slice(left, len(piece))
+            left -= len(taken[-1])
+            self._waiting_bytes -= taken[-1].nbytes
+            self.taken_bytes += taken[-1].nbytes
+        if taken:
+            self._behind = taken[-1].end
+        self._waiting_records -= records - left
+        self.taken += records - left
+        return taken
+
+
+class Chunk:
+    """Records of some inputs, with their positions."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, Batch] = {}
+        self.records = 0
+        self.nbytes = 0
+
+
+class Ahead(NamedTuple):
+    """What a task of a circle has at hand."""
+
+    head: int | None
+    """The clock of the next record that it may take; None where there is none."""
+    until: int | None
+    """To which clock that goes, where there is or may come more behind it; without a record at hand, from which clock
+    on one may come. None where none can."""
+
+
+class Reader:
+    """Gives a task its input, chunk by chunk.
+
+    Where a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
+    Streams.
+
+    Args:
+        chunk_records: how many records a chunk has at most.
+        chunk_bytes: how many bytes a chunk has at most, or one record's.
+        clock: how far in time the commits before have come.
+
+    >>> Reader([], 100).next_chunk() is None
+    True
+    """
+
+    def __init__(
+        self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
+    ):
+        self.inputs = list(inputs)
+        self.clock = clock
+        """That of the last record that was taken."""
+        self._begun_at = clock
+        self.awaited: frozenset[str] = frozenset()
+        """The topics of which more may come in time: nothing is taken behind the end of one."""
+        self.is_meeting = False
+        """Whether what one record causes comes through several topics: of equal times, causes decide."""
+        self._active = self.inputs
+        """Those that are read now."""
+        self._chunk_records = chunk_records
+        self._chunk_bytes = chunk_bytes
+        self._bounds: Mapping[str, int] = {}
+        self._held_at = LATEST
+        """The lowest clock of which anything may be left to take later."""
+        self._until = LATEST
+        self._comes_back = False
+        self._task = ""
+        self._position = 0
+        self._begins: list[int] = []
+        """The positions before which nothing is that was read since, at some moments, and how much was read by then."""
+        self._read_by: list[int] = []
+        self._stretches: list[Stretch] = []
+        """Those that were read of a circle."""
+        self._of_round: IntArray = np.zeros(0, np.int64)
+        """The positions of the records of the last of them, ascending."""
+        self._clocks: list[IntArray] = []
+        self._origins: list[Piece] = []
+
+    def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
+        """Take nothing that goes behind what may still come.
+
+        Args:
+            bounds: for some topics a clock: earlier ones have all come. Of equals, the topics go in order.
+            until: of no topic is anything taken that has a later clock.
+        """
+        self._bounds = bounds
+        self._held_at = min([*bounds.values(), *([] if until == LATEST else [until + 1])], default=LATEST)
+        for number, one in enumerate(self.inputs):
+            if not one.goes_first:
+                others = enumerate(self.inputs)
+                earlier = [bounds[o.topic] - (at < number or self.is_meeting) for at, o in others if o.topic in bounds]
+                one.until = min([*earlier, until])
+
+    def turn_to(
+        self,
+        inputs: list[Input],
+        records: int = sys.maxsize,
+        nbytes: int = sys.maxsize,
+        until: int = LATEST,
+        comes_back: bool = False,
+    ) -> None:
+        """Read some of the inputs from now on.
+
+        Args:
+            records: how many records a chunk has at most.
+            nbytes: how many bytes it has at most, or one record's.
+            until: nothing is taken that has a later clock.
+            comes_back: whether these are what comes around a circle.
+        """
+        self._active, self._chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
+        self._comes_back = comes_back
+
+    def begin_round(self, stretch: Stretch, task: str) -> None:
+        """Number the records that come next as a stretch has it for a task, and what comes back because of them."""
+        self._task = task
+        if not self._stretches or self._stretches[-1] != stretch:
+            self._stretches.append(stretch)
+            self._mark(stretch.first)
+            self._of_round = np.zeros(0, np.int64)
+
+    def ahead(self) -> Ahead:
+        """What the next chunk would take."""
+        ready = self._ready()
+        times = self._ahead(ready)[1] if ready else np.zeros(0, np.int64)
+        is_open = any(one.may_have_more or one.until != LATEST for one in self._active)
+        if not len(times):
+            return Ahead(None, None if self._held_at == LATEST or not self._active else self._held_at)
+        is_open = is_open or len(times) < sum(one.waiting for one in self._active)
+        return Ahead(int(times[0]), int(times[-1]) if is_open else None)
+
+    def next_chunk(self) -> Chunk | None:
+        """The next records, or None when all are taken that may be."""
+        ready = self._ready()
+        if not ready:
+            return None
+        if not self._stretches:
+            self._mark(self._position)
+        chunk = Chunk()
+        counts, orders = self._next(ready)
+        for one, count, order in zip(ready, counts, orders, strict=True):
+            if count:
+                self._add(chunk, one, one.take(count), order)
+        self._position += sum(counts)
+        return chunk
+
+    def _ready(self) -> list[Input]:
+        """The inputs of which something may be taken now."""
+        for one in self._active:
+            one.fill(self._chunk_records, self._chunk_bytes)
+        if any(one.topic in self.awaited and not one.waiting for one in self._active):
+            return []
+        return [one for one in self._active if len(self._upcoming(one, 1))]
+
+    def reached(self) -> int:
+        """How far in time the input is read: what is left, and what may still come, is not earlier, unless late.
+
+        No commit lowers it for a late record: the results of that record would overtake those of earlier records on a
+        longer way.
+        """
+        for one in self.inputs:
+            one.fill(1)
+        waiting = [one for one in self.inputs if one.waiting and not one.goes_first]
+        heads = [int(self._times(one, 1)[0]) for one in waiting]
+        return max(min([*heads, *self._bounds.values()], default=self.clock), self._begun_at)
+
+    def clocks(self, positions: IntArray) -> IntArray:
+        """The clocks of the records at some positions; for what no record caused, that of the last one.
+
+        None is lower than how far the commits before have come: who is behind may have what they sent.
+        """
+        return np.maximum(self._clocks_of(positions), self._begun_at)
+
+    def _clocks_of(self, positions: IntArray) -> IntArray:
+        found = np.full(len(positions), self.clock)
+        for stretch in reversed(self._stretches):
+            is_record = (positions >= stretch.first) & (positions < stretch.end)
+            found[is_record] = stretch.clocks(positions[is_record])
+            if not len(positions) or positions[0] >= stretch.first:
+                return found
+        is_record = positions < self._position
+        if is_record.any():
+            places = positions[is_record]
+            last = self._clocks[-1]
+            before = self._position - len(last)
+            if places[0] < before and places.min() < before:  # held back from earlier chunks
+                last, before = np.concatenate(self._clocks), 0
+            found[is_record] = last[places - before]
+        return found
+
+    def roots(self, positions: IntArray) -> IntArray:
+        """What is told, of the records at some positions, to those to whom a circle takes what comes of them: their
+        roots; outside of rounds their clocks."""
+        if not self._stretches:
+            return self.clocks(positions)
+        last = int(self._of_round[-1]) if len(self._of_round) else self._stretches[-1].first
+        return roots_of(np.minimum(positions, last))
+
+    def _times(self, one: Input, records: int) -> IntArray:
+        """By what the next records of an input stand among those of others."""
+        return one.clocks(records)
+
+    def _upcoming(self, one: Input, records: int) -> IntArray:
+        """The times of the next records of an input that may be taken."""
+        times = self._times(one, records)
+        until = min(one.until, self._until)
+        if until == LATEST:
+            return times
+        beyond = np.flatnonzero(times > until)
+        return times[: beyond[0]] if len(beyond) else times
+
+    def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
+        """How many records of each input come next, and the places of each in the processing order."""
+        which, times = self._ahead(ready)
+        order = self._places(times)
+        if len(ready) == 1:
+            return [len(times)], [order]
+        rows = [np.flatnonzero(which == i) for i in range(len(ready))]
+        return [len(mine) for mine in rows], [tuple(column[mine] for column in order) for mine in rows]
+
+    def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
+        """Of which inputs the next records are, one after the other, and their times."""
+        if len(ready) == 1:
+            times = self._upcoming(ready[0], self._chunk_records)
+            times = times[: self._within_bytes(ready[0].sizes(len(times)))]
+            return np.zeros(len(times), np.int64), times
+        return self._interleaved(ready)
+
+    def _interleaved(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
+        """As ``_ahead``, of several inputs. Nothing is taken beyond the end of what waits of one that may have more."""
+        every = [self._upcoming(one, self._chunk_records) for one in ready]
+        times = np.concatenate(every)
+        which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
+        order = np.argsort(times, kind="stable") if not self.is_meeting else self._by_causes(ready, every)
+        cut = min(len(order), self._chunk_records)
+        for i, one in enumerate(ready):
+            is_open = one.may_have_more or one.topic in self.awaited
+            if is_open and len(every[i]) == min(one.waiting, self._chunk_records):
+                cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
+        sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
+        order = order[: self._within_bytes(sizes[order[:cut]])]
+        return which[order], times[order]
+
+    def _by_causes(self, ready: list[Input], every: list[IntArray]) -> IntArray:
+        """The order of the next records by times, of equal times by causes."""
+        causes = [in_order(times, one.causes(len(times))) for one, times in zip(ready, every, strict=True)]
+        return np.lexsort((np.concatenate(causes), np.concatenate(every)))
+
+    def _places(self, times: IntArray) -> tuple[IntArray, ...]:
+        """Where the next records stand in the processing order, by their times."""
+        number = np.arange(self._position, self._position + len(times))
+        if not self._stretches:
+            self._clocks.append(times)
+            self.clock = max(self.clock, int(times[-1]))
+            return (number,)
+        stretch = self._stretches[-1]
+        is_new = not self._comes_back
+        positions = stretch.roots(times, self._task) if is_new else places_behind(times, self._of_round)
+        self._of_round = np.sort(np.concatenate([self._of_round, positions]))
+        self.clock = max(self.clock, int(stretch.clocks(positions[-1:])[0]))
+        return positions, number
+
+    def _within_bytes(self, sizes: IntArray) -> int:
+        """How many of the next records, which have these sizes, a chunk may have: one at least."""
+        return max(int(np.searchsorted(np.cumsum(sizes), self._chunk_bytes, "right")), 1)
+
+    def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
+        batch, position = _batch(one, pieces, order), order[0]
+        before = chunk.batches.get(one.source)
+        if before is not None:
+            batch = merge([before, batch])
+        chunk.batches[one.source] = batch
+        chunk.records += len(position)
+        chunk.nbytes += sum(piece.nbytes for piece in pieces)
+        offset = 0
+        for piece in pieces:
+            here = position[offset : offset + len(piece)]
+            self._origins.append(Piece(one.topic, one.partition, here, piece, one.first_cause))
+            offset += len(piece)
+
+    def _mark(self, position: int) -> None:
+        self._begins.append(position)
+        self._read_by.append(len(self._origins))
+
+    def _found(self, positions: IntArray) -> Iterator[tuple[Piece, IntArray, IntArray]]:
+        """What was read at some positions, which never decrease: the pieces, the rows in them, and which of the
+        positions these have."""
+        mark = bisect_right(self._begins, int(positions[0])) - 1 if len(positions) else -1
+        for piece in self._origins[self._read_by[mark] if mark >= 0 else 0 :]:
+            first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
+            if first < end:
+                rows, found = piece.rows(positions[first:end])
+                yield piece, rows, first + np.flatnonzero(found)
+
+    def origin(self, position: int) -> Origin:
+        """Where the record at a position came from."""
+        for piece in reversed(self._origins):
+            if piece.first <= position <= piece.last:
+                row = piece.row(position)
+                if row is not None:
+                    return piece.origin(row)
+        return Origin("unknown", -1, -1, None, None, -1)
+
+    def offsets(self, positions: IntArray) -> IntArray:
+        """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
+        offsets = np.full(len(positions), -1, np.int64)
+        for piece, rows, here in self._found(positions):
+            offsets[here] = piece.records.offsets_of(rows)
+        return offsets
+
+    def causes(self, positions: IntArray) -> IntArray:
+        """Which records of the log caused those at some positions, -1 where none did; the positions never decrease."""
+        causes = np.full(len(positions), -1, np.int64)
+        for piece, rows, here in self._found(positions):
+            causes[here] = causes_of(piece.records, rows, piece.first_cause)
+        return causes
+
+    def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
+        """Where the records at some positions came from, nowhere for what none caused; the positions never decrease.
+
+        Args:
+            names: those that topics have in Kafka.
+        """
+        topics: dict[str, int] = {}
+        number, partition, offset = np.full((3, len(positions)), -1, np.int64)
+        for piece, rows, here in self._found(positions):
+            number[here] = topics.setdefault(names.get(piece.topic, piece.topic), len(topics))
+            partition[here] = piece.partition
+            offset[here] = piece.records.offsets_of(rows)
+        topic = pa.array(list(topics), pa.string()).take(pa.array(number, mask=number < 0))
+        return Origins(topic, partition, offset)
+
+
+def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Batch:
+    key = BytesColumn(concat([piece.key for piece in pieces]), one.key)
+    value = BytesColumn(concat([piece.value for piece in pieces]), one.value)
+    timestamp = pieces[0].timestamp if len(pieces) == 1 else np.concatenate([piece.timestamp for piece in pieces])
+    headers = join_headers(pieces)
+    placed = Placement(one.partition, one.partitions) if all(piece.placed for piece in pieces) else None
+    if not one.changes:
+        return Batch(key, value, timestamp, order, headers, placed)
+    old = BytesColumn(concat([piece.old for piece in pieces]), one.value)
+    return Changes(key, value, timestamp, order, headers, placed, old)

@@ -1,0 +1,382 @@
+"""A task at work: one sub-topology on one partition, from its input to files that a commit can make visible."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from penstock.arrays import IntArray
+from penstock.batch import Origins
+from penstock.engine.shared.circles import NO_CIRCLE
+from penstock.engine.shared.exchange import ExchangeRef
+from penstock.engine.shared.layout import Layout, TaskId, global_place, topic_names
+from penstock.engine.shared.stores import stores_of
+from penstock.engine.shared.work import Lap, TaskDone, TaskWork
+from penstock.engine.task.chosen_topics import ChosenTopics
+from penstock.engine.task.flow import Flow
+from penstock.engine.task.laps import Laps
+from penstock.engine.task.merged import Bound, MergedExchange
+from penstock.engine.task.observed import Observed
+from penstock.engine.task.outlets import Outlets, Places
+from penstock.engine.task.reader import Chunk, Input, Reader
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.log.records import Records
+from penstock.metrics import PROCESSED, Metric, labelled
+from penstock.ops.core.context import Context
+from penstock.ops.core.failures import Origin
+from penstock.ops.core.notes import DeadLetter, TaskFacts
+from penstock.plan import nodes
+from penstock.plan.physical import Part
+from penstock.plan.topology import Topology
+from penstock.settings import Settings
+from penstock.state.delta import write_delta
+from penstock.state.task_context import TaskContext
+from penstock.state.task_state import TaskState
+from penstock.storage import FileRef, Storage
+from penstock.times import wall_clock_ms
+
+Left = dict[str, list[ExchangeRef]]
+"""What a task did not take of repartition topics."""
+
+
+class Task:
+    """One task of an application, with its state open.
+
+    Args:
+        share: how much it works on at once and takes in one commit: one part of so many of what the settings say.
+    """
+
+    def __init__(
+        self,
+        id_: TaskId,
+        topology: Topology,
+        layout: Layout,
+        settings: Settings,
+        log: Log,
+        storage: Storage,
+        folder: Path | None,
+        reader: type[Reader] = Reader,
+        share: int = 1,
+    ):
+        settings = settings.in_parts(share)
+        self.id = id_
+        self.sub = topology.sub_topologies[id_.sub]
+        self.pending: tuple[int, str] | None = None
+        """The commit and the attempt whose changes the state holds uncommitted."""
+        self.ordered_at = 0
+        """The driver's wall clock when it said that something is due, in ms; 0 where the order does not say so."""
+        self._partitions = layout.partitions
+        self.settings = settings
+        self._log = log
+        self.storage = storage
+        self._new_reader = reader
+        stores = stores_of(self.sub, topology.facts)
+        context = TaskContext(layout.application_id, str(id_), settings.app_configs())
+        self.state = TaskState(str(id_), stores, settings.state, folder, storage, context)
+        self._observed = Observed(self.state)
+        self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
+        facts = TaskFacts(
+            task=str(id_),
+            application_id=layout.application_id,
+            handlers=settings.handlers,
+            origin=self._origin,
+            offsets=self._offsets,
+            origins=self._origins,
+            internal_topics=topology.internal_topics,
+            partitions_of=ChosenTopics(log, layout.partitions, settings).partitions_of,
+            wall_clock_ms=self._wall_clock_ms,
+            emit_interval_ms=settings.emit_interval_ms,
+            replays=settings.at_least_once,
+        )
+        self.context = Context(facts)
+        caching = settings.statestore_cache_max_bytes > 0
+        self.context.is_traced = settings.metrics_recording_level == "TRACE"
+        self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
+        self._meetings = layout.meetings
+        self._laps: Laps | None = None
+        """What it does in the attempt that is under way, where it goes around a circle."""
+        self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._circle)
+        self.between_chunks: Callable[[], None] = lambda: None
+        """Called after every chunk, when nothing is in the middle of anything."""
+        self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
+        """In which files are finished; who sets it makes them durable."""
+        self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
+        internal = topology.internal_topics
+        self._topic_names = topic_names(topology, layout.application_id)
+        letters = settings.handlers.dead_letter_topic
+        lines = {part.name: part.node.where for part in self.sub.parts if part.kind == "sink"}
+        self._places = Places(log, storage, layout.partitions, internal, id_, letters, lines)
+
+    def _wall_clock_ms(self) -> int:
+        """The wall clock, which is not behind the driver's: or it would say again and again that something is due."""
+        return max(wall_clock_ms(), self.ordered_at)
+
+    def _origin(self, position: int) -> Origin:
+        return self.reader.origin(position)
+
+    def _offsets(self, positions: IntArray) -> IntArray:
+        return self.reader.offsets(positions)
+
+    def _origins(self, positions: IntArray) -> Origins:
+        return self.reader.origins(positions, self._topic_names)
+
+    def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
+        """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
+        if work.lap is not None:
+            return self._lapped(work, work.lap, commit, attempt)
+        exchanges = self.begin(work)
+        with self.outlets(attempt) as outlets:
+            records = self._read_all(outlets)
+            left = self.left(exchanges)
+            self.finish(work, outlets, left)
+        return self.done(work, commit, attempt, outlets, left, records)
+
+    def is_on_its_way(self, attempt: str) -> bool:
+        """Whether the task goes around a circle in an attempt, and has not ended."""
+        return self._laps is not None and self._laps.attempt == attempt
+
+    def _lapped(self, work: TaskWork, lap: Lap, commit: int, attempt: str) -> TaskDone:
+        if not self.is_on_its_way(attempt):
+            self.pending = (commit, attempt)
+            self._laps = Laps(self, self._circle, work, commit, attempt)
+        assert self._laps is not None
+        crash_point("before-lap")
+        done = self._laps.go(lap)
+        crash_point("after-lap")
+        if lap.ends:
+            self._laps = None
+        return done
+
+    def begin(self, work: TaskWork) -> dict[str, MergedExchange]:
+        """Begin to read; what waits in repartition topics."""
+        self.context.commit.begin(work.more_is_waiting)
+        limits = self.settings.chunk_records, self.settings.chunk_bytes
+        exchanges = self._exchanges(work)
+        self.reader = self._new_reader(list(self._inputs(work, exchanges)), *limits, work.entry.clock)
+        self.reader.awaited = frozenset(work.awaited)
+        self.reader.is_meeting = self.id.sub in self._meetings.subs
+        self.reader.hold({topic: clock for topic, (clock, _) in work.bounds.items()}, work.until)
+        return exchanges
+
+    def outlets(self, attempt: str) -> Outlets:
+        """Where results go."""
+        around, meeting = self._circle.topics, self._meetings.topics
+        outlets = Outlets(self._sinks, self._places, attempt, self.reader, self.context, around, meeting)
+        outlets.gathering = self.gathering
+        return outlets
+
+    def finish(self, work: TaskWork, outlets: Outlets, left: Left) -> None:
+        """Do what is done at the end of each commit."""
+        self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
+        if work.advances:
+            outlets.write_all(self.flow.advance_time(work.advances))
+        outlets.write_all(self.flow.punctuate())
+        with _without_garbage_collection():
+            outlets.write_all(self.flow.flush())
+        outlets.dead_letters(self._take_dead_letters())
+
+    def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
+        """What a commit is to say of this task, once all of its results are written."""
+        self._note_read()
+        self.state.prepare()
+        crash_point("before-delta")
+        delta = self._write_delta(commit, attempt)
+        crash_point("after-delta")
+        self.pending = (commit, attempt)
+        offsets = dict(work.entry.offsets)
+        for one in self.reader.inputs:
+            place = global_place(one.topic, one.partition) if one.goes_first else one.topic
+            offsets[place] = one.goes_on_at(offsets.get(place, 0))
+        return TaskDone(
+            task=str(self.id),
+            offsets=offsets,
+            clock=self.reader.reached(),
+            left=left,
+            sinks=outlets.sinks,
+            exchange=outlets.exchange,
+            delta=delta,
+            numbers=self.state.numbers(),
+            snapshot=self.state.snapshot,
+            metrics=labelled(str(self.id), self.context.commit.metrics),
+            observed=labelled(str(self.id), self._figures()),
+            records=records,
+            read=sum(one.taken for one in self.reader.inputs if one.end is not None),
+        )
+
+    def _figures(self) -> dict[Metric, int]:
+        """What can be seen of this commit, and of what this process did with the checkpoint's storage until now."""
+        requests = {Metric(name): figure for name, figure in self.storage.take_counts().items()}
+        return {**self._observed.figures(self.context.commit), **requests}
+
+    def _read_all(self, outlets: Outlets) -> int:
+        records = nbytes = 0
+        while not self.is_full(nbytes):
+            chunk = self.reader.next_chunk()
+            if chunk is None:
+                break
+            self.work_on(chunk, outlets)
+            records += chunk.records
+            nbytes += chunk.nbytes
+        return records
+
+    def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None = None) -> None:
+        """Take a chunk through the steps, or around a circle up to the end of a lap."""
+        began = time.perf_counter_ns()
+        with _without_garbage_collection():
+            if lap is None:
+                outlets.write_all(self.flow.step(chunk.batches))
+            else:
+                outlets.write(self.flow.lap(chunk.batches, lap))
+        outlets.dead_letters(self._take_dead_letters())
+        self._note_chunk(chunk.records, time.perf_counter_ns() - began)
+        if not self.flow.is_on_its_way:
+            self.between_chunks()
+
+    def is_full(self, nbytes: int) -> bool:
+        """Whether it has taken as much as it may in one commit, when it is so many bytes, or wants one soon."""
+        return nbytes >= self.settings.commit_max_bytes or self._is_crowded() or self.context.commit.is_asked_for
+
+    def _note_chunk(self, records: int, nanoseconds: int) -> None:
+        see = self.context.see
+        see(PROCESSED, records, scope="task")
+        see("process-latency-sum", nanoseconds, scope="task")
+        see("process-latency-recordings", records, scope="task")
+        if records:  # a lap may only go on with what an earlier one read
+            see("process-latency-max", nanoseconds // records, scope="task")
+
+    def _note_read(self) -> None:
+        """What was read of each topic."""
+        for one in self.reader.inputs:
+            if one.taken:
+                self.context.see("records-consumed-total", one.taken, one.source, one.topic, "topic")
+                self.context.see("bytes-consumed-total", one.taken_bytes, one.source, one.topic, "topic")
+
+    def left(self, exchanges: dict[str, MergedExchange]) -> Left:
+        """What is left of the repartition topics."""
+        taken = {one.topic: one.taken for one in self.reader.inputs}
+        left = {topic: exchange.left(taken[topic]) for topic, exchange in exchanges.items()}
+        return {topic: refs for topic, refs in left.items() if refs}
+
+    def rollback(self) -> None:
+        """Take back what the transaction wrote; processors, which may know of it, are made anew."""
+        self._give_up_laps()
+        self.state.rollback()
+        self.flow.restart()
+
+    def _give_up_laps(self) -> None:
+        laps, self._laps = self._laps, None
+        if laps is not None:
+            laps.give_up()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is on disk."""
+        self._give_up_laps()
+        try:
+            self.flow.close()
+        finally:
+            self.state.abandon()
+
+    def close(self) -> None:
+        """Let go of everything; what is committed is flushed."""
+        self._give_up_laps()
+        self.flow.close()
+        self.state.close()
+
+    def _exchanges(self, work: TaskWork) -> dict[str, MergedExchange]:
+        """What waits for the task in repartition topics."""
+        limits = self.settings.chunk_records, self.settings.chunk_bytes
+        found = {}
+        for topic, refs in work.exchange.items():
+            bound = Bound.of(*work.bounds[topic]) if topic in work.bounds else None
+            start = work.entry.offsets.get(topic, 0)
+            by_cause = topic in self._meetings.topics
+            found[topic] = MergedExchange(self.storage, refs, start, bound, *limits, by_cause)
+        return found
+
+    def _is_crowded(self) -> bool:
+        """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""
+        if self.state.is_crowded_by_uncommitted():
+            return True
+        limits = self.settings
+        return (
+            0 <= limits.statestore_uncommitted_max_bytes <= self.state.approximate_num_uncommitted_bytes
+            or 0 <= limits.statestore_uncommitted_max_records <= self.state.approximate_num_uncommitted_entries
+        )
+
+    def _inputs(self, work: TaskWork, exchanges: dict[str, MergedExchange]) -> Iterator[Input]:
+        for part in self.sub.global_parts:
+            for topic in part.topics if part.kind == "source" else ():
+                for partition in range(self._partitions[topic]):
+                    place = global_place(topic, partition)
+                    if place in work.ends:
+                        start = work.entry.offsets.get(place, 0)
+                        pieces = self._log.read(topic, partition, start, work.ends[place])
+                        yield self._input(part, topic, pieces, work.ends[place], partition)
+        for part in self.sub.parts:
+            for topic in part.topics if part.kind == "source" else ():
+                if topic in exchanges:
+                    yield self._input(part, topic, iter(exchanges[topic]))
+                elif topic in work.ends:
+                    start = work.entry.offsets.get(topic, 0)
+                    pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
+                    yield self._input(part, topic, pieces, work.ends[topic])
+                elif topic in work.bounds or topic in self._circle.topics:
+                    yield self._input(part, topic, iter(()))
+
+    def _input(
+        self,
+        part: Part,
+        topic: str,
+        pieces: Iterator[Records],
+        end: int | None = None,
+        of_global_table: int | None = None,
+    ) -> Input:
+        node = part.node
+        assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
+        changes = isinstance(node, nodes.Repartition) and node.carries_changes
+        count = self._partitions[topic]
+        is_global = of_global_table is not None
+        partition = self.id.partition if of_global_table is None else of_global_table
+        return Input(
+            part.name,
+            topic,
+            partition,
+            count,
+            key=node.key,
+            value=node.value,
+            pieces=pieces,
+            changes=changes,
+            goes_first=is_global,
+            end=end,
+            first_cause=self._meetings.first_cause(topic, partition) if self._meetings.topics else 0,
+        )
+
+    def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
+        changes = self.state.changes()
+        if not changes:
+            return None
+        name = f"deltas/{self.id}/{commit:016d}-{attempt}.arrow"
+        with self.gathering(), self.storage.write(name) as file:
+            write_delta(file, changes)
+        return self.storage.ref(name)
+
+    def _take_dead_letters(self) -> list[DeadLetter]:
+        letters, self.context.commit.dead_letters = self.context.commit.dead_letters, []
+        return letters
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Python's cycle collector looks through all young objects again and again while a chunk makes many of them; a
+    loop over pairs takes a quarter of the time without it. Between chunks it does its work."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

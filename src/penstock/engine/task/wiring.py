@@ -1,0 +1,149 @@
+"""The steps of a task: made, put in order and wired up, once for each start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.engine.lowering.lower import lower
+from penstock.engine.lowering.lowering import Lowering
+from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.groups import Group, groups_of
+from penstock.engine.shared.reach import parts_below
+from penstock.engine.shared.sharing import Sharing
+from penstock.engine.task.steps import Step
+from penstock.ops.core.context import Context
+from penstock.ops.processors.views import Hosted, RecordView
+from penstock.plan import nodes
+from penstock.plan.passes.decoding import decoded_columns
+from penstock.plan.physical import Part, SubTopology
+from penstock.plan.topology import Topology
+from penstock.state.task_state import TaskState
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The steps of a task, and how records go through them."""
+
+    steps: list[Step]
+    """Each behind those whose results it takes, or whose tables it looks into."""
+    below: list[list[int]]
+    """For each step the numbers of those behind it, in the order in which a record goes down its branches."""
+    groups: list[Group]
+    """The processors that work as one."""
+    sharing: Sharing
+    """Who shares stores, and so which records go depth first."""
+    views: dict[str, RecordView]
+    """The record views of the stores that processors have."""
+    hosted: list[Hosted]
+    """The operators that have something of the user's with a life of its own."""
+
+
+def wire(
+    topology: Topology,
+    sub: SubTopology,
+    circle: Circle,
+    state: TaskState,
+    context: Context,
+    elsewhere: set[str],
+    caching: bool,
+) -> Wiring:
+    """Make the steps of a task.
+
+    Args:
+        circle: the circle that the sub-topology is part of.
+        elsewhere: the steps of global tables whose records another task counts.
+    """
+    decodes = decoded_columns(sub)
+    groups, sharing = _gaits(sub)
+    parts = _in_order(sub.working_parts, groups)
+    parts.sort(key=lambda part: circle.turn_of(part.name))
+    numbers = {part.name: number for number, part in enumerate(parts)}
+    below = _below(sub, numbers)
+    reached = parts_below(parts)
+    uncounted = context.uncounted()
+    wiring = Wiring([], below, groups, sharing, {}, [])
+    for number, part in enumerate(parts):
+        lowering = Lowering(
+            part,
+            topology.facts,
+            decodes.get(part.name, ()),
+            state,
+            uncounted if part.name in elsewhere else context,
+            caching,
+            children=tuple(parts[child].name for child in below[number]),
+            number=number,
+            views=wiring.views,
+            gait=_gait(part, groups, sharing),
+            hosted=wiring.hosted,
+        )
+        above = tuple(numbers[name] for name in part.predecessors)
+        step = Step(
+            part,
+            lower(lowering),
+            above,
+            branches=tuple(below[one].index(number) if len(below[one]) > 1 else None for one in above),
+            in_pieces=circle.lap is None and _goes_alone(part, parts, reached[part.name]),
+            lap=circle.turn_of(part.name),
+        )
+        wiring.steps.append(step)
+    return wiring
+
+
+def _gaits(sub: SubTopology) -> tuple[list[Group], Sharing]:
+    """The processors that are groups, and who shares stores beside them.
+
+    Where records go depth first there are no groups: all processors find there what they find in Kafka Streams.
+    """
+    groups = groups_of(sub)
+    sharing = Sharing(sub, groups)
+    return ([], Sharing(sub, [])) if sharing.depth_first else (groups, sharing)
+
+
+def _gait(part: Part, groups: list[Group], sharing: Sharing) -> str:
+    """How the records of a processor go, see ``Lowering``."""
+    if sharing.depth_first:
+        return "depth first"
+    return "group" if any(part.name in group for group in groups) else ""
+
+
+def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
+    """For each part the numbers of those behind it, in the order in which each record goes down its branches."""
+    below: list[list[int]] = [[] for _ in number]
+    for part in sub.working_parts:
+        for name in part.predecessors:
+            below[number[name]].append(number[part.name])
+    return below
+
+
+def _goes_alone(part: Part, parts: list[Part], below: set[str]) -> bool:
+    """Whether what comes out of a step that may give a great deal for few records (a suppression, windows that emit on
+    close, sliding windows) meets nothing else on its way, and nobody looks into tables there."""
+    if any(len(other.predecessors) > 1 for other in parts if other.name in below):
+        return False
+    reached = {part.name} | below
+    theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
+    others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
+    is_seen = any(reached & set(other.reads) for other in parts)
+    is_timed = any(isinstance(other.node, nodes.HOSTING) for other in parts if other.name in reached)
+    gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
+    return gives and not is_seen and not is_timed and not theirs & others
+
+
+def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:
+    """The parts in topological order: sources first, every table before the joins that look into it, and the processors
+    of a group behind all that comes to any of them, without others in between."""
+    by_name = {part.name: part for part in parts}
+    together = {name: [part for part in parts if part.name in group] for group in groups for name in group}
+    ordered = {part.name: part for part in parts if part.kind == "source"}
+
+    def add(part: Part) -> None:
+        members = together.get(part.name, [part])
+        if part.name not in ordered:
+            for name in (name for one in members for name in (*one.reads, *one.predecessors)):
+                if by_name[name] not in members:
+                    add(by_name[name])
+            ordered.update((one.name, one) for one in members)
+
+    for part in parts:
+        add(part)
+    return list(ordered.values())
