@@ -48,6 +48,7 @@ class Task:
 
     Args:
         share: how much it works on at once and takes in one commit: one part of so many of what the settings say.
+        checkpoint: where its state is kept, if not in the storage of what it sends to other tasks.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Task:
         folder: Path | None,
         reader: type[Reader] = Reader,
         share: int = 1,
+        checkpoint: Storage | None = None,
     ):
         settings = settings.in_parts(share)
         self.id = id_
@@ -72,11 +74,11 @@ class Task:
         self._partitions = layout.partitions
         self.settings = settings
         self._log = log
-        self.storage = storage
+        self.storage, self.checkpoint = storage, checkpoint or storage
         self._new_reader = reader
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
-        self.state = TaskState(str(id_), stores, settings.state, folder, storage, context)
+        self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
         self._observed = Observed(self.state)
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
         facts = TaskFacts(
@@ -209,7 +211,7 @@ class Task:
 
     def _figures(self) -> dict[Metric, int]:
         """What can be seen of this commit, and of what this process did with the checkpoint's storage until now."""
-        requests = {Metric(name): figure for name, figure in self.storage.take_counts().items()}
+        requests = {Metric(name): figure for name, figure in self.checkpoint.take_counts().items()}
         return {**self._observed.figures(self.context.commit), **requests}
 
     def _read_all(self, outlets: Outlets) -> int:
@@ -360,9 +362,9 @@ class Task:
         if not changes:
             return None
         name = f"deltas/{self.id}/{commit:016d}-{attempt}.arrow"
-        with self.gathering(), self.storage.write(name) as file:
+        with self.gathering(), self.checkpoint.write(name) as file:
             write_delta(file, changes)
-        return self.storage.ref(name)
+        return self.checkpoint.ref(name)
 
     def _take_dead_letters(self) -> list[DeadLetter]:
         letters, self.context.commit.dead_letters = self.context.commit.dead_letters, []
