@@ -101,7 +101,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
             other: the right side; it has keys of the same type, and topics of as many partitions.
             joiner: makes a value of both values.
             value: the type of the results.
-            store, materialized: how the result is kept; without them it is kept nowhere.
+            store: the name of a store for the result; without one, the result is not kept.
+            materialized: how to keep the result.
             name: the step's name.
             foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
                 of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing any
