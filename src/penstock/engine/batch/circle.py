@@ -7,7 +7,7 @@ round by round as live (``engine/commit/rounds.py``).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -140,7 +140,7 @@ class CircleRun:
     def _committed(self) -> dict[str, TaskDone]:
         """What the tasks do in the next commit; nothing when all is read."""
         attempt = _Attempt(self, self._circle)
-        Rounds(attempt, self._circle, "").run()  # type: ignore[arg-type]
+        Rounds(attempt, self._circle, "").run()
         return attempt.done
 
     def _open(self, sub: SubTopology) -> None:
@@ -203,7 +203,7 @@ class _Attempt:
     def work_of(self, task: str) -> TaskWork:
         return TaskWork(task, self._run.entries[task])
 
-    def may_come(self, circle: Circle, begun: Collection[str]) -> list[tuple[int, TaskId]]:
+    def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
         return []
 
     def forget(self, files: Iterable[str]) -> None:
