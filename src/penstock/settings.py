@@ -206,6 +206,11 @@ class Settings:
         snapshot_interval: when the first of them is that old: a duration,
         snapshot_commits: and at the latest after so many commits, and those up to the next flush.
         block_cache_bytes: how many bytes of its database a task keeps in memory.
+        origins: where each value comes from, for ``penstock config``.
+
+    >>> settings = Settings(commit_max_bytes=64_000_000, on_error="skip")
+    >>> settings.commit_max_bytes, settings.commit_interval
+    (64000000, 0)
     """
 
     log_dir: Path = Path(".penstock/log")
