@@ -335,7 +335,7 @@ class TopicAccess(KafkaNames):
     def types_of(self, topic: str) -> tuple[Serde, Serde]:
         """The types in which a topic is written."""
         part = next((part for part in self._sinks.values() if topic in part.topics or not part.topics), None)
-        return (BYTES, BYTES) if part is None else (part.node.key, part.node.value)  # type: ignore[attr-defined]
+        return (BYTES, BYTES) if part is None else part.node.types
 
     def read_all_output(self) -> list[tuple[str, Record]]:
         """The records written to all topics since the last call, with their topics, in the order of writing."""

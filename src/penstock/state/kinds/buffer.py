@@ -149,6 +149,7 @@ class TimeOrderedBuffer(WindowStore):
         room: how much may be in memory between commits; the other entries lie on disk.
     """
 
+    content = "updates that are held back"
     segment_type = BufferSegment
     _segments: dict[int, BufferSegment]  # type: ignore[assignment]
 

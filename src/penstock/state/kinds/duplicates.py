@@ -24,6 +24,7 @@ class DuplicateWindowStore(JoinWindowStore):
         segment_interval: milliseconds that one segment covers.
     """
 
+    content = "windows with duplicates"
     keeps_timestamps = True
 
     def __init__(

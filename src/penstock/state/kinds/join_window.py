@@ -34,6 +34,7 @@ class JoinWindowStore(SlottedStore):
         in_memory: keep all rows in memory.
     """
 
+    content = "one side of a join"
     keeps_timestamps = False
     """Whether records have a timestamp beside their time."""
 
@@ -131,6 +132,8 @@ class WaitingStore(KeyValueStore):
 
     ``min_time`` is the time up to which nothing needs to be looked for.
     """
+
+    content = "records that wait for a partner"
 
     def __init__(self, name: str, in_memory: bool = False):
         super().__init__(name, in_memory)
