@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
 
+from penstock.engine.spark import session
 from penstock.engine.spark import source as stream_source
 from penstock.engine.spark.dataframes import PenstockSource
 from penstock.engine.spark.frame_readers import Columns, FilteringBatchReader
@@ -418,6 +419,10 @@ def test_spark_looks_once_more_where_records_that_do_not_pass_may_be_read():
     exact = [ds.EqualTo(PARTITION, 1), ds.Not(ds.In(PARTITION, (1, 2))), ds.LessThan(OFFSET, 3), ds.IsNotNull(TIME)]
     rest = [ds.In(OFFSET, (1, 5)), ds.Not(ds.EqualTo(OFFSET, 1)), ds.GreaterThan(TIME, at(1)), ds.EqualTo(("key",), 1)]
     assert [is_exact(one) for one in [*exact, *rest]] == [True] * 4 + [False] * 4
+
+
+def test_sessions_that_penstock_starts_hand_filters_over():
+    assert session._OPTIONS["spark.sql.python.filterPushdown.enabled"] == "true"
 
 
 KINDS = [ds.EqualTo, ds.EqualNullSafe, ds.GreaterThan, ds.GreaterThanOrEqual, ds.LessThan, ds.LessThanOrEqual]
