@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter, read_ex
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
-from penstock.log.records import Records
+from penstock.log.records import Records, offsets_from
 from penstock.plan.physical import SubTopology
 from penstock.serdes import BYTES
 from penstock.storage import LocalStorage
@@ -86,7 +85,9 @@ class Spool:
         for records in read_exchange(self._storage, self.refs(number, partition)):
             begin, offset = offset, offset + len(records)
             if offset > start:
-                yield replace(records, offset=begin, placed=False).slice(max(start - begin, 0), len(records))
+                yield records.with_columns(offsets=offsets_from(begin, len(records)), placed=False).between(
+                    start, offset
+                )
 
 
 class SpooledLog(StageLog):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,7 @@ class Outbox:
             self._topics[topic] = None
             yield from self._output(topic, partition, records)
             if topic in self._stage.sent:
-                yield self._sent(topic, partition, replace(records, clock=records.timestamp))
+                yield self._sent(topic, partition, records.with_columns(clock=records.timestamp))
         for topic in done.exchange.keys() - around:
             refs = done.exchange[topic]
             for ref in refs:

@@ -199,7 +199,7 @@ class Rescale:
             keys = records.key if key is None else key.routing(records.key)
             elsewhere = np.flatnonzero(partitions(keys, source.now, partition) != partition)
             if len(elsewhere):
-                offset = int(records.offsets_of(elsewhere[:1])[0])
+                offset = int(records.offsets[elsewhere[0]])
                 raise self._refused(
                     f"topic {source.topic!r}, partition {partition}, offset {offset}: Kafka's partitioner puts this "
                     "record's key into another partition now that there are so many. What is not read yet has to be "
