@@ -54,6 +54,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     uri = page.file.src_uri
     if uri.startswith("source/"):
         return markdown
+    if uri == "README.md":
+        page.meta["hide"] = ["navigation"]
     return LINK.sub(lambda link: _relinked(uri, link), markdown)
 
 
