@@ -1,4 +1,4 @@
-"""Check the English of README, docs and CHANGELOG against scripts/prose.toml: phrases to avoid, and long sentences.
+"""Check the English of README, docs, CHANGELOG and public docstrings by scripts/prose.toml: phrases and long sentences.
 
 .venv/bin/python scripts/prose.py [FILE ...]
 """
@@ -10,7 +10,10 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import griffe
+from reference import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = Path(__file__).with_name("prose.toml")
@@ -24,7 +27,7 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`*\"(\[])")
 
 
 class Text(NamedTuple):
-    """A paragraph, a list item or a table cell, with the number of its first line. Cells have no sentences to measure."""
+    """A paragraph, a list item or a table cell, with the number of its first line. Cells may be long."""
 
     line: int
     words: str
@@ -82,7 +85,7 @@ def plain(markdown: str) -> str:
     >>> plain("Set `a b` as [the **page**](x.md) says.")
     'Set CODE as the page says.'
     """
-    text = NAMES.sub("CODE", re.sub(r"`[^`]*`", "CODE", markdown))
+    text = NAMES.sub("CODE", re.sub(r"``[^`]*``|`[^`]*`", "CODE", markdown))
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return re.sub(r"\*\*|__|(?<!\w)[*_]|[*_](?!\w)", "", text).strip()
 
@@ -106,11 +109,43 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):$", re.MULTILINE)
+ARGUMENT = re.compile(r"^ +[\w.*]+: ", re.MULTILINE)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Yield the place and the text, as Markdown, of each docstring that the API reference shows."""
+    package = griffe.load("penstock", search_paths=[ROOT / "src"], resolve_aliases=True)
+    pages = [page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.md"))]
+    names = [name for page in pages for name in re.findall(r"^::: penstock\.(\S+)$", page, re.MULTILINE)]
+    for one in dict.fromkeys(each for name in names for each in _shown(package[name])):
+        if one.docstring is not None:
+            text = as_markdown(one.docstring.value)
+            yield f"{one.relative_filepath}:{one.docstring.lineno} {one.name}", _listed(text)
+
+
+def _shown(one: Any) -> Iterator[Any]:
+    """Yield what has a place in the reference under a name: the object itself, and a class's public members."""
+    target = one.final_target if one.is_alias else one
+    yield target
+    if target.is_class:
+        for name, member in target.all_members.items():
+            if not name.startswith("_"):
+                yield from _shown(member)
+
+
+def _listed(docstring: str) -> str:
+    """Return a docstring with its arguments as items of a list."""
+    return ARGUMENT.sub("- ", SECTION.sub("", docstring))
+
+
 def main(files: list[str]) -> int:
     """Print all findings; the exit code is 1 when there are any."""
     given, found = rules(), []
     for page in [Path(file).resolve() for file in files] or pages():
         found += check(page.read_text(encoding="utf-8"), str(page.relative_to(ROOT)), given)
+    for place, text in [] if files else docstrings():
+        found += [Finding(place, finding.said) for finding in check(text, place, given)]
     for finding in found:
         print(f"{finding.place}: {finding.said}")
     if found:
