@@ -30,18 +30,7 @@ class Reference(griffe.Extension):
 
 
 def as_markdown(docstring: str) -> str:
-    """Return a docstring with fenced examples, and with links in place of roles.
-
-    >>> print(as_markdown("A :class:`Record`.\\n\\n>>> 1 + 1\\n2\\n\\nThe end."))
-    A `Record`.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    <BLANKLINE>
-    The end.
-    """
+    """Return a docstring with fenced examples, and with links in place of roles."""
     lines: list[str] = []
     indent: str | None = None
     for line in [*ROLE.sub(_linked, docstring).splitlines(), ""]:

@@ -13,8 +13,10 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def prose(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("griffe", reason="comes with penstock[docs]")
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    monkeypatch.delitem(sys.modules, "prose", raising=False)
+    for module in ("prose", "reference"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     import prose
 
     return prose
@@ -47,3 +49,11 @@ def test_a_line_may_be_allowed(prose: ModuleType):
 def test_readme_changelog_and_all_pages_are_checked(prose: ModuleType):
     names = {page.name for page in prose.pages()}
     assert {"README.md", "CHANGELOG.md", "1-first-program.md", "operators.md", "0001-spark-skeleton.md"} <= names
+
+
+def test_docstrings_of_the_reference_are_checked_without_their_examples(prose: ModuleType):
+    found = dict(prose.docstrings())
+    [text] = [text for place, text in found.items() if place.endswith(" map_values") and "stateless" in place]
+    assert any(place.startswith("src/penstock/settings.py") for place in found)
+    assert len(found) > 400
+    assert [one.words for one in prose.texts(text) if ">>>" in one.words] == []
