@@ -31,7 +31,8 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from penstock.arrays import partitions
-from penstock.log.base import Segment, TopicInfo
+from penstock.log.base import TopicInfo
+from penstock.log.contract.writer import Segment
 from penstock.log.file.log import FileLog
 
 BASE = 1_700_000_000_000

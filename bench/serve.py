@@ -27,7 +27,7 @@ from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from bench.running import PATIENCE, check, running
 from penstock.engine.shared.manifest import Manifest, Manifests
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.log.file.log import FileLog
 from penstock.storage import LocalStorage
 

@@ -18,7 +18,7 @@ from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import CommitError
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.storage import FileRef
 from support.world import World
 

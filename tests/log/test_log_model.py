@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from penstock.errors import OffsetOutOfRangeError
-from penstock.log.base import NO_LIMIT, Log, TopicInfo
+from penstock.log.base import Log, TopicInfo
+from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
 from penstock.log.records import Records

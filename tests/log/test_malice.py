@@ -13,7 +13,8 @@ import pyarrow.ipc as ipc
 import pytest
 
 from penstock.errors import ConfigError, CorruptDataError
-from penstock.log.base import Segment, TopicInfo
+from penstock.log.base import TopicInfo
+from penstock.log.contract.writer import Segment
 from penstock.log.file.log import FileLog
 from penstock.log.records import SCHEMA
 from penstock.storage import FileRef, checksum, seal, unseal

@@ -17,7 +17,9 @@ import pytest
 
 from penstock import plain_files
 from penstock.errors import ConfigError, CorruptDataError, LogError
-from penstock.log.base import NO_LIMIT, Segment, TopicInfo
+from penstock.log.base import TopicInfo
+from penstock.log.contract.topics import NO_LIMIT
+from penstock.log.contract.writer import Segment
 from penstock.log.file import entries, merge, segments, shared, state, upkeep
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.merge import Limits, due

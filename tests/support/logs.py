@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch import HEADERS
-from penstock.log.base import Log, Segment
+from penstock.log.base import Log
+from penstock.log.contract.writer import Segment
 from penstock.log.memory import MemoryLog
 from penstock.log.records import Records
 

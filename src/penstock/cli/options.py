@@ -11,8 +11,9 @@ import click
 
 from penstock.errors import ConfigError
 from penstock.locations import folder, log_place
-from penstock.log.base import NO_LIMIT, Log
+from penstock.log.base import Log
 from penstock.log.cluster import SCHEME
+from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.open import open_log
 from penstock.messages import nearest
 from penstock.query.application import ApplicationStores

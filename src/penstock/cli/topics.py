@@ -21,7 +21,8 @@ from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
 from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
-from penstock.log.base import NO_LIMIT, Log, TopicInfo
+from penstock.log.base import Log, TopicInfo
+from penstock.log.contract.topics import NO_LIMIT
 from penstock.sizes import to_bytes
 
 

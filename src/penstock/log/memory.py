@@ -11,17 +11,10 @@ import numpy as np
 
 from penstock.arrays import Binary, IntArray
 from penstock.errors import TopicExistsError, TopicNotFoundError
-from penstock.log.base import (
-    Log,
-    Segment,
-    SegmentWriter,
-    TopicInfo,
-    check_start,
-    check_topic,
-    check_trim,
-    reach,
-    removed_meanwhile,
-)
+from penstock.log.base import Log
+from penstock.log.contract.reader import check_start, reach
+from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
+from penstock.log.contract.writer import Segment, SegmentWriter, removed_meanwhile
 from penstock.log.records import Records, offsets_from
 from penstock.storage import FileRef
 
@@ -48,8 +41,8 @@ class MemoryLog(Log):
         return "memory:"
 
     @property
-    def is_shared(self) -> bool:
-        return False
+    def place(self) -> None:
+        return None
 
     def topics(self) -> list[str]:
         return sorted(self._topics)

@@ -57,7 +57,7 @@ def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
     if not isinstance(where, Log | Kafka) and isinstance(place := log_place(where), Path):
         where = place.resolve()
     found = open_log(where)
-    if not found.is_shared:
+    if found.place is None:
         raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(found).__name__}")
     return found
 

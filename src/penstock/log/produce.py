@@ -16,8 +16,10 @@ import numpy as np
 from penstock.arrays import IntArray, null_mask
 from penstock.arrays import partitions as partitions_of
 from penstock.errors import ConfigError, TopicExistsError
-from penstock.log.base import Log, SegmentWriter, TopicInfo
+from penstock.log.base import Log
 from penstock.log.cluster import Kafka
+from penstock.log.contract.topics import TopicInfo
+from penstock.log.contract.writer import SegmentWriter
 from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.log.rows import Row, records_of

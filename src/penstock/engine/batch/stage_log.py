@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from penstock.log.base import Log, Segment, TopicInfo
+from penstock.log.base import Log, TopicInfo
+from penstock.log.contract.writer import Segment
 from penstock.log.memory import MemoryLog
 from penstock.log.records import Records
 

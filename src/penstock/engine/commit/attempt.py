@@ -28,7 +28,7 @@ from penstock.engine.timing.idling import TaskIdling
 from penstock.errors import (
     OffsetOutOfRangeError,
 )
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.metrics import COMMITS, Metric, add_up, labelled
 from penstock.plan.physical import SubTopology
 from penstock.times import wall_clock_ms

@@ -29,7 +29,9 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, RefusedRecordError
 from penstock.faults import crash_point
-from penstock.log.base import Judged, Log, Segment, TopicInfo
+from penstock.log.base import Log, TopicInfo
+from penstock.log.contract.publishing import Judged
+from penstock.log.contract.writer import Segment
 from penstock.log.records import Records
 from penstock.metrics import DEAD_LETTERS, SKIPPED, Metric, add_up, labelled
 from penstock.storage import Storage

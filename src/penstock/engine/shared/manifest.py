@@ -12,7 +12,7 @@ import msgspec
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef
 from penstock.engine.shared.places import Places
 from penstock.errors import CorruptDataError
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.state.restoring import Tell
 from penstock.state.snapshot import Base
 from penstock.state.task_state import Committed, Numbers, TaskState

@@ -7,7 +7,7 @@ import msgspec
 from penstock.engine.shared.exchange import EARLIEST, LATEST, ExchangeRef
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.stretch import Stretch
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.state.task_state import Numbers
 from penstock.storage import FileRef
 

@@ -76,7 +76,7 @@ class Written(WriterCommitMessage):
     """What one task has written."""
 
     handed: Any
-    """For ``Log.take_over``; None for nothing."""
+    """For ``Writer.take_over``; None for nothing."""
     query: str
     """The id of the streaming query; empty for a batch."""
 

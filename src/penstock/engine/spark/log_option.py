@@ -24,7 +24,7 @@ def option_of(log: Log) -> str:
     """
     if isinstance(log.place, Kafka):
         return log.place.open_url()
-    if not log.is_shared:
+    if log.place is None:
         raise ConfigError(f"write: Spark needs a log that its processes share, not a {type(log).__name__}")
     return str(Path(log.place).resolve())
 

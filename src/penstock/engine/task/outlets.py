@@ -18,7 +18,8 @@ from penstock.engine.shared.layout import TaskId
 from penstock.engine.task.reader import Reader
 from penstock.engine.task.steps import Outputs
 from penstock.handlers import PRODUCTION
-from penstock.log.base import Log, Segment, SegmentWriter
+from penstock.log.base import Log
+from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.records import Records
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter

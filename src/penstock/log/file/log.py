@@ -19,7 +19,10 @@ from pathlib import Path
 
 from penstock.errors import ConfigError, CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
 from penstock.locations import folder
-from penstock.log.base import Log, Segment, TopicInfo, TopicStats, check_start, check_topic, check_trim, reach
+from penstock.log.base import Log
+from penstock.log.contract.reader import TopicStats, check_start, reach
+from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
+from penstock.log.contract.writer import Segment
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
 from penstock.log.file.state import GROWN, MAX_PRODUCERS, Entry, Grow, Retention, TopicState

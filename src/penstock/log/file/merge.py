@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.log.base import Segment, TopicInfo
+from penstock.log.contract.topics import TopicInfo
+from penstock.log.contract.writer import Segment
 from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState, Unit
 from penstock.log.records import Records, gathered

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.log.file.state import VERSION, NodeRef, TopicState
 from penstock.plain_files import read_plain
 from penstock.storage import FileRef, checksum, create_file, seal, unseal

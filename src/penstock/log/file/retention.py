@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.log.base import Segment, TopicInfo
+from penstock.log.contract.topics import TopicInfo
+from penstock.log.contract.writer import Segment
 from penstock.log.file.nodes import Node, NodeFiles
 from penstock.log.file.state import Entry, TopicState
 

@@ -15,7 +15,7 @@ import pyarrow.ipc as ipc
 from penstock.arrays import Binary, IntArray
 from penstock.batch import HEADERS
 from penstock.errors import CorruptDataError
-from penstock.log.base import Segment, SegmentWriter
+from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.records import SCHEMA, SCHEMA_WITH_HEADERS, Records, from_record_batch, to_record_batch
 from penstock.storage import FileRef, checksum, durable_file, map_file, writing
 from penstock.untrusted import ArrowFile

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 import msgspec
 
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.storage import FileRef
 from penstock.untrusted import file_name
 

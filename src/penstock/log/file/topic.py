@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError, StoreError, TopicNotFoundError
-from penstock.log.base import Segment, TopicInfo, removed_meanwhile
+from penstock.log.contract.topics import TopicInfo
+from penstock.log.contract.writer import Segment, removed_meanwhile
 from penstock.log.file.entries import EntryFiles
 from penstock.log.file.newest import NewestEntry
 from penstock.log.file.nodes import NodeFiles

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.errors import CorruptDataError, LogError
-from penstock.log.base import TopicInfo
+from penstock.log.contract.topics import TopicInfo
 from penstock.plain_files import open_plain, read_plain
 from penstock.storage import checksum, create_file
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from penstock.errors import CorruptDataError, TopicNotFoundError
 from penstock.faults import crash_point
-from penstock.log.base import Segment
+from penstock.log.contract.writer import Segment
 from penstock.log.file.merge import FAN_IN, Limits, due, segments_of, write_merged
 from penstock.log.file.nodes import Node
 from penstock.log.file.retention import retained_starts, trim_entry

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 
 from penstock.arrays import IntArray
 from penstock.errors import RefusedRecordError
-from penstock.log.base import Judged
+from penstock.log.contract.publishing import Judged
 from penstock.log.kafka.sink import Piece
 from penstock.log.records import Records
 

@@ -19,8 +19,12 @@ from confluent_kafka.admin import OffsetSpec
 
 from penstock import temporary
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
-from penstock.log.base import Judged, Log, Segment, TopicInfo, check_start, check_topic, check_trim, removed_meanwhile
+from penstock.log.base import Log
 from penstock.log.cluster import Kafka
+from penstock.log.contract.publishing import Judged
+from penstock.log.contract.reader import check_start
+from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
+from penstock.log.contract.writer import Segment, removed_meanwhile
 from penstock.log.kafka.client import Clients
 from penstock.log.kafka.judging import Judging
 from penstock.log.kafka.limits import Limits, refused
@@ -58,10 +62,16 @@ class KafkaLog(Log):
         outbox: where what is written waits; a folder that goes with this process by default.
         group: the consumer group under which offsets are committed, and the transactional id: an application's id.
         in_transactions: whether commits are transactions, which happen once.
+        unseen: topics with records that may not show yet; logs that share it wait for each other's.
     """
 
     def __init__(
-        self, cluster: Kafka, outbox: Storage | None = None, group: str | None = None, in_transactions: bool = True
+        self,
+        cluster: Kafka,
+        outbox: Storage | None = None,
+        group: str | None = None,
+        in_transactions: bool = True,
+        unseen: set[str] | None = None,
     ):
         self.cluster = cluster
         self._own_outbox = outbox
@@ -73,8 +83,7 @@ class KafkaLog(Log):
         self._topics = KafkaTopics(self._clients)
         self._sources = Sources(self._clients, group or "penstock")
         self._publishers: dict[str, Publisher] = {}
-        self._fresh: set[str] = set()
-        """Topics with records of this process that may not show yet."""
+        self._unseen = set() if unseen is None else unseen
         self._limits: dict[str, tuple[float, Limits]] = {}
         """What topics take, and when that was asked for."""
         self._open: _Commit | None = None
@@ -131,8 +140,8 @@ class KafkaLog(Log):
 
     def end_offsets(self, topic: str) -> list[int]:
         count = self._topics.describe([topic])[topic].partitions
-        if topic in self._fresh:
-            self._fresh.discard(topic)
+        if topic in self._unseen:
+            self._unseen.discard(topic)
             self._until_visible(topic, count)
         return self._topics.offsets(topic, count, OffsetSpec.latest())
 
@@ -194,9 +203,7 @@ class KafkaLog(Log):
     # --- writing -------------------------------------------------------------------------------------------------
 
     def with_outbox(self, outbox: Storage, application_id: str, at_least_once: bool = False) -> KafkaLog:
-        bound = KafkaLog(self.cluster, outbox, application_id, not at_least_once)
-        bound._fresh = self._fresh  # whoever asks this one for the ends waits for what that one writes
-        return bound
+        return KafkaLog(self.cluster, outbox, application_id, not at_least_once, self._unseen)
 
     @property
     def _outbox(self) -> Storage:
@@ -347,7 +354,7 @@ class KafkaLog(Log):
     ) -> None:
         files = {segment.file.name for segments in sinks.values() for segment in segments}
         publisher.publish(number, _pieces(self._outbox, sinks), offsets, self._largest_batch(sinks))
-        self._fresh.update(topic for topic, segments in sinks.items() if segments)
+        self._unseen.update(topic for topic, segments in sinks.items() if segments)
         if publisher.who and not self._has_published:
             self._outbox.create(_PUBLISHED, b"")
             self._has_published = True
@@ -393,7 +400,7 @@ class KafkaLog(Log):
                 self._outbox.delete(name)
 
     def close(self) -> None:
-        for topic in [topic for topic in self._fresh if self.exists(topic)]:
+        for topic in [topic for topic in self._unseen if self.exists(topic)]:
             self.end_offsets(topic)
         self._sources.close()
         for one in self._publishers.values():

@@ -11,7 +11,7 @@ import pyarrow.ipc as ipc
 from penstock.arrays import Binary, IntArray
 from penstock.batch import no_headers
 from penstock.errors import RefusedRecordError
-from penstock.log.base import Segment, SegmentWriter
+from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.kafka.limits import Limits, refused
 from penstock.log.records import SCHEMA, SCHEMA_WITH_HEADERS, Records, from_record_batch, to_record_batch
 from penstock.storage import FileRef, Storage

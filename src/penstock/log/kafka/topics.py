@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.errors import LogError, TopicExistsError, TopicNotFoundError
-from penstock.log.base import NO_LIMIT, TopicInfo
+from penstock.log.contract.topics import NO_LIMIT, TopicInfo
 from penstock.log.kafka.client import Clients
 from penstock.log.kafka.limits import FOREVER, USUAL_REQUEST_BYTES, Limits, limits_of
 

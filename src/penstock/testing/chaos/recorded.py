@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from penstock.errors import ConfigError
-from penstock.log.base import NO_LIMIT, Log
+from penstock.log.base import Log
+from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
