@@ -6,19 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, Self
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.query import typed
-from penstock.query.key_value import KeyValueView
 from penstock.query.position import Position
-from penstock.query.session import SessionView
 from penstock.query.typed import Query, StateQueryRequest
-from penstock.query.versioned import VersionedView
-from penstock.query.versions import Pinned, Version
-from penstock.query.view import View
-from penstock.query.window import WindowView
-from penstock.record import ValueAndTimestamp
+from penstock.query.versions import Version
+
+Answer = Callable[[Any], Any]
+"""What gives a query's result."""
+Answers = dict[type[Query], Answer]
 
 
 class FailureReason(Enum):
@@ -102,7 +99,25 @@ class StateQueryResult:
         return Position.merged(one.position for one in self.partition_results.values())
 
 
-def answered(view: View, request: StateQueryRequest) -> StateQueryResult:
+class Answering(Protocol):
+    """A view of a store, as far as typed queries ask it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> Version: ...
+
+    def _answer_to(self, query: Query) -> Answer | None:
+        """What answers a query; None where the store does not answer queries of this type."""
+        ...
+
+    def _of_task(self, task: str, version: Version) -> Self:
+        """What one task has of the store in a version."""
+        ...
+
+
+def answered(view: Answering, request: StateQueryRequest) -> StateQueryResult:
     """What a store answers to a request; raises ``ConfigError`` when the request has no query."""
     if request.query is None:
         raise ConfigError(f"the request to the store {request.store!r} has no query; add one by with_query(...)")
@@ -114,7 +129,7 @@ def answered(view: View, request: StateQueryRequest) -> StateQueryResult:
     )
 
 
-def _of(view: View, version: Version, task: str | None, partition: int, request: StateQueryRequest) -> QueryResult:
+def _of(view: Answering, version: Version, task: str | None, partition: int, request: StateQueryRequest) -> QueryResult:
     if task is None:
         message = f"the store {view.name!r} has no partition {partition}, or nothing is committed there yet"
         return QueryResult(failure_reason=FailureReason.DOES_NOT_EXIST, failure_message=message)
@@ -124,14 +139,14 @@ def _of(view: View, version: Version, task: str | None, partition: int, request:
         message += f"{_shown(request.position_bound.position)}; ask again"
         return QueryResult(None, FailureReason.NOT_UP_TO_BOUND, message, position)
     assert request.query is not None
-    answer = _ANSWERS.get((type(request.query), type(view)))
-    if answer is None or not _fits(request.query, view):
+    if view._answer_to(request.query) is None:
         message = f"a {type(view).__name__.removesuffix('View')} store such as {view.name!r} does not answer "
         return QueryResult(None, FailureReason.UNKNOWN_QUERY_TYPE, message + f"{request.query}", position)
     began = time.perf_counter()
-    own = type(view)(Pinned(Version(version.commit, {task: version.tasks[task]})), view.shape)
+    answer = view._of_task(task, version)._answer_to(request.query)
+    assert answer is not None
     try:
-        value = answer(own, request.query)
+        value = answer(request.query)
     except PenstockError as error:
         return QueryResult(None, FailureReason.STORE_EXCEPTION, str(error), position)
     took = (f"{task} at commit {version.commit}: {(time.perf_counter() - began) * 1e6:.0f} us",)
@@ -140,32 +155,3 @@ def _of(view: View, version: Version, task: str | None, partition: int, request:
 
 def _shown(position: Position) -> str:
     return ", ".join(f"{t}-{p}: {o}" for t, parts in position.offsets.items() for p, o in parts.items()) or "nothing"
-
-
-def _fits(query: Query | None, view: View) -> bool:
-    """Whether a query for sessions or windows is for one of these."""
-    return not isinstance(query, typed.WindowRangeQuery) or (query.key is None) == isinstance(view, WindowView)
-
-
-def _ranged(view: KeyValueView, query: typed.RangeQuery) -> Any:
-    return ((key, value) for key, value, _ in view.range(query.lower, query.upper, query.descending))
-
-
-def _ranged_with_timestamps(view: KeyValueView, query: typed.RangeQuery) -> Any:
-    rows = view.range(query.lower, query.upper, query.descending)
-    return ((key, ValueAndTimestamp(value, timestamp)) for key, value, timestamp in rows)
-
-
-_ANSWERS: dict[tuple[type[Query], type[View]], Callable[[Any, Any], Any]] = {
-    (typed.KeyQuery, KeyValueView): lambda view, query: view.get(query.key),
-    (typed.TimestampedKeyQuery, KeyValueView): lambda view, query: view.get_with_timestamp(query.key),
-    (typed.RangeQuery, KeyValueView): _ranged,
-    (typed.TimestampedRangeQuery, KeyValueView): _ranged_with_timestamps,
-    (typed.WindowKeyQuery, WindowView): lambda view, query: view.fetch(query.key, query.earliest, query.latest),
-    (typed.WindowRangeQuery, WindowView): lambda view, query: view.fetch_all(query.earliest, query.latest),
-    (typed.WindowRangeQuery, SessionView): lambda view, query: view.fetch(query.key),
-    (typed.VersionedKeyQuery, VersionedView): lambda view, query: view.get_version(query.key, query.time),
-    (typed.MultiVersionedKeyQuery, VersionedView): lambda view, query: view.versions(
-        query.key, query.earliest, query.latest, reverse=not query.ascending
-    ),
-}

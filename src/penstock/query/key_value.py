@@ -9,11 +9,14 @@ from typing import Any
 
 from penstock.arrays import without_last
 from penstock.durations import MAX_MS
+from penstock.query.answers import Answers
 from penstock.query.arrow import TableShape
+from penstock.query.dicts import ALL_ROWS, Choice, row
+from penstock.query.typed import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
 from penstock.query.versions import Version
 from penstock.query.view import View
 from penstock.record import ValueAndTimestamp
-from penstock.serdes import Serde
+from penstock.serdes import BYTES, Serde
 from penstock.state.kinds.held import unpack
 from penstock.state.transactional import after_prefix
 
@@ -81,6 +84,27 @@ class KeyValueView(View):
         """How many rows there are."""
         return sum(1 for store in self._stores for _ in store.rows())
 
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        key, within, prefix, reverse = choice
+        if key is not None:
+            found = self.get_with_timestamp(key)
+            return iter([] if found is None else [row(key, found.value, timestamp=found.timestamp)])
+        rows = self.range(*within, reverse=reverse) if prefix is None else self.prefix_scan(prefix, reverse, BYTES)
+        return (row(key, value, timestamp=timestamp) for key, value, timestamp in rows)
+
+    def _answers(self) -> Answers:
+        return {
+            KeyQuery: lambda query: self.get(query.key),
+            TimestampedKeyQuery: lambda query: self.get_with_timestamp(query.key),
+            RangeQuery: lambda query: ((key, value) for key, value, _ in self._ranged(query)),
+            TimestampedRangeQuery: lambda query: (
+                (key, ValueAndTimestamp(value, timestamp)) for key, value, timestamp in self._ranged(query)
+            ),
+        }
+
+    def _ranged(self, query: RangeQuery) -> Iterator[tuple[Any, Any, int]]:
+        return self.range(query.lower, query.upper, query.descending)
+
     def _rows(
         self, version: Version, low: bytes | None, high: bytes | None, reverse: bool
     ) -> Iterator[tuple[Any, Any, int]]:
@@ -119,6 +143,11 @@ class BufferView(View):
         if self._shape.format.is_numbered:
             return sum(len(keys) for keys, _, _ in self._held(self._now()))
         return sum(store.numbers.get("records", 0) for store in self._stores)
+
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        self._refuse_prefix(choice)
+        rows = (row(key, value, timestamp=timestamp) for key, value, timestamp in self.all())
+        return choice.filtered(rows, self._key)
 
     def _table_shape(self) -> TableShape:
         return _TABLE.of(self._key, self._value)

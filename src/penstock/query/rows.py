@@ -6,32 +6,21 @@ import csv
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from penstock.errors import ConfigError, SerdeError
-from penstock.query.key_value import BufferView, KeyValueView
+from penstock.errors import SerdeError
+from penstock.query.dicts import Choice, KeyRange
 from penstock.query.plain import as_json, plain
-from penstock.query.session import SessionView
-from penstock.query.stores import AnyView
-from penstock.query.versioned import VersionedView
-from penstock.query.window import WindowView
+from penstock.query.view import View
 from penstock.record import Windowed
 from penstock.serdes import BYTES, FLOAT, INT, STR, Serde
-from penstock.serdes.arrow_columns import NO_TIME
 
 FILES = (".parquet", ".arrow", ".csv", ".ndjson")
-
-
-class KeyRange(NamedTuple):
-    """Keys from one to another one, both belong to it; None for no bound."""
-
-    low: Any = None
-    high: Any = None
 
 
 def key_range(low: Any, high: Any) -> KeyRange:
@@ -40,7 +29,7 @@ def key_range(low: Any, high: Any) -> KeyRange:
 
 
 def rows_of(
-    view: AnyView,
+    view: View,
     key: Any = None,
     within: KeyRange = KeyRange(),  # noqa: B008 - it is a tuple
     prefix: bytes | None = None,
@@ -51,70 +40,7 @@ def rows_of(
     Raises:
         ConfigError: a store of this kind is not read that way.
     """
-    if isinstance(view, KeyValueView):
-        return _by_key(view, key, within, prefix, reverse)
-    if prefix is not None:
-        raise ConfigError(f"the store {view.name!r} is no key-value store, and only these are read by prefix")
-    if isinstance(view, WindowView):
-        return _windows(view, key, within, reverse)
-    if isinstance(view, SessionView):
-        low, high = (key, key) if key is not None else within
-        found = view.find_sessions_in_range(low, high, reverse=reverse)
-        return (_row(one.key, value, window_start=one.start, window_end=one.end) for one, value in found)
-    rows = _versions(view, key) if isinstance(view, VersionedView) else _held(view)
-    return _filtered(view, rows, key, within, reverse)
-
-
-def _row(key: Any, value: Any, **times: int | None) -> dict[str, Any]:
-    """A row as JSON and the command line show it."""
-    return {"key": key, "value": value, **{name: time for name, time in times.items() if time != NO_TIME}}
-
-
-def _by_key(
-    view: KeyValueView, key: Any, within: KeyRange, prefix: bytes | None, reverse: bool
-) -> Iterator[dict[str, Any]]:
-    if key is not None:
-        found = view.get_with_timestamp(key)
-        return iter([] if found is None else [_row(key, found.value, timestamp=found.timestamp)])
-    rows = view.range(*within, reverse=reverse) if prefix is None else view.prefix_scan(prefix, reverse, BYTES)
-    return (_row(key, value, timestamp=timestamp) for key, value, timestamp in rows)
-
-
-def _windows(view: WindowView, key: Any, within: KeyRange, reverse: bool) -> Iterator[dict[str, Any]]:
-    low, high = (key, key) if key is not None else within
-    rows = view.fetch_range(low, high, reverse=reverse)
-    return (
-        _row(window.key, value, window_start=window.start, window_end=window.end, timestamp=timestamp)
-        for window, value, timestamp in rows
-    )
-
-
-def _versions(view: VersionedView, key: Any) -> Iterator[dict[str, Any]]:
-    if key is not None:
-        return (_row(key, one.value, valid_from=one.timestamp, valid_to=one.valid_to) for one in view.history(key))
-    return (_row(key, value, valid_from=begin, valid_to=end) for key, value, begin, end in view.all())
-
-
-def _held(view: BufferView) -> Iterator[dict[str, Any]]:
-    return (_row(key, value, timestamp=timestamp) for key, value, timestamp in view.all())
-
-
-def _filtered(
-    view: VersionedView | BufferView, rows: Iterator[dict[str, Any]], key: Any, within: KeyRange, reverse: bool
-) -> Iterator[dict[str, Any]]:
-    """Of all rows those of some keys."""
-    encode = view.shape.key.encode_to_bytes
-    wanted = KeyRange(key, key) if key is not None else within
-    low, high = (None if bound is None else encode(bound) for bound in wanted)
-    if reverse:
-        rows = reversed(list(rows))
-    if low is None and high is None:
-        return rows
-    return (
-        row
-        for row in rows
-        if (low is None or low <= encode(row["key"])) and (high is None or encode(row["key"]) <= high)
-    )
+    return view._dicts(Choice(key, within, prefix, reverse))
 
 
 def key_of(serde: Serde, text: str) -> Any:
@@ -152,7 +78,7 @@ def _is_windowed(data: Any) -> bool:
     return isinstance(data, dict) and data.keys() == {"key", "start", "end"}
 
 
-def written(view: AnyView, file: Path) -> int:
+def written(view: View, file: Path) -> int:
     """Write a whole store into a file, in the format that its name ends with; how many rows there are."""
     reader = view.to_arrow()
     if file.suffix == ".parquet":

@@ -24,11 +24,12 @@ from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
 from penstock.query.bounded import BACKLOG, bounded_protocol
+from penstock.query.dicts import KeyRange
 from penstock.query.guard import Guarded, check_access
 from penstock.query.health import STALLED_MS, Health, HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.plain import as_json
-from penstock.query.rows import KeyRange, key_of, rows_of
+from penstock.query.rows import key_of, rows_of
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.durations import MAX_MS
+from penstock.query.answers import Answer, Answers
 from penstock.query.arrow import TableShape
+from penstock.query.dicts import ALL_ROWS, Choice, row
+from penstock.query.typed import Query, WindowRangeQuery
 from penstock.query.versions import Version
 from penstock.query.view import View
 from penstock.record import SessionKey, Windowed
@@ -76,6 +79,18 @@ class SessionView(View):
     def approximate_num_entries(self) -> int:
         """How many sessions there are."""
         return sum(1 for store in self._stores for _ in store.rows())
+
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        self._refuse_prefix(choice)
+        found = self.find_sessions_in_range(*choice.bounds, reverse=choice.reverse)
+        return (row(one.key, value, window_start=one.start, window_end=one.end) for one, value in found)
+
+    def _answers(self) -> Answers:
+        return {WindowRangeQuery: lambda query: self.fetch(query.key)}
+
+    def _answer_to(self, query: Query) -> Answer | None:
+        is_of_windows = isinstance(query, WindowRangeQuery) and query.key is None
+        return None if is_of_windows else super()._answer_to(query)
 
     def _table_shape(self) -> TableShape:
         return _TABLE.of(self._key, self._value)

@@ -8,7 +8,10 @@ from operator import itemgetter
 from typing import Any
 
 from penstock.durations import MAX_MS
+from penstock.query.answers import Answers
 from penstock.query.arrow import TableShape
+from penstock.query.dicts import ALL_ROWS, Choice, row
+from penstock.query.typed import MultiVersionedKeyQuery, VersionedKeyQuery
 from penstock.query.versions import Version
 from penstock.query.view import View
 from penstock.state.kinds.versioned.store import VersionRow
@@ -55,6 +58,23 @@ class VersionedView(View):
     def approximate_num_entries(self) -> int:
         """How many versions there are."""
         return sum(1 for store in self._stores for _ in store.rows())
+
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        self._refuse_prefix(choice)
+        if choice.key is None:
+            rows = (row(key, value, valid_from=begin, valid_to=end) for key, value, begin, end in self.all())
+        else:
+            found = self.history(choice.key)
+            rows = (row(choice.key, one.value, valid_from=one.timestamp, valid_to=one.valid_to) for one in found)
+        return choice.filtered(rows, self._key)
+
+    def _answers(self) -> Answers:
+        return {
+            VersionedKeyQuery: lambda query: self.get_version(query.key, query.time),
+            MultiVersionedKeyQuery: lambda query: self.versions(
+                query.key, query.earliest, query.latest, reverse=not query.ascending
+            ),
+        }
 
     def _decoded(self, version: Version) -> Iterator[tuple[Any, Any, int, int | None]]:
         rows = merge(*(store.rows() for store in version.stores), key=itemgetter(0, 2))

@@ -5,22 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
 from penstock.durations import MAX_MS
-from penstock.errors import StoreError
+from penstock.errors import ConfigError, StoreError
 from penstock.notebooks import html_rows
+from penstock.query.answers import Answer, Answers, StateQueryResult, answered
 from penstock.query.arrow import TableShape, stream_of
 from penstock.query.commits import StoreShape
+from penstock.query.dicts import ALL_ROWS, Choice
 from penstock.query.position import Position, PositionBound
 from penstock.query.typed import Query, StateQueryRequest
-from penstock.query.versions import Source, Version
+from penstock.query.versions import Pinned, Source, Version
 from penstock.times import Time, bound
-
-if TYPE_CHECKING:
-    from penstock.query.answers import StateQueryResult
 
 T = TypeVar("T")
 
@@ -105,8 +104,6 @@ class View(ABC):
         >>> driver.store("prices").query(KeyQuery.with_key("apple")).only_partition_result.result
         1.5
         """
-        from penstock.query.answers import answered
-
         bound = position_bound or PositionBound.unbounded()
         chosen = None if partitions is None else frozenset(partitions)
         request = StateQueryRequest.in_store(self.name).with_query(query)
@@ -132,10 +129,8 @@ class View(ABC):
         self.close()
 
     def _repr_html_(self) -> str:
-        from penstock.query.rows import rows_of
-
         title = f"{self.name}, as of commit {self.commit}" if self.commit >= 0 else self.name
-        return html_rows(title, rows_of(self))  # type: ignore[arg-type]
+        return html_rows(title, self._dicts())
 
     def __repr__(self) -> str:
         count = len(self._seen.stores)
@@ -170,6 +165,32 @@ class View(ABC):
     @abstractmethod
     def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
         """All rows as the table has them, keys and values as bytes."""
+
+    # --- as dicts, and for typed queries ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        """Some or all rows, as dicts with the names of the store's columns.
+
+        Raises:
+            ConfigError: a store of this kind is not read that way.
+        """
+
+    def _refuse_prefix(self, choice: Choice) -> None:
+        if choice.prefix is not None:
+            raise ConfigError(f"the store {self.name!r} is no key-value store, and only these are read by prefix")
+
+    def _answers(self) -> Answers:
+        """The types of queries that the store answers, and what answers them."""
+        return {}
+
+    def _answer_to(self, query: Query) -> Answer | None:
+        """What answers a query; None where the store does not answer queries of this type."""
+        return self._answers().get(type(query))
+
+    def _of_task(self, task: str, version: Version) -> Self:
+        """What one task has of the store in a version."""
+        return type(self)(Pinned(Version(version.commit, {task: version.tasks[task]})), self._shape)
 
     # --- for the kinds -------------------------------------------------------------------------------------------
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from penstock.durations import MAX_MS
 from penstock.errors import ConfigError
+from penstock.query.answers import Answer, Answers
 from penstock.query.arrow import TableShape
+from penstock.query.dicts import ALL_ROWS, Choice, row
+from penstock.query.typed import Query, WindowKeyQuery, WindowRangeQuery
 from penstock.query.versions import Version
 from penstock.query.view import View, at_most
 from penstock.record import Windowed
@@ -90,6 +93,23 @@ class WindowView(View):
     def approximate_num_entries(self) -> int:
         """How many windows there are."""
         return sum(1 for store in self._stores for _ in store.rows())
+
+    def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
+        self._refuse_prefix(choice)
+        return (
+            row(window.key, value, window_start=window.start, window_end=window.end, timestamp=timestamp)
+            for window, value, timestamp in self.fetch_range(*choice.bounds, reverse=choice.reverse)
+        )
+
+    def _answers(self) -> Answers:
+        return {
+            WindowKeyQuery: lambda query: self.fetch(query.key, query.earliest, query.latest),
+            WindowRangeQuery: lambda query: self.fetch_all(query.earliest, query.latest),
+        }
+
+    def _answer_to(self, query: Query) -> Answer | None:
+        is_of_sessions = isinstance(query, WindowRangeQuery) and query.key is not None
+        return None if is_of_sessions else super()._answer_to(query)
 
     def _windows_of(self, key: Any, earliest: int, latest: int, reverse: bool) -> Iterator[KeyWindow]:
         data, decode = self._key.encode_to_bytes(key), self._value.decode
