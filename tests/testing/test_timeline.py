@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import ConfigError, EmitStrategy, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, produce
+from penstock import (
+    ConfigError,
+    EmitStrategy,
+    ProcessingError,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    produce,
+)
 from penstock.metrics import LATE, total
 from penstock.testing import TopologyTestDriver
 from support.watched import SOLD, shop_topology
@@ -133,6 +142,79 @@ def test_distinct_shows_every_record_of_a_window_and_not_only_the_first():
     ]
 
 
+def test_each_stream_of_a_cogroup_joins_sessions_and_is_late_by_its_own_time():
+    builder = StreamsBuilder()
+    clicks, views = (builder.stream(topic, value=str).group_by_key() for topic in ("clicks", "views"))
+    grouped = clicks.cogroup(lambda key, value, total: f"{total}{value}")
+    grouped = grouped.cogroup(views, lambda key, value, total: f"{total}{value}")
+    windowed = grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
+    table = windowed.aggregate(str, lambda key, one, other: one + other, value=str, name="step")
+    table.to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    came = [("views", "v", 0), ("views", "w", 8), ("clicks", "c", 40), ("clicks", "d", 20), ("views", "x", 12)]
+    for topic, value, time in came:
+        driver.pipe_input(topic, "a", value, time)
+    [line] = driver.timeline("a")
+    assert [(one.value, one.stream_time, one.windows, one.closed) for one in line.records] == [
+        ("v", 0, ((0, 0),), ()),
+        ("w", 8, ((0, 8),), ()),
+        ("c", 40, ((40, 40),), ()),
+        ("d", 40, (), ((20, 20),)),
+        ("x", 12, ((12, 12),), ()),  # the store's time is that of all streams, so it does not show (0, 8) any more
+    ]
+    assert line.spans == ((0, 8), (12, 12), (40, 40))
+    assert [(one.key.start, one.key.end, one.value) for one in driver.read_output("out") if one.value] == [
+        (0, 0, "v"),
+        (0, 8, "vw"),
+        (40, 40, "c"),
+        (12, 12, "x"),
+    ]
+
+
+def test_a_final_session_whose_retention_ends_as_it_becomes_final_is_told():
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", value=str).group_by_key()
+    sessions = windowed.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(5))
+    sessions.emit_strategy(EmitStrategy.on_window_close()).count(name="step").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_record_list("in", [("b", "far", 9), ("a", "just in time", 4), ("a", "late", 3), ("b", "closes", 30)])
+    [line] = driver.timeline("a")
+    assert [(one.value, one.windows, one.closed) for one in line.records] == [
+        ("just in time", ((4, 4),), ()),
+        ("late", (), ((3, 3),)),
+    ]
+    assert [(one.key.start, one.key.end, one.value) for one in driver.read_output("out") if one.key.key == "a"] == [
+        (4, 4, 1)
+    ]
+
+
+def test_a_deduplication_tells_which_records_it_left_out():
+    builder = StreamsBuilder()
+    builder.stream("in", str, str).deduplicate_by_key("10 seconds").to("out")
+    topology = builder.build()
+    driver = TopologyTestDriver(topology)
+    driver.pipe_record_list("in", [("a", "x", 1_000), ("b", "far", 5_000), ("a", "y", 2_000), ("a", "z", 12_000)])
+    [line] = driver.timeline("a")
+    assert str(line).splitlines()[1:] == [
+        "  1970-01-01T00:00:01Z  'x'  goes on",
+        "  1970-01-01T00:00:02Z  'y'  left out: a duplicate; stream time was 1970-01-01T00:00:05Z",
+        "  1970-01-01T00:00:12Z  'z'  goes on",
+    ]
+    assert [one.value for one in driver.read_output("out") if one.key == "a"] == ["x", "z"]
+    assert line.to_svg().count("<circle") == 3
+
+
+def test_records_that_were_processed_again_because_one_of_them_failed_are_told_once():
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", value=str).map_values(int, value=int).group_by_key()
+    numbers.windowed_by(TimeWindows.of_size_with_no_grace(10)).count(name="step").to_stream().to("out")
+    driver = TopologyTestDriver(builder.build(), statestore_cache_max_bytes=0)
+    with pytest.raises(ProcessingError):
+        driver.pipe_record_list("in", [("a", "1", 1), ("a", "2", 2), ("a", "no number", 3)])
+    [line] = driver.timeline("a")
+    assert [one.value for one in line.records] == [1, 2]
+
+
 def test_a_sliding_window_that_begins_behind_a_record_is_told_apart():
     driver = driver_of(SlidingWindows.of_time_difference_and_grace(10, 50))
     driver.pipe_record_list("in", [("a", "x", 25), ("a", "y", 20), ("a", None, 30)])
@@ -200,3 +282,21 @@ def test_why_reads_the_topics_of_a_program_and_counts_the_stream_time_of_the_key
     wrong = CliRunner().invoke(main, ["why", "shop_to_ask.py:builder", "nothing", "ann"])
     assert wrong.exit_code == 1
     assert "no step named 'nothing' aggregates in windows; these have: by-minute" in wrong.output
+
+
+SHOP_WITH_RETURNS = SHOP + 'builder.stream("returns", key=str, value=float).to("counted")\n'
+
+
+def test_why_gives_each_topic_as_many_partitions_as_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from click.testing import CliRunner
+
+    from penstock.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_with_returns.py").write_text(SHOP_WITH_RETURNS)
+    produce([("gus", 5.0, 1_000)], "returns", str, float, partitions=1)
+    produce([("ann", 5.0, 1_000), ("gus", 1.0, 5 * MINUTE), ("ann", 2.0, 30_000)], "orders", str, float, partitions=3)
+    ran = CliRunner().invoke(main, ["why", "shop_with_returns.py:builder", "by-minute", "ann"])
+    assert ran.exit_code == 0, ran.output
+    [head] = [line for line in ran.output.splitlines() if line.startswith("by-minute")]
+    assert head == "by-minute, key 'ann': 2 records; stream time is 1970-01-01T00:00:30Z"

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import pyarrow as pa
 
-from penstock.arrays import partitions
 from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, load_settings, program_settings_options
 from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say
-from penstock.engine.shared.layout import layout_of
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.consume import ranges_of, records_of
@@ -26,7 +23,6 @@ from penstock.serdes import BYTES
 
 if TYPE_CHECKING:  # takes a while, which other commands need not wait for
     from penstock.testing.driver import TopologyTestDriver
-    from penstock.testing.timeline import Timeline
 
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
@@ -55,18 +51,21 @@ def why(program: str, node: str, key: str, limit: int, svg: Path | None, **optio
 
     settings = load_settings(**options)
     topology, log = load_program(program), open_log(settings.topics_in)
-    with TopologyTestDriver(topology, on_error="skip") as driver:
+    partitions = {topic: log.topic(topic).partitions for topic in topology.source_topics}
+    with TopologyTestDriver(topology, partitions=partitions or 1, on_error="skip") as driver:
         records = _through(driver, topology, log, limit)
-        [line] = _lines(driver, topology, log, node, key)
+        lines = driver.timeline(_key(topology, node, key), node)
     if records == limit:
         say(f"Only the first {count(limit, 'record')} were read; --limit reads more.")
-    click.echo(str(line))
-    if not line.records:
+    for line in lines:
+        click.echo(str(line))
+    if not any(line.records for line in lines):
         say(f"No record of the key {key} has reached {node}.")
     if svg is not None:
-        if not line.records:
+        drawn = [line.to_svg() for line in lines if line.records]
+        if not drawn:
             raise ConfigError(f"there is nothing to draw of the key {key!r}")
-        svg.write_text(line.to_svg())
+        svg.write_text("\n".join(drawn))
         say(f"Drawn into {svg}.")
 
 
@@ -75,22 +74,14 @@ def _through(driver: TopologyTestDriver, topology: Topology, log: Log, limit: in
     topics = [records_of(log, topic, ranges_of(log, topic), BYTES, BYTES) for topic in topology.source_topics]
     done = 0
     for record in islice(merge(*topics, key=lambda record: record.timestamp), limit):
-        driver.pipe_input(record.topic, record.key, record.value, record.timestamp, record.headers)
+        place = record.topic, record.key, record.value, record.timestamp, record.headers, record.partition
+        driver.pipe_input(*place)
         done += 1
     return done
 
 
-def _lines(driver: TopologyTestDriver, topology: Topology, log: Log, node: str, key: str) -> list[Timeline]:
-    """The key's records, among those of its task, which move stream time."""
-    parts = ((sub, part) for sub in topology.sub_topologies for part in sub.parts if part.name == node and part.stores)
-    sub, part = next(parts, (None, None))
-    if sub is None or part is None:
-        return driver.timeline(key, node)
-    serde, tasks = topology.facts.named()[part.stores[0]].types[0], layout_of(topology, log).tasks[sub.id]
-    wanted = key_of(serde, key)
-    own = _partition(serde.encode_to_bytes(wanted), tasks)
-    return driver.timeline(wanted, node, lambda other: _partition(serde.encode_to_bytes(other), tasks) == own)
-
-
-def _partition(key: bytes, count: int) -> int:
-    return int(partitions(pa.array([key], pa.binary()), count, 0)[0])
+def _key(topology: Topology, node: str, key: str) -> Any:
+    """The key in the type that it has at the step."""
+    types = (part.node.partition_key for sub in topology.sub_topologies for part in sub.parts if part.name == node)
+    serde = next(types, None)
+    return key if serde is None else key_of(serde, key)

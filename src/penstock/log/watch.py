@@ -6,10 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from penstock.log.base import Log
+from typing import Protocol
 
 _LOOK_SECONDS = 0.01
 
@@ -32,10 +29,16 @@ class TopicWatch(ABC):
         """Let go of what it waits on; ``wake`` may still be called."""
 
 
+class HasEnds(Protocol):
+    """What such a watch needs of a log."""
+
+    def end_offsets(self, topic: str) -> list[int]: ...
+
+
 class LookingWatch(TopicWatch):
     """Looks at a log again and again, for logs that do not tell."""
 
-    def __init__(self, log: Log, topics: Sequence[str], look_seconds: float = _LOOK_SECONDS):
+    def __init__(self, log: HasEnds, topics: Sequence[str], look_seconds: float = _LOOK_SECONDS):
         self._log = log
         self._topics = list(topics)
         self._look_seconds = look_seconds

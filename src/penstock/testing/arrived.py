@@ -1,48 +1,123 @@
-"""What reached the steps of a topology that have windows."""
+"""What reached the steps of a topology that have windows or deduplicate, and what the engine did with it."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.batch import Batch
 from penstock.errors import ConfigError
+from penstock.ops.core.seen import CLOSED, DUPLICATE, GONE, TAKEN, Seen
 from penstock.ops.windows.cogroup import SidedColumn
-from penstock.plan.nodes import WindowedAggregate
+from penstock.plan.nodes import Deduplicate, WindowedAggregate
 from penstock.plan.topology import Topology
-from penstock.testing.timeline import Arrival, Timeline, timeline_of
+from penstock.plan.windows import SessionWindows
+from penstock.testing.timeline import Came, Timeline, Window
 
-_MOST = 100_000
-"""How many records, or batches of them, are remembered of each step: the last ones."""
+_MOST = 200_000
+"""How many batches of records, and of what was done with them, are remembered of each step: the last ones."""
+
+
+@dataclass
+class _Record:
+    """A record of the key, and the windows by what the step did with it."""
+
+    timestamp: int
+    value: Any
+    stream_time: int
+    windows: dict[int, set[Window]] = field(default_factory=lambda: {TAKEN: set(), CLOSED: set(), GONE: set()})
+    is_duplicate: bool = False
+
+    def came(self, is_in_windows: bool) -> Came:
+        if not is_in_windows:
+            goes_on = bool(self.windows[TAKEN])
+            return Came(self.timestamp, self.value, self.stream_time, (), (), self.is_duplicate, goes_on)
+        taken, closed = (tuple(sorted(self.windows[fate])) for fate in (TAKEN, CLOSED))
+        return Came(self.timestamp, self.value, self.stream_time, taken, closed)
 
 
 class Arrived:
-    """Remembers the records that reached steps with windows, in order."""
+    """Remembers what reached such steps, and what they did with it, in order."""
 
     def __init__(self, topology: Topology):
-        steps = [node for node in topology.nodes if isinstance(node, WindowedAggregate)]
-        self._nodes = {node.name: node for node in steps}
-        self._came: dict[str, deque[Batch]] = {name: deque(maxlen=_MOST) for name in self._nodes}
+        self._nodes = {node.name: node for node in topology.nodes if isinstance(node, WindowedAggregate | Deduplicate)}
+        self._events: dict[str, deque[Batch | Seen]] = {name: deque(maxlen=_MOST) for name in self._nodes}
+        self._counts: Counter[str] = Counter()
 
-    def note(self, name: str, batch: Batch) -> None:
-        """Remember what reached a step."""
-        if name in self._came:
-            self._came[name].append(batch)
+    def note(self, name: str, event: Batch | Seen) -> None:
+        """Remember what reached a step, or what the step did with it."""
+        if name in self._events:
+            self._events[name].append(event)
+            self._counts[name] += 1
 
-    def timelines(
-        self, key: Any, node: str | None = None, is_near: Callable[[Any], bool] = lambda key: True
-    ) -> list[Timeline]:
+    def saw(self, seen: Seen) -> None:
+        """Remember what a step did with records that reached it."""
+        self.note(seen.step, seen)
+
+    def mark(self) -> Counter[str]:
+        """What ``forget`` goes back to."""
+        return self._counts.copy()
+
+    def forget(self, mark: Counter[str]) -> None:
+        """Forget what was noted since: it is rolled back."""
+        for name, events in self._events.items():
+            for _ in range(min(self._counts[name] - mark[name], len(events))):
+                events.pop()
+        self._counts = mark
+
+    def timelines(self, key: Any, node: str | None = None) -> list[Timeline]:
         """A key's records in all steps, or in one; raises ``ConfigError`` where there is no such step."""
         if node is not None and node not in self._nodes:
             there = f"these have: {', '.join(self._nodes)}" if self._nodes else "this topology has none that does"
             raise ConfigError(f"no step named {node!r} aggregates in windows; {there}")
-        names = list(self._nodes) if node is None else [node]
-        return [timeline_of(self._nodes[name], self._arrivals(name), key, is_near) for name in names]
+        return [self._timeline(name, key) for name in (self._nodes if node is None else [node])]
 
-    def _arrivals(self, name: str) -> Iterator[Arrival]:
-        for batch in self._came[name]:
-            keys, values, sides = batch.key.decoded(), batch.value.decoded(), [0] * len(batch)
-            if isinstance(batch.value, SidedColumn):
-                sides, values = [side for side, _ in values], [value for _, value in values]
-            yield from zip(keys, values, batch.timestamp.tolist(), sides, strict=True)
+    def _timeline(self, name: str, key: Any) -> Timeline:
+        records: list[_Record] = []
+        arrived: dict[tuple[int, ...], _Record] = {}
+        now = -1
+        for event in self._events[name]:
+            if isinstance(event, Batch):
+                arrived = dict(_of_key(event, key, now))
+                records += arrived.values()
+            else:
+                now = max(now, *event.times.tolist())
+                _tell(event, arrived)
+        node, spans = self._nodes[name], dict[Window, None]()
+        for record in records:
+            for window in record.windows[GONE]:
+                spans.pop(window, None)
+            spans |= dict.fromkeys(sorted(record.windows[TAKEN]))
+        if isinstance(node, Deduplicate):
+            return Timeline(name, key, 0, now, tuple(record.came(False) for record in records))
+        windows = node.windows
+        closes = windows.final_after_ms if isinstance(windows, SessionWindows) else windows.grace_period_ms
+        return Timeline(name, key, closes, now, tuple(record.came(True) for record in records), tuple(sorted(spans)))
+
+
+def _of_key(batch: Batch, key: Any, now: int) -> Iterator[tuple[tuple[int, ...], _Record]]:
+    """The records of a key, and where each stands in the order of all."""
+    values = batch.value.decoded()
+    for row, other in enumerate(batch.key.decoded()):
+        if other == key:
+            value = values[row][1] if isinstance(batch.value, SidedColumn) else values[row]
+            yield _place(batch, row), _Record(int(batch.timestamp[row]), value, now)
+
+
+def _tell(seen: Seen, arrived: dict[tuple[int, ...], _Record]) -> None:
+    """Have the records of a key know what a step did with them."""
+    rows = {row: record for row in range(len(seen.batch)) if (record := arrived.get(_place(seen.batch, row)))}
+    for row, record in rows.items():
+        record.stream_time = int(seen.times[row])
+    columns = (column.tolist() for column in (seen.row, seen.start, seen.end, seen.fate))
+    for row, start, end, fate in zip(*columns, strict=True):
+        if fate == DUPLICATE and row in rows:
+            rows[row].is_duplicate = True
+        elif row in rows:
+            rows[row].windows[fate].add((start, end))
+
+
+def _place(batch: Batch, row: int) -> tuple[int, ...]:
+    return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
@@ -86,8 +86,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         application_id: part of the names of internal topics, which count where buffers are limited by bytes.
-        partitions: how many partitions all topics have. Records go into them by Kafka's partitioner, and each
-            sub-topology works in a task for each of them, as in a cluster; outputs and stores are those of all tasks.
+        partitions: how many partitions all topics have, or how many each one has. Records go into them by Kafka's
+            partitioner, and each sub-topology works in a task for each of them, as in a cluster; outputs and stores are
+            those of all tasks.
         settings: settings as keywords, such as ``on_error="skip"``.
 
     A store behind a step that changes keys has the rows of one key in several tasks, which several partitions show:
@@ -107,7 +108,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     >>> [record.value for record in driver.read_output("right")]
     [1, 2, 3]
 
-    Without ``repartition()`` that is 1, 1, 1 where ``a``, ``b`` and ``c`` lie in three partitions, and ``build`` warns.
+    Without ``repartition()`` that is 1, 1, 1 where ``a``, ``b`` and ``c`` are in three partitions, and ``build`` warns.
     """
 
     most_fed_back = 1_000
@@ -117,7 +118,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self,
         topology: Topology,
         application_id: str = "test",
-        partitions: int = 1,
+        partitions: int | Mapping[str, int] = 1,
         **settings: Unpack[SettingsArguments],
     ):
         check_name(application_id)
@@ -151,9 +152,11 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                 continue
             self._read_sources(sub)
             self._tasks += [self._task(sub, number, application_id) for number in range(self._partitions.tasks_of(sub))]
-        self._arrivals = [Arrived(topology) for _ in range(partitions)]
-        for flow, state, _ in self._tasks:
-            flow.watching = self._arrivals[partition_of(state) % partitions].note
+        most_tasks = max((partition_of(state) + 1 for _, state, _ in self._tasks), default=1)
+        self._arrivals = [Arrived(topology) for _ in range(most_tasks)]
+        for flow, state, context in self._tasks:
+            arrived = self._arrivals[partition_of(state)]
+            flow.watching, context.commit.watching = arrived.note, arrived.saw
             flow.start()
 
     def _task(self, sub: SubTopology, partition: int, application_id: str) -> tuple[Flow, TaskState, Context]:
@@ -195,7 +198,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self.close()
 
     def close(self) -> None:
-        """Let go of all state; outputs and counters can still be read."""
+        """Drop all state; outputs and counters can still be read."""
         self._is_closed = True
         for flow, state, _ in self._tasks:
             flow.close()
@@ -236,8 +239,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
         """Process many records, with the same outputs, in the same order, as one after the other.
 
-        Where nothing needs one record at a time (streams without tables that cache, and plain chains of steps with one
-        cache or several), functions are called step by step for a thousand records or so, which is many times faster.
+        Functions are called step by step for a thousand records or so where nothing needs one record at a time. That
+        is many times faster. These are streams without tables that cache, and plain chains of steps with caches.
 
         Args:
             topic: a topic that the topology reads.
@@ -290,21 +293,18 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _numbers(self) -> dict[str, Numbers]:
         return {state.task: state.numbers() for _, state, _ in self._tasks}
 
-    def timeline(
-        self, key: Any, node: str | None = None, is_near: Callable[[Any], bool] = lambda key: True
-    ) -> list[Timeline]:
-        """What became of a key's records in each step with windows, or in one: windows or sessions over time, and which
-        records were late and why. They print as text and are drawn in notebooks.
+    def timeline(self, key: Any, node: str | None = None) -> list[Timeline]:
+        """The history of a key's records in each step that has windows or deduplicates, or in one: windows or sessions
+        over time, and which records were late and why. They print as text and are drawn in notebooks.
 
         Args:
             key: the key, as a Python value.
-            node: the step; by default all that aggregate in windows.
-            is_near: which keys move stream time; by default all of the partition.
+            node: the step; by default all that aggregate in windows, or deduplicate.
 
         Raises:
             ConfigError: there is no step of that name that has windows.
         """
-        lines = [line for arrived in self._arrivals for line in arrived.timelines(key, node, is_near)]
+        lines = [line for arrived in self._arrivals for line in arrived.timelines(key, node)]
         return lines if len(self._arrivals) == 1 else [line for line in lines if line.records]
 
     def metrics(self) -> dict[Metric, float]:
@@ -386,11 +386,14 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         """Process many records at once; False, and nothing is done, if one of them fails."""
         before = dict(self._offsets), [dict(context.commit.metrics) for _, _, context in self._tasks]
         dropped = [list(context.commit.dropped_positions or ()) for _, _, context in self._tasks]
+        marks = [arrived.mark() for arrived in self._arrivals]
         ran: list[tuple[Flow, TaskState, Context]] = []
         try:
             found = self._through(topic, batch_of(rows, *self._source_types(topic)), ran)
         except Exception:
             self._offsets = before[0]
+            for arrived, mark in zip(self._arrivals, marks, strict=True):
+                arrived.forget(mark)
             for (_, state, context), figures, positions in zip(self._tasks, before[1], dropped, strict=True):
                 context.commit.metrics, context.commit.dropped_positions = figures, positions
                 context.chunk.puts.clear()

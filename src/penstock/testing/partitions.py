@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,13 +18,14 @@ from penstock.state.task_state import TaskState
 
 
 class _Topics:
-    """A log whose topics all have so many partitions."""
+    """A log whose topics have so many partitions, those that are not named as many as most of the others."""
 
-    def __init__(self, count: int):
+    def __init__(self, counts: Mapping[str, int], count: int):
+        self._counts = counts
         self._count = count
 
     def topic(self, name: str) -> Any:
-        return SimpleNamespace(partitions=self._count)
+        return SimpleNamespace(partitions=self._counts.get(name, self._count))
 
     def exists(self, name: str) -> bool:
         return True
@@ -33,19 +35,21 @@ class Partitions:
     """The partitions of a driver's topics, laid out as those of an application.
 
     Args:
-        count: how many the topics have that the topology reads and writes; those that it repartitions through have as
-            many as its tasks, or as it says.
+        count: how many the topics have that the topology reads and writes, or how many each of them has; those that it
+            repartitions through have as many as its tasks, or as it says.
 
     Raises:
         ConfigError: that is no number of partitions.
         TopologyError: topics that are joined would have different numbers.
     """
 
-    def __init__(self, topology: Topology, count: int):
-        if type(count) is not int or count < 1:
-            raise ConfigError(f"TopologyTestDriver(partitions=...) takes an int of 1 or more; got {show(count)}")
-        self.count = count
-        self._layout: Layout = layout_of(topology, cast("Any", _Topics(count)))
+    def __init__(self, topology: Topology, count: int | Mapping[str, int]):
+        counts = count if isinstance(count, Mapping) else {}
+        for one in counts.values() if counts else [count]:
+            if type(one) is not int or one < 1:
+                raise ConfigError(f"TopologyTestDriver(partitions=...) takes an int of 1 or more; got {show(one)}")
+        self.count = max(counts.values()) if isinstance(count, Mapping) else count
+        self._layout: Layout = layout_of(topology, cast("Any", _Topics(counts, self.count)))
 
     def tasks_of(self, sub: SubTopology) -> int:
         """How many tasks a sub-topology has; one that reads by a pattern may have no topics yet."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from penstock.plan.nodes import WindowedAggregate
-from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows
-from penstock.testing.replay import Replay, Window
 from penstock.times import moment
 
-Arrival = tuple[Any, Any, int, int]
-"""Key, value and timestamp of a record that reached the step, and the stream of a cogroup that it is of."""
+Window = tuple[int, int]
+"""Its start and its end."""
 
 _LEFT, _WIDTH, _ROW = 12, 720, 30
 
@@ -25,12 +22,16 @@ class Came:
     timestamp: int
     value: Any
     stream_time: int
-    """That of the task, this record included."""
+    """That of the step, this record included; in a cogroup that of the record's stream."""
     windows: tuple[Window, ...]
     """The windows whose results it changed. Beside those that took it, that may be a sliding window which begins
     behind it and has later records."""
     closed: tuple[Window, ...] = ()
     """The windows that it belongs to and that were closed."""
+    is_duplicate: bool = False
+    """Whether a deduplication left it out."""
+    goes_on: bool = False
+    """Whether a deduplication sent it on."""
 
     @property
     def is_late(self) -> bool:
@@ -80,6 +81,9 @@ class Timeline:
 
     def told(self, one: Came) -> str:
         """What became of a record, in words."""
+        if one.goes_on or one.is_duplicate:
+            time = moment(one.stream_time)
+            return f"left out: a duplicate; stream time was {time}" if one.is_duplicate else "goes on"
         if not one.is_late:
             taking = [window for window in one.windows if window[0] <= one.timestamp <= window[1]]
             closed = f"; {', '.join(map(_window, one.closed))} was closed" if one.closed else ""
@@ -103,63 +107,6 @@ class Timeline:
 
 def _window(window: Window) -> str:
     return f"{moment(window[0])} – {moment(window[1])}"
-
-
-def timeline_of(
-    node: WindowedAggregate, arrivals: Iterable[Arrival], key: Any, is_near: Callable[[Any], bool] = lambda key: True
-) -> Timeline:
-    """What became of a key's records, of all that reached a step in order.
-
-    Args:
-        is_near: whether a key is in the same task, whose stream time its records move.
-    """
-    replay = Replay(node)
-    others: list[tuple[int, int, bool]] = []
-    spans: dict[Window, None] = {}
-    records: list[Came] = []
-    for other, value, timestamp, side in arrivals:
-        if not is_near(other):
-            continue
-        if other != key:
-            others.append((timestamp, side, value is None))
-            continue
-        replay.others(others)
-        others.clear()
-        done = replay.of(timestamp, side, value is None)
-        closed = [one for one in _assigned(node.windows, timestamp, spans) if done.is_late and one not in done.windows]
-        records.append(Came(timestamp, value, done.stream_time, done.windows, tuple(closed)))
-        spans = _after(node.windows, spans, done.windows)
-    replay.others(others)
-    return Timeline(node.name, key, _closing(node.windows), replay.stream_time, tuple(records), tuple(sorted(spans)))
-
-
-def _closing(windows: Any) -> int:
-    """How far stream time is past the end of a window, or of a session, when it is closed."""
-    return int(windows.final_after_ms) if isinstance(windows, SessionWindows) else int(windows.grace_period_ms)
-
-
-def _after(windows: Any, before: Iterable[Window], changed: Iterable[Window]) -> dict[Window, None]:
-    """All windows of a key behind a record; a session takes the place of those that it joins."""
-    if isinstance(windows, SessionWindows):
-        joined = [one for one in before if any(new[0] <= one[0] and one[1] <= new[1] for new in changed)]
-        before = [one for one in before if one not in joined]
-    return dict.fromkeys([*before, *changed])
-
-
-def _assigned(windows: Any, timestamp: int, sessions: Iterable[Window]) -> list[Window]:
-    """The windows that a record belongs to, whether they are open or not."""
-    if isinstance(windows, SessionWindows):
-        gap = windows.inactivity_gap_ms
-        joined = [one for one in sessions if one[0] - gap <= timestamp <= one[1] + gap]
-        return [(min([timestamp, *(start for start, _ in joined)]), max([timestamp, *(end for _, end in joined)]))]
-    if isinstance(windows, SlidingWindows):
-        wide = windows.time_difference_ms
-        return [(max(timestamp - wide, 0), max(timestamp, wide))]
-    if isinstance(windows, TimeWindows):
-        size, advance = windows.size_ms, windows.advance_ms
-        first = max(0, timestamp - size + advance) // advance * advance
-        return [(start, start + size) for start in range(first, timestamp + 1, advance)]
-    return []
 
 
 def _svg(line: Timeline) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
@@ -15,9 +15,6 @@ from penstock.serdes import BYTES, Serde, of
 from penstock.settings import Settings
 from penstock.testing.piped import piped
 from penstock.times import to_timestamp
-
-if TYPE_CHECKING:
-    from penstock.testing.driver import TopologyTestDriver
 
 Headers = Iterable[tuple[str, bytes]]
 
@@ -43,7 +40,7 @@ class TestInputTopic(KafkaNames):
 
     def __init__(
         self,
-        driver: TopologyTestDriver,
+        driver: TopicAccess,
         topic: str,
         key: Serde,
         value: Serde,
@@ -160,7 +157,7 @@ class TestOutputTopic(KafkaNames):
 
     __test__ = False
 
-    def __init__(self, driver: TopologyTestDriver, topic: str, key: Any, value: Any):
+    def __init__(self, driver: TopicAccess, topic: str, key: Any, value: Any):
         self._driver = driver
         self._topic = topic
         self._types = [None if one is None else of(one, name) for one, name in ((key, "key"), (value, "value"))]
@@ -278,6 +275,10 @@ class TopicAccess(KafkaNames):
         """The types of keys and values of a topic that is read from outside."""
         raise NotImplementedError
 
+    def pipe_input(self, topic: str, key: Any, value: Any, timestamp: int = 0, headers: Headers = ()) -> None:
+        """Process one record, to the end."""
+        raise NotImplementedError
+
     def create_input_topic(
         self, topic: str, key: Any = None, value: Any = None, start: Any = None, auto_advance: Duration = 0
     ) -> TestInputTopic:
@@ -296,9 +297,7 @@ class TopicAccess(KafkaNames):
         keys, values = self._source_types(topic)
         types = keys if key is None else of(key, "key"), values if value is None else of(value, "value")
         begin = self.wall_clock_ms if start is None else to_timestamp(start, "start")
-        return TestInputTopic(
-            cast("TopologyTestDriver", self), topic, *types, begin, to_ms(auto_advance, "auto_advance")
-        )
+        return TestInputTopic(self, topic, *types, begin, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, key: Any = None, value: Any = None) -> TestOutputTopic:
         """A topic to read what came out from, record by record (KIP-470).
@@ -312,7 +311,7 @@ class TopicAccess(KafkaNames):
             ConfigError: the topology does not write this topic.
         """
         self.unread(topic)
-        return TestOutputTopic(cast("TopologyTestDriver", self), topic, key, value)
+        return TestOutputTopic(self, topic, key, value)
 
     def produced_topic_names(self) -> set[str]:
         """The topics that records were written to so far."""
@@ -324,7 +323,7 @@ class TopicAccess(KafkaNames):
         return records
 
     def unread(self, topic: str) -> list[Record]:
-        """The records written to a topic that were not read yet; whoever reads some takes them out."""
+        """The records written to a topic that were not read yet; reading some removes them."""
         if topic not in self._outputs and (self.topology.dynamic_sinks or topic in self.settings.dead_letters):
             self._outputs[topic] = []
         if topic not in self._outputs:

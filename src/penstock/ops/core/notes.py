@@ -14,6 +14,7 @@ from penstock.batch import Order, Origins
 from penstock.handlers import Handlers
 from penstock.metrics import Metric
 from penstock.ops.core.failures import Known, Origin
+from penstock.ops.core.seen import Seen
 from penstock.ops.core.written import Written
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Values
@@ -108,6 +109,8 @@ class CommitNotes:
     commits are, which is why these are no ``metrics``."""
     observed: dict[Metric, int] = field(default_factory=dict)
     """Figures that depend on the clock, or on where commits are."""
+    watching: Callable[[Seen], None] | None = None
+    """Is told what steps with windows do with records, where somebody wants to see it."""
     dropped_positions: list[IntArray] | None = None
     """For tests: the positions of dropped records, when it is a list."""
 

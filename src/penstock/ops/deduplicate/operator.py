@@ -25,6 +25,7 @@ from penstock.metrics import DUPLICATES
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Operator
+from penstock.ops.core.seen import DUPLICATE, TAKEN, Seen
 from penstock.ops.deduplicate.rules import Records, find_duplicates
 from penstock.ops.stateless.sink import as_type
 from penstock.serdes import Serde
@@ -100,7 +101,12 @@ class Deduplicate(Operator):
         batch, ids = self._ids(batch)
         if not len(batch):
             return None
+        before = self._clock.now
         duplicate = self._duplicates(ids, batch)
+        if (watching := self._context.commit.watching) is not None:
+            times = np.maximum(np.maximum.accumulate(batch.timestamp), before)
+            fate = np.where(duplicate, DUPLICATE, TAKEN)
+            watching(Seen(self._node, batch, times, np.arange(len(batch)), batch.timestamp, batch.timestamp, fate))
         kept = batch.keep(~duplicate)
         return (kept, batch.keep(duplicate)) if self._splits else kept
 

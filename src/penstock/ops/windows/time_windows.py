@@ -16,6 +16,7 @@ from penstock.ops.core.fold import Fold, Rows
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
+from penstock.ops.core.seen import CLOSED, TAKEN, Seen
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.windowed_table import WindowedTable
@@ -65,6 +66,9 @@ class WindowAggregate(Aggregate):
         """What ``_assign`` gives, without the windows that are closed, which count as drops."""
         row, start, within = self._assign(batch.timestamp)
         is_open = self._is_open(start, closed_at[row])
+        if (watching := self._context.commit.watching) is not None:
+            times, fate = closed_at + self._windows.grace_period_ms, np.where(is_open, TAKEN, CLOSED)
+            watching(Seen(self._node, batch, times, row, start, self._ends(start), fate))
         if not is_open.all():
             self._context.drop(self._node, batch.position[row[~is_open]], CLOSED_WINDOW)
             row, start, within = row[is_open], start[is_open], within[is_open]

@@ -13,6 +13,7 @@ from penstock.columns import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
+from penstock.ops.core.seen import CLOSED, GONE, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
@@ -92,7 +93,7 @@ class SessionAggregate(PackedAggregate):
         if self._closing is not None:  # what was not sent on yet is kept, seen or not
             stored_from = np.minimum(stored_from, closed_at)
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
-        return Bounds(batch.timestamp, closed_at, before - self._store.retention + 1, stored_from, counted_from)
+        return Bounds(batch.timestamp, times, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
     def _outcome(self, batch: Batch, codes: IntArray, loaded: Loaded, bounds: Bounds) -> Outcome:
         """What comes of all records; drops and failures are told."""
@@ -100,12 +101,25 @@ class SessionAggregate(PackedAggregate):
         told = self._cache is not None
         outcome = process_records(self._fold, self._gap, batch, codes, keys, bounds, entries, told)
         self._tell_failures(batch, outcome.failed)
+        if self._context.commit.watching is not None:
+            self._context.commit.watching(self._seen(batch, bounds, outcome))
         if len(outcome.late):
             self._context.drop(self._node, batch.position[outcome.late], CLOSED_WINDOW)
         if len(outcome.not_stored):
             self._context.drop(self._node, batch.position[outcome.not_stored], "expired-window-of-store")
             self._context.expired(self._store.name, "session", len(outcome.not_stored))
         return outcome
+
+    def _seen(self, batch: Batch, bounds: Bounds, outcome: Outcome) -> Seen:
+        """What becomes of each record, for those who watch."""
+        rows, start, end = np.arange(len(batch)), outcome.made_start, outcome.made_end
+        made = np.setdiff1d(rows, [*outcome.late.tolist(), *(row for row, _ in outcome.failed)]).astype(np.int64)
+        windows = by_fate(
+            (GONE, outcome.gone_row, outcome.gone_start, outcome.gone_end),
+            (TAKEN, made, start[made], end[made]),
+            (CLOSED, outcome.late, start[outcome.late], end[outcome.late]),
+        )
+        return Seen(self._node, batch, bounds.times, *windows)
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
         """The results of the sessions that the records close: of those in the store, and of those that went later."""

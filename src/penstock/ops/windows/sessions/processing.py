@@ -21,6 +21,8 @@ class Bounds:
     """What decides over each record of a chunk besides the sessions of its key."""
 
     timestamps: IntArray
+    times: IntArray
+    """Stream time at each record, that record included."""
     closed_at: IntArray
     """A session that ends before is closed."""
     visible_from: IntArray
@@ -54,6 +56,9 @@ class Outcome:
     """The places of stored sessions that went away."""
     entries: Entries
     """The sessions that there are now and are new."""
+    made_start: IntArray
+    """Of each record the session that it makes, or would make if that were not closed."""
+    made_end: IntArray
     late: IntArray
     """Rows of records for closed sessions."""
     not_stored: IntArray
@@ -182,6 +187,8 @@ def _outcome(
         folded.found,
         number[number < len(stored)],
         _entries(done, len(stored)),
+        column(records, "start"),
+        column(records, "end"),
         np.flatnonzero(records["is_late"]),
         row[end < bounds.counted_from[row]],
         failed,

@@ -19,7 +19,8 @@ from penstock.arrays import IntArray
 from penstock.compiled import compiled, inlined
 
 RECORD = np.dtype(
-    [(name, "i8") for name in ("owner", "time", "closed_at", "visible_from", "stored_from", "is_late")], align=True
+    [(name, "i8") for name in ("owner", "time", "closed_at", "visible_from", "stored_from", "start", "end", "is_late")],
+    align=True,
 )
 """A record of a chunk.
 
@@ -27,7 +28,8 @@ owner: the number of its key.
 closed_at: the close time at the record; sessions that end before are closed.
 visible_from: sessions that end before cannot be seen any more when the record comes.
 stored_from: the store does not keep sessions that end before, after the record.
-is_late: whether the session that it would make is closed.
+start, end: the session that it makes, or would make if that were not closed.
+is_late: whether that session is closed.
 """
 
 SESSION = np.dtype([(name, "i8") for name in ("start", "end", "count", "number", "seed")], align=True)
@@ -161,6 +163,7 @@ def process(
         for place in range(low, high):  # rule 2: mergeSessionWindow
             start, end = min(start, sessions.places[place].start), max(end, sessions.places[place].end)
             count += sessions.places[place].count
+        record.start, record.end = start, end
         record.is_late = end < record.closed_at  # rule 3: the merged session decides, and not the record
         if not record.is_late:
             one = puts[put]

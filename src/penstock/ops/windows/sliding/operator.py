@@ -18,6 +18,7 @@ from penstock.columns import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
+from penstock.ops.core.seen import CLOSED, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
@@ -121,6 +122,8 @@ class SlidingAggregate(PackedAggregate):
             batch, in_time = batch.take(np.arange(done)), in_time[:done]
             rows = rows[: outcome.records]
         self._count(batch, rows, np.flatnonzero(~in_time), outcome)
+        if self._context.commit.watching is not None:
+            self._context.commit.watching(self._seen(batch, closed_at, rows, outcome))
         self._tell_failures(batch, ((int(rows[i]), error) for i, error in failed))
         return _Work(batch, rows, loaded, outcome)
 
@@ -128,6 +131,18 @@ class SlidingAggregate(PackedAggregate):
         unseen_from = None if self._closing is None else self._closing.closed_before - self._difference
         outcome = work.outcome
         self._write(work.loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
+
+    def _seen(self, batch: Batch, closed_at: IntArray, rows: IntArray, outcome: Outcome) -> Seen:
+        """What becomes of each record, for those who watch: if any of its windows has closed, its left one has."""
+        late = np.append(np.setdiff1d(np.arange(len(batch)), rows), rows[outcome.closed > 0])
+        left = np.maximum(batch.timestamp[late] - self._difference, 0)
+        row, start = rows[outcome.updates.record], outcome.updates.start
+        windows = by_fate(
+            (TAKEN, row, start, shifted(start, self._difference)),
+            (CLOSED, late, left, shifted(left, self._difference)),
+        )
+        times = closed_at[: len(batch)] + self._windows.grace_period_ms
+        return Seen(self._node, batch, times, *windows)
 
     def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
         """Count the drops: of records too late for all of their windows, for some, and for the store."""
