@@ -127,7 +127,7 @@ def as_batch(topology: Topology, log: MemoryLog, seed: int | None = None, **sett
 class _Run:
     def __init__(self, topology: Topology, log: MemoryLog, seed: int | None, settings: Settings):
         self._topology, self._log = topology, log
-        self.plan = Plan(topology, {}, {}, log, shapes_of(topology), settings)
+        self.plan = Plan.alone(topology, {}, {}, log, shapes_of(topology), settings)
         self._program = replace(self.plan.program, place=log)
         self._random = None if seed is None else random.Random(seed)
         self._results = pa.table([[] for _ in RESULT], schema=RESULT)

@@ -71,7 +71,7 @@ def run_batch(
         counts = counts_of(expanded, found, opened, partitions)
         if partitions is None:
             counts |= {topic: _partitions_in(one) for topic, one in found.items() if one.partition}
-        plan = Plan(expanded, found, counts, opened, kept, loaded)
+        plan = Plan.alone(expanded, found, counts, opened, kept, loaded)
         with quiet():
             return _Batch(spark, plan, found, kept).run()
 
