@@ -17,7 +17,6 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_NAMES = 25
 
 LOOPS = {
-    "arrays.py:first_least": "the width doubles, up to the longest range",
     "cli/trial.py:_run_local": "until the copied input has been read",
     "engine/task/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
     "engine/task/merged.py:__iter__": "until the channels have nothing more; each round gives records",

@@ -259,24 +259,6 @@ def chained(first: IntArray, following: IntArray) -> IntArray:
     return np.flatnonzero(reached[:count])
 
 
-def first_least(numbers: IntArray, low: IntArray, high: IntArray) -> IntArray:
-    """The place of the first least number in each of several ranges, their ends not included; -1 in empty ones.
-
-    >>> first_least(np.array([5, 3, 3, 7]), np.array([0, 2, 3]), np.array([4, 4, 3])).tolist()
-    [1, 2, -1]
-    """
-    found = np.full(len(low), -1)
-    length, level, width = high - low, np.arange(len(numbers)), 1
-    while True:
-        fits = np.flatnonzero((length >= width) & (length < 2 * width))
-        one, other = level[low[fits]], level[high[fits] - width]
-        found[fits] = np.where(numbers[one] <= numbers[other], one, other)
-        if not (length >= 2 * width).any():
-            return found
-        one, other = level[:-width], level[width:]
-        level, width = np.where(numbers[one] <= numbers[other], one, other), 2 * width
-
-
 def distinct(numbers: IntArray) -> IntArray:
     """The distinct ones of some numbers, ascending; ``numpy.unique`` hashes them, which takes many times as long.
 

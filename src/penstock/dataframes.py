@@ -70,6 +70,10 @@ def write(
         ConfigError: a column does not exist or has the wrong type, a topic cannot keep it, the topic holds other types,
             a path or URL is none that can be used, or ``checkpoint`` is missing.
         SerdeError: a key or a value does not fit its type, or JSON cannot say it; nothing was written.
+
+    >>> def deliver(spark):
+    ...     orders = spark.read.parquet("orders.parquet")
+    ...     write(orders, "orders", key="number", timestamp="ordered_at", partitions=4)
     """
     from penstock.engine.spark.dataframes import FORMAT, make_known
     from penstock.engine.spark.log_option import option_of

@@ -30,26 +30,72 @@ from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """The root of all errors of this library."""
+    """The root of all errors of this library.
+
+    >>> from penstock import produce
+    >>> try:
+    ...     produce([("a", 1)], "orders", partitions=0)
+    ... except PenstockError as error:
+    ...     print(type(error).__name__)
+    ConfigError
+    """
 
 
 class ConfigError(PenstockError, ValueError):
-    """A setting or an argument is wrong."""
+    """A setting or an argument is wrong.
+
+    >>> from penstock import TimeWindows
+    >>> try:
+    ...     TimeWindows.of_size_with_no_grace("ten minutes")
+    ... except ConfigError as error:
+    ...     print("refused")
+    refused
+    """
 
 
 class NoSuchElementError(PenstockError, LookupError):
-    """A test driver's output topic was asked for a record, and has none that was not read yet."""
+    """A test driver's output topic was asked for a record, and has none that was not read yet.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in").to("out")
+    >>> topic = TopologyTestDriver(builder.build()).create_output_topic("out")
+    >>> try:
+    ...     topic.read_record()
+    ... except NoSuchElementError:
+    ...     print("nothing was sent")
+    nothing was sent
+    """
 
 
 class TopologyError(PenstockError):
-    """The topology cannot be built as asked."""
+    """The topology cannot be built as asked.
+
+    >>> from penstock import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> words, numbers = builder.stream("words", value=str), builder.stream("numbers", value=int)
+    >>> try:
+    ...     words.merge(numbers)
+    ... except TopologyError:
+    ...     print("the types differ")
+    the types differ
+    """
 
 
 TopologyException = TopologyError
 
 
 class SerdeError(PenstockError):
-    """A value does not fit its serde."""
+    """A value does not fit its serde.
+
+    >>> from penstock import serdes
+    >>> try:
+    ...     serdes.INT.encode("seven")
+    ... except SerdeError as error:
+    ...     print(error.got)
+    <class 'str'>
+    """
 
     got: type | None = None
     """The type of the value, where that is what is wrong with it."""
@@ -58,70 +104,204 @@ class SerdeError(PenstockError):
 
 
 class RegistryError(PenstockError):
-    """A schema registry is out of reach, or does not let this user in: no fault of a record, so none is left out."""
+    """A schema registry is out of reach, or does not let this user in: no fault of a record, so none is left out.
+
+    >>> def deliver(topology):
+    ...     try:
+    ...         topology.start(application_id="orders").await_termination()
+    ...     except RegistryError:
+    ...         print("start it again once the registry answers; nothing is lost")
+    """
 
 
 class ProcessingError(PenstockError):
-    """A record failed while it was processed; nothing of its batch was committed."""
+    """A record failed while it was processed; nothing of its batch was committed.
+
+    >>> from penstock.testing import pipe
+    >>> try:
+    ...     pipe(lambda stream: stream.map_values(lambda value: 1 / value), [("a", 0)])
+    ... except ProcessingError as error:
+    ...     print(type(error.__cause__).__name__)
+    ZeroDivisionError
+    """
 
 
 class BufferFullError(ProcessingError):
-    """A suppression would hold more than it may (``shut_down_when_full``); nothing is lost."""
+    """A suppression would hold more than it may (``shut_down_when_full``); nothing is lost.
+
+    >>> from penstock import BufferConfig, Suppressed
+    >>> from penstock.testing import pipe
+    >>> one = BufferConfig.max_records(1).shut_down_when_full()
+    >>> held = Suppressed.until_window_closes(one)
+    >>> def final(stream):
+    ...     windows = TimeWindows.of_size_with_no_grace("1 hour")
+    ...     return stream.group_by_key().windowed_by(windows).count().suppress(held)
+    >>> from penstock import TimeWindows
+    >>> try:
+    ...     pipe(final, [("a", 1, 0), ("b", 1, 0)])
+    ... except BufferFullError:
+    ...     print("give the buffer more room")
+    give the buffer more room
+    """
 
 
 class LogError(PenstockError):
-    """A topic cannot be created, read or written."""
+    """A topic cannot be created, read or written.
+
+    >>> from penstock import consume
+    >>> try:
+    ...     consume("no-such-topic", log="no-such-folder")
+    ... except LogError as error:
+    ...     print(type(error).__name__)
+    TopicNotFoundError
+    """
 
 
 class RefusedRecordError(LogError):
-    """A topic does not take a record, by its own settings."""
+    """A topic does not take a record, by its own settings.
+
+    >>> from penstock import produce
+    >>> def send(order):
+    ...     try:
+    ...         produce([("o1", order)], "orders", log="kafka://broker:9092")
+    ...     except RefusedRecordError as error:
+    ...         print(error.way_out)
+    """
 
     way_out: str = ""
     """What to do about it."""
 
 
 class TopicNotFoundError(LogError):
-    """The topic does not exist."""
+    """The topic does not exist.
+
+    >>> from penstock import consume
+    >>> try:
+    ...     consume("no-such-topic", log="no-such-folder")
+    ... except TopicNotFoundError:
+    ...     print("no such topic")
+    no such topic
+    """
 
 
 class TopicExistsError(LogError):
-    """The topic exists already."""
+    """The topic exists already.
+
+    >>> from penstock.log.base import TopicInfo
+    >>> from penstock.log.memory import MemoryLog
+    >>> log = MemoryLog()
+    >>> log.create_topic(TopicInfo("orders", partitions=1))
+    >>> try:
+    ...     log.create_topic(TopicInfo("orders", partitions=2))
+    ... except TopicExistsError:
+    ...     print("it is there")
+    it is there
+    """
 
 
 class OffsetOutOfRangeError(LogError):
-    """The offset asked for was removed by retention, does not exist yet, or is that of a topic made anew since."""
+    """The offset asked for was removed by retention, does not exist yet, or is that of a topic made anew since.
+
+    >>> def follow(topology):
+    ...     try:
+    ...         topology.start(application_id="orders").await_termination()
+    ...     except OffsetOutOfRangeError:
+    ...         print("retention removed unread records: see the setting on_lost_records")
+    """
 
 
 class CorruptDataError(LogError):
-    """A file is missing, torn or does not match its checksum."""
+    """A file is missing, torn or does not match its checksum.
+
+    >>> from penstock import consume
+    >>> def read(topic):
+    ...     try:
+    ...         return consume(topic)
+    ...     except CorruptDataError as error:
+    ...         print("restore this file from a back-up:", error)
+    """
 
 
 class StoreError(PenstockError):
-    """A state store cannot be opened, read or written."""
+    """A state store cannot be opened, read or written.
+
+    >>> from penstock import open_store
+    >>> def price(item):
+    ...     try:
+    ...         return open_store("shop", "prices").get(item)
+    ...     except StoreError as error:
+    ...         print("the disk is full or broken:", error.unwritable)
+    """
 
     unwritable: str = ""
     """The file for which its disk has no room, or whose disk cannot be written; empty for all else."""
 
 
 class CommitError(PenstockError):
-    """A commit did not happen; everything committed before is safe."""
+    """A commit did not happen; everything committed before is safe.
+
+    >>> def run(topology):
+    ...     try:
+    ...         topology.start(application_id="orders").await_termination()
+    ...     except CommitError as error:
+    ...         print("start it again, it goes on from the last commit:", error)
+    """
 
 
 class AlreadyRunningError(CommitError):
-    """Another program runs under this application id on this machine."""
+    """Another program runs under this application id on this machine.
+
+    >>> def run(topology):
+    ...     try:
+    ...         topology.start(application_id="orders").await_termination()
+    ...     except AlreadyRunningError:
+    ...         print("stop the other program first")
+    """
 
 
 class FencedError(CommitError):
-    """Another program has taken over this application id."""
+    """Another program has taken over this application id.
+
+    >>> def run(topology):
+    ...     try:
+    ...         topology.start(application_id="orders").await_termination()
+    ...     except FencedError:
+    ...         print("another program goes on with the work")
+    """
 
 
 class SparkLostError(CommitError):
-    """Spark's JVM is gone, or its session was stopped; start again."""
+    """Spark's JVM is gone, or its session was stopped; start again.
+
+    >>> def run(topology):
+    ...     while True:
+    ...         try:
+    ...             return topology.start(application_id="orders").await_termination()
+    ...         except SparkLostError:
+    ...             print("starting Spark again")
+    """
 
 
 class PenstockWarning(UserWarning):
-    """The root of all warnings of this library about programs that run, and may not do what is meant."""
+    """The root of all warnings of this library about programs that run, and may not do what is meant.
+
+    >>> import warnings
+    >>> warnings.simplefilter("default", PenstockWarning)
+    """
 
 
 class PartitioningWarning(PenstockWarning):
-    """A processor with a store gets records that do not lie in the partitions of their keys."""
+    """A processor with a store gets records that do not lie in the partitions of their keys.
+
+    >>> import warnings
+    >>> from penstock import Stores, StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> seen = Stores.key_value_store_builder(Stores.in_memory_key_value_store("seen"), str, int)
+    >>> words = builder.add_state_store(seen).stream("words", str, str).select_key(lambda key, word: word, key=str)
+    >>> words.process(lambda record, context: None, "seen").to("out")
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("always")
+    ...     _ = builder.build()
+    >>> given[0].category.__name__
+    'PartitioningWarning'
+    """

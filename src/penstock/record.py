@@ -58,7 +58,12 @@ class ValueAndTimestamp(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """One record of a topic, decoded, and where it stands."""
+    """One record of a topic, decoded, and where it stands.
+
+    >>> record = ConsumerRecord("JFK", {"delay": 5}, 1000, (), "departures", 0, 17)
+    >>> record.value["delay"], record.offset
+    (5, 17)
+    """
 
     key: Any
     value: Any

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from penstock import StreamsBuilder
-from penstock.engine.spark import class_archive, jvm, session, surroundings
+from penstock.engine.spark import class_archive, jvm, private, session, surroundings
 from penstock.engine.spark.job import SlotsJob
 from penstock.engine.spark.session import context_for
 from penstock.errors import ConfigError, TopicNotFoundError
@@ -35,7 +35,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     script.chmod(0o755)
     (tmp_path / "does").write_text("exec sleep 60\n")
     monkeypatch.setenv("SPARK_HOME", str(home))
-    monkeypatch.setattr(jvm, "_is_there", lambda: False)
+    monkeypatch.setattr(private, "gateway", lambda: None)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     jvm.give_up()
@@ -103,6 +103,24 @@ def test_why_a_jvm_does_not_start_is_told_and_nothing_else_that_it_says(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_script_of_sparks_that_cannot_be_run_is_told(starting: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPARK_HOME", str(starting / "nowhere"))
+    with pytest.raises(ConfigError, match=r"Spark did not start: It said: .*No such file .*nowhere.*spark-submit"):
+        context_for(None, "app", starting / "spark.log")
+
+
+def test_a_jvm_that_is_given_up_before_it_has_a_process_ends_as_soon_as_it_has_one(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+):
+    launch, may_launch = private.launch, threading.Event()
+    monkeypatch.setattr(private, "launch", lambda *given, **more: may_launch.wait(10) and launch(*given, **more))
+    jvm.begin({})
+    threading.Timer(0.1, may_launch.set).start()
+    jvm.give_up()
+    assert not (begun / "pid").exists() or not is_there(process(begun))
+    assert [one for one in threading.enumerate() if one.name == "penstock-jvm"] == []
+
+
 def test_without_java_nothing_is_begun(begun: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ConfigError, match=r"it needs Java 17 .* JAVA_HOME is /nowhere, which has no bin/java"):
@@ -165,13 +183,6 @@ def test_few_open_files_are_made_more_where_the_system_allows_it(monkeypatch: py
         monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
         surroundings.allow_open_files()
     assert made == [(1024, 4096), (512, 512)]
-
-
-def test_what_the_jvm_says_of_itself_is_read(begun: Path):
-    assert jvm._read((7077).to_bytes(4, "big") + (3).to_bytes(4, "big") + b"key") == (7077, "key")
-    with jvm._environment({"PYSPARK_GATEWAY_PORT": "7077"}):
-        assert os.environ["PYSPARK_GATEWAY_PORT"] == "7077"
-    assert "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
 PROGRAM = """

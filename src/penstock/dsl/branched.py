@@ -88,7 +88,14 @@ class Branched(Options):
 
 
 class BranchedKStream(KafkaNames, Generic[K, V]):
-    """A stream being split; call ``branch`` for each branch and end with a default branch or without one."""
+    """A stream being split; call ``branch`` for each branch and end with a default branch or without one.
+
+    >>> from penstock import StreamsBuilder
+    >>> numbers = StreamsBuilder().stream("numbers", value=int)
+    >>> branches = numbers.split().branch(lambda key, value: value > 9, "big").default_branch("small")
+    >>> sorted(branches)
+    ['big', 'small']
+    """
 
     def __init__(self, stream: KStream[K, V], node: nodes.Split, prefix: str):
         self._stream = stream

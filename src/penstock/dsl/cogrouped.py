@@ -87,7 +87,17 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
 
 
 class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
-    """Grouped streams cut into tumbling, hopping, sliding or unlimited windows."""
+    """Grouped streams cut into tumbling, hopping, sliding or unlimited windows.
+
+    >>> from penstock import TimeWindows
+    >>> from penstock.testing import pipe
+    >>> def sums(stream):
+    ...     both = stream.group_by_key().cogroup(lambda key, value, total: total + value)
+    ...     windows = TimeWindows.of_size_with_no_grace(10)
+    ...     return both.windowed_by(windows).aggregate(lambda: 0, value=int)
+    >>> pipe(sums, [("a", 1, 3), ("a", 2, 4)])
+    [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=0, end=10), 3)]
+    """
 
     def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows):
         self._groups = groups
@@ -107,7 +117,17 @@ class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
 
 
 class SessionWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
-    """Grouped streams cut into sessions."""
+    """Grouped streams cut into sessions.
+
+    >>> from penstock import SessionWindows
+    >>> from penstock.testing import pipe
+    >>> def sums(stream):
+    ...     both = stream.group_by_key().cogroup(lambda key, value, total: total + value)
+    ...     gap = SessionWindows.of_inactivity_gap_with_no_grace(10)
+    ...     return both.windowed_by(gap).aggregate(lambda: 0, lambda key, left, right: left + right, value=int)
+    >>> pipe(sums, [("a", 1, 3), ("a", 2, 30)])
+    [(Windowed(key='a', start=3, end=3), 1), (Windowed(key='a', start=30, end=30), 2)]
+    """
 
     def __init__(self, groups: Groups, windows: SessionWindows):
         self._groups = groups

@@ -47,7 +47,12 @@ class Supplier(ABC):
 
 @dataclass(frozen=True)
 class KeyValueStoreSupplier(Supplier):
-    """A key-value store to be; with ``max_entries`` one that forgets what was not used for longest."""
+    """A key-value store to be; with ``max_entries`` one that forgets what was not used for longest.
+
+    >>> from penstock import Stores
+    >>> Stores.lru_map("recent", 100)
+    KeyValueStoreSupplier(name='recent', in_memory=True, max_entries=100)
+    """
 
     name: str
     in_memory: bool = False
@@ -61,7 +66,12 @@ class KeyValueStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class VersionedStoreSupplier(Supplier):
-    """A versioned store to be: its name, how long its history reaches back, and how much time a segment covers."""
+    """A versioned store to be: its name, how long its history reaches back, and how much time a segment covers.
+
+    >>> from penstock import Stores
+    >>> Stores.persistent_versioned_key_value_store("prices", "1 day").history_retention_ms
+    86400000
+    """
 
     name: str
     history_retention_ms: int
@@ -80,7 +90,12 @@ class VersionedStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class WindowStoreSupplier(Supplier):
-    """A window store to be: for how long it keeps windows, by their start, and how much time one of them covers."""
+    """A window store to be: for how long it keeps windows, by their start, and how much time one of them covers.
+
+    >>> from penstock import Stores
+    >>> Stores.persistent_window_store("counts", retention_period="1 day", window_size="1 hour").window_size_ms
+    3600000
+    """
 
     name: str
     retention_ms: int
@@ -103,7 +118,12 @@ class WindowStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class SessionStoreSupplier(Supplier):
-    """A session store to be: for how long it keeps sessions, by their end, and how much time a segment covers."""
+    """A session store to be: for how long it keeps sessions, by their end, and how much time a segment covers.
+
+    >>> from penstock import Stores
+    >>> Stores.persistent_session_store("visits", "1 day").retention_ms
+    86400000
+    """
 
     name: str
     retention_ms: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -314,6 +314,9 @@ class Log(ABC):
         """Give a topic more partitions, of which each record keeps its own; raises ``ConfigError`` where that is not
         to be had here, or there would be fewer."""
         raise ConfigError(f"the topics of {self.url} get their partitions where they are made")
+
+    def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:  # noqa: B027 - others leave nothing behind
+        """Remove files with such names that writers left behind without appending them."""
 
     def tidy(self, topic: str) -> None:  # noqa: B027 - others do so by themselves
         """Remove at once what the topic does not keep."""

@@ -22,7 +22,11 @@ from penstock.record import ValueAndTimestamp
 
 
 class FailureReason(Enum):
-    """Why a partition has no answer."""
+    """Why a partition has no answer.
+
+    >>> FailureReason.NOT_UP_TO_BOUND.value
+    'the input is not processed as far as was asked for'
+    """
 
     UNKNOWN_QUERY_TYPE = "the store does not answer queries of this type"
     NOT_UP_TO_BOUND = "the input is not processed as far as was asked for"
@@ -32,7 +36,11 @@ class FailureReason(Enum):
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The answer of one partition, or why there is none."""
+    """The answer of one partition, or why there is none.
+
+    >>> QueryResult(value=3).result, QueryResult(failure_reason=FailureReason.DOES_NOT_EXIST).is_success
+    (3, False)
+    """
 
     value: Any = None
     failure_reason: FailureReason | None = None
@@ -65,7 +73,12 @@ class QueryResult:
 
 @dataclass(frozen=True)
 class StateQueryResult:
-    """The answers of all partitions, which are of one commit."""
+    """The answers of all partitions, which are of one commit.
+
+    >>> answer = StateQueryResult({0: QueryResult(), 1: QueryResult(value=3)})
+    >>> answer.only_partition_result.result
+    3
+    """
 
     partition_results: dict[int, QueryResult]
 

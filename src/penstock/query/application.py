@@ -27,6 +27,10 @@ class ApplicationStores:
     Args:
         live: takes questions to the tasks of an application that runs at least once, so that views show what is not
             committed yet, too; None for what is committed.
+
+    >>> def rows(streams):
+    ...     stores = streams.stores()
+    ...     return {name: stores.view(name).to_arrow().num_rows for name in stores.shapes()}
     """
 
     def __init__(

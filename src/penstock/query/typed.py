@@ -14,7 +14,11 @@ from penstock.times import Time
 
 @dataclass(frozen=True)
 class Query:
-    """What all queries are."""
+    """What all queries are.
+
+    >>> isinstance(KeyQuery.with_key("JFK"), Query)
+    True
+    """
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,9 @@ def of(type_: Any, what: str = "type") -> Serde:
 
     Raises:
         ConfigError: the type cannot be read from JSON.
+
+    >>> of(int), of(dict)
+    (<serde int>, <serde json[dict]>)
     """
     if isinstance(type_, Serde):
         _check_at_once(type(type_), what)
@@ -124,12 +127,20 @@ def fits(held: str, serde: Serde) -> bool:
 
 
 def is_known(serde: Serde) -> bool:
-    """Whether it is one of Penstock's own formats, not one that a program brings along."""
+    """Whether it is one of Penstock's own formats, not one that a program brings along.
+
+    >>> is_known(INT), is_known(from_name("a format of somebody else"))
+    (True, True)
+    """
     return serde is BYTES or from_name(serde.name) is not BYTES
 
 
 def from_name(name: str) -> Serde:
-    """The serde with a name that a topic carries; JSON of a class that only the program knows is read as plain JSON."""
+    """The serde with a name that a topic carries; JSON of a class that only the program knows is read as plain JSON.
+
+    >>> from_name("int"), from_name("windowed[str, 60000]")
+    (<serde int>, <serde windowed[str, 60000]>)
+    """
     plain = {serde.name: serde for serde in _BY_TYPE.values()}
     if name in plain:
         return plain[name]

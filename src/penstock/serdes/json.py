@@ -203,6 +203,10 @@ class UnsaidSerde(JsonSerde):
     """JSON of results of which nothing tells the type, such as those of joins: of what has fields or items alone.
 
     Text, numbers and bytes have formats of their own, so which one is meant has to be said.
+
+    >>> from penstock.serdes import UNSAID
+    >>> UNSAID.encode({"delay": 5})
+    b'{"delay":5}'
     """
 
     def _finite(self, value: Any) -> bytes:

@@ -15,7 +15,11 @@ from penstock.serdes.base import Serde
 
 
 class BytesSerde(Serde):
-    """The bytes as they are."""
+    """The bytes as they are.
+
+    >>> BYTES.encode(b"as it is")
+    b'as it is'
+    """
 
     name = "bytes"
     plain = bytes
@@ -36,7 +40,11 @@ class BytesSerde(Serde):
 
 
 class StrSerde(Serde):
-    """Text as UTF-8."""
+    """Text as UTF-8.
+
+    >>> STR.encode("tea"), STR.decode(b"jam")
+    (b'tea', 'jam')
+    """
 
     name = "str"
     plain = str
@@ -75,7 +83,11 @@ class StrSerde(Serde):
 
 
 class NumberSerde(Serde):
-    """Eight bytes, big endian, as Kafka's Long and Double serdes write them."""
+    """Eight bytes, big endian, as Kafka's Long and Double serdes write them.
+
+    >>> INT.encode(7).hex()
+    '0000000000000007'
+    """
 
     def __init__(self, name: str, plain: type, dtype: str):
         self.name = name

@@ -17,7 +17,12 @@ from penstock.serdes.base import Serde
 
 
 class WindowedSerde(Serde):
-    """Keys with a window, as whole columns and one at a time."""
+    """Keys with a window, as whole columns and one at a time.
+
+    >>> from penstock.serdes import STR, TimeWindowedSerde
+    >>> isinstance(TimeWindowedSerde(STR, 60_000), WindowedSerde)
+    True
+    """
 
     inner: Serde
     _suffix: int

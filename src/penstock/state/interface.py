@@ -217,6 +217,11 @@ class Transaction(StateStore):
     ``with`` block that ends without a commit closes it. Not for several threads: each has its own.
 
     ``AbstractTransaction`` is the base class for transactions of one's own, and has an example.
+
+    >>> def double(prices, item):
+    ...     with prices.new_transaction() as transaction:
+    ...         transaction.put(item, 2 * transaction.get(item))
+    ...         transaction.commit({})
     """
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:

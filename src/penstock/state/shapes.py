@@ -121,6 +121,17 @@ class WindowStore(StateStore, Generic[K, V]):
     """Values of keys and windows; a window is told by its start. ``Stores`` says which there are.
 
     Times are in milliseconds, both ends of a range included.
+
+    >>> from penstock import StreamsBuilder, TimeWindows
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> windows = TimeWindows.of_size_with_no_grace(10)
+    >>> _ = builder.stream("in").group_by_key().windowed_by(windows).count("counts")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_record_list("in", [("a", "x", 13), ("a", "y", 14)])
+    >>> counts = driver.get_window_store("counts")
+    >>> counts.get("a", 10), list(counts.fetch("a", 0, 20))
+    (2, [(10, 2)])
     """
 
     @abstractmethod
@@ -172,6 +183,16 @@ class SessionStore(StateStore, Generic[K, V]):
     """Aggregates of sessions; a session is told by its key and the times of its first and last record.
 
     Times are in milliseconds, both ends of a session included.
+
+    >>> from penstock import SessionWindows, StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> gap = SessionWindows.of_inactivity_gap_with_no_grace(10)
+    >>> _ = builder.stream("in").group_by_key().windowed_by(gap).count("visits")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_record_list("in", [("a", "x", 3), ("a", "y", 9)])
+    >>> list(driver.get_session_store("visits").fetch("a"))
+    [(SessionKey(key='a', start=3, end=9), 2)]
     """
 
     @abstractmethod
@@ -244,7 +265,17 @@ class VersionedRecord(NamedTuple, Generic[V]):
 
 
 class VersionedKeyValueStore(StateStore, Generic[K, V]):
-    """Every version of every key's value, for as long as the history reaches back (KIP-889)."""
+    """Every version of every key's value, for as long as the history reaches back (KIP-889).
+
+    >>> from penstock import Materialized, StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> _ = builder.table("prices", str, int, materialized=Materialized.as_versioned("prices", "1 day"))
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_record_list("prices", [("tea", 3, 1_000), ("tea", 4, 2_000)])
+    >>> driver.get_versioned_key_value_store("prices").get("tea", 1_500)
+    VersionedRecord(value=3, timestamp=1000, valid_to=2000)
+    """
 
     VALID_TO_UNDEFINED = -1
     """What ``put`` returns for the latest version."""

@@ -145,6 +145,31 @@ class AbstractTransactionalStore(StateStore):
 
     A class of one's own has ``create_transaction``; ``init`` and ``close``, where it has them, call those of this
     class. ``AbstractTransaction`` has an example, and ``BufferedTransaction`` is one that is ready to use.
+
+    >>> from penstock import BufferedTransaction, KeyValueStore
+    >>> class Prices(AbstractTransactionalStore, KeyValueStore[bytes, bytes]):
+    ...     name, persistent, rows = "prices", False, {}
+    ...
+    ...     def create_transaction(self):
+    ...         return BufferedTransaction(self, self.write)
+    ...
+    ...     def write(self, changes, changelog_offsets):
+    ...         self.rows = {**self.rows, **changes}
+    ...
+    ...     def put(self, key, value):
+    ...         self.rows[key] = value
+    ...
+    ...     def get(self, key):
+    ...         return self.rows.get(key)
+    ...
+    ...     def range(self, low=None, high=None):
+    ...         return iter(sorted(self.rows.items()))
+    >>> prices = Prices()
+    >>> prices.init(None, prices)
+    >>> with prices.new_transaction() as transaction:
+    ...     transaction.put(b"tea", b"3")
+    >>> prices.get(b"tea") is None  # closed without a commit
+    True
     """
 
     _context: StateStoreContext | None = None

@@ -189,6 +189,10 @@ class TransactionalSegment(TransactionalKeyValueStore[K, V]):
     Args:
         store: the segment's rows.
         id_: the segment's number; segments are in order of time.
+
+    >>> def expire(segments: dict[int, TransactionalSegment], oldest: int):
+    ...     for id_ in [id_ for id_ in segments if id_ < oldest]:
+    ...         segments.pop(id_).destroy()
     """
 
     def __init__(self, store: KeyValueStore[K, V], id_: int):

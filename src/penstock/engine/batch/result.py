@@ -30,7 +30,13 @@ from penstock.serdes.arrow_columns import column_type
 
 class BatchResult:
     """What ``run_batch`` returns. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
-    called or the ``with`` block ends."""
+    called or the ``with`` block ends.
+
+    >>> def sold(spark, topology, orders):
+    ...     with topology.run_batch(spark, {"orders": orders}, stores=["sold"]) as result:
+    ...         result.dataframe("sold").show()
+    ...         return result.store("sold").toArrow(), result.losses
+    """
 
     def __init__(self, plan: Plan, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
         self._plan, self._topology = plan, plan.topology

@@ -22,6 +22,7 @@ from penstock.engine.batch.program import Circling, Stage
 from penstock.engine.batch.result import BatchResult, quiet, told_in
 from penstock.engine.batch.rows import ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
 from penstock.engine.batch.stage import serve
+from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python
 from penstock.engine.spark.shipping import dumps
 from penstock.errors import ConfigError, PenstockError, ProcessingError
@@ -66,7 +67,7 @@ def run_batch(
         given, now = sources_of(expanded, sources, key, value, timestamp, order, timestamp_unit), wall_clock_ms()
         found = {topic: frames.with_time(one, now) for topic, one in given.items()}
         kept = _kept(expanded, stores)
-        if hasattr(spark, "_jvm"):
+        if is_classic(spark):
             work_with_this_python(spark.sparkContext)
         counts = counts_of(expanded, found, opened, partitions)
         if partitions is None:
@@ -121,7 +122,7 @@ class _Batch:
     @contextmanager
     def _named(self, group: tuple[SubTopology, ...]) -> Iterator[None]:
         """What Spark's page calls the jobs of a stage."""
-        context = getattr(self._spark, "sparkContext", None) if hasattr(self._spark, "_jvm") else None
+        context = getattr(self._spark, "sparkContext", None) if is_classic(self._spark) else None
         if context is None:
             yield
             return

@@ -11,7 +11,11 @@ NOWHERE = "driver"
 
 
 class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a slot lives."""
+    """Where a slot lives.
+
+    >>> SlotPlace("1", "worker-a", tasks=4).name
+    '1@worker-a'
+    """
 
     executor: str
     """Spark's number of it; ``driver`` where there is no other, or slots have no place yet."""

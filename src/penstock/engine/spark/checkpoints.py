@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.spark import private
 from penstock.errors import ConfigError, PenstockError
 from penstock.locations import scheme_of
 from penstock.log.base import Log
@@ -70,12 +71,12 @@ def carry_over(spark: Any, log: Log, topic: str, checkpoint: str) -> None:
 
 def _read(spark: Any, file: str) -> str | None:
     """A small file of any file system that Spark has; None when there is none."""
-    if not hasattr(spark, "_jvm"):  # Spark Connect
+    if not private.is_classic(spark):
         path = Path(file)
         return path.read_text() if path.exists() else None
-    jvm = spark._jvm
+    jvm = private.jvm_of(spark)
     path = jvm.org.apache.hadoop.fs.Path(file)
-    system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    system = path.getFileSystem(private.scala_session_state(spark).newHadoopConf())
     if not system.exists(path):
         return None
     stream = system.open(path)

@@ -19,6 +19,7 @@ from typing import Any
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor, Placement
 from penstock.engine.slots.slot import Place, Program, serve
+from penstock.engine.spark import private
 from penstock.engine.spark.shipping import loads
 from penstock.errors import SparkLostError
 
@@ -83,7 +84,7 @@ class SparkHost:
 
     def avoid(self, slot: int) -> None:
         if homes := self.homes:
-            seconds = int(self._context._jsc.sc().conf().getTimeAsSeconds("spark.network.timeout", "120s"))
+            seconds = int(private.scala_context(self._context).conf().getTimeAsSeconds("spark.network.timeout", "120s"))
             self._avoided[homes[slot]] = time.monotonic() + seconds
 
     def leave(self, slot: int) -> bool:
@@ -142,7 +143,7 @@ class SparkHost:
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Whether these executors have a core for every slot."""
-        spark = self._context._jsc.sc()
+        spark = private.scala_context(self._context)
         usual = spark.resourceProfileManager().defaultResourceProfile()
         return bool(live) and int(spark.maxNumConcurrentTasks(usual)) >= self.slots
 
@@ -192,7 +193,7 @@ class SlotGraph:
         context.environment.update(own)
         try:
             rdd = self._located(slot).mapPartitions(_slot_body(body))
-            rdd._jrdd  # noqa: B018 - takes the environment as it is now
+            private.fix_environment(rdd)
             return rdd
         finally:
             for name, value in before.items():
@@ -203,24 +204,21 @@ class SlotGraph:
 
     def _located(self, slot: int) -> Any:
         """One partition that holds the slot's number, at the slot's executor if there are several."""
-        from pyspark.rdd import RDD
-        from pyspark.serializers import CPickleSerializer
-
         context = self._context
         if not self._homes:
             return context.parallelize([slot], 1)
         home = self._homes[slot]
-        jvm, gateway = context._jvm, context._gateway
+        jvm = private.jvm_of(context)
         places = jvm.java.util.ArrayList()
         places.add(home)
-        data = bytearray(CPickleSerializer().dumps(slot))
+        data = private.pickled(slot)
         scala_places = jvm.org.apache.spark.api.python.PythonUtils.toSeq(places)
         pair = jvm.scala.Tuple2(data, scala_places)
         pairs = jvm.java.util.ArrayList()
         pairs.add(pair)
-        tag = jvm.scala.reflect.ClassTag.apply(gateway.jvm.java.lang.Class.forName("[B"))
-        rdd = context._jsc.sc().makeRDD(jvm.org.apache.spark.api.python.PythonUtils.toSeq(pairs), tag)
-        return RDD(rdd.toJavaRDD(), context, CPickleSerializer())
+        tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+        rdd = private.scala_context(context).makeRDD(jvm.org.apache.spark.api.python.PythonUtils.toSeq(pairs), tag)
+        return private.rdd_of(rdd, context)
 
 
 def _slot_body(body: Callable[[int], None]) -> Any:
@@ -312,7 +310,7 @@ class SlotsJob:
 def is_alive(context: Any) -> bool:
     """Whether Spark still answers."""
     try:
-        return not context._jsc.sc().isStopped()
+        return not private.scala_context(context).isStopped()
     except Exception:  # what py4j raises without a JVM is of many kinds
         return False
 
@@ -328,8 +326,8 @@ def live_executors(context: Any) -> list[Executor]:
     the only one."""
     if is_local(context):
         return []
-    backend = context._jsc.sc().schedulerBackend()
-    statuses = context._jsc.sc().env().blockManager().master().getMemoryStatus()
+    backend = private.scala_context(context).schedulerBackend()
+    statuses = private.scala_context(context).env().blockManager().master().getMemoryStatus()
     ids = statuses.keysIterator()
     found = []
     while ids.hasNext():

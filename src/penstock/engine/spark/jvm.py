@@ -1,45 +1,38 @@
 """The JVM of Spark that Penstock starts itself: it comes up while the program still looks at its topics and its state.
 
-PySpark starts one and waits for it, at once. Here that is two steps; the second is PySpark's own, for a JVM that is
-there already. Two things that its script does are left out: a Python that looks for Spark's folder, which is known, and
-the optimizing compiler for the short-lived JVM that puts the command together.
+PySpark starts one and waits for it; here that happens in a thread.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import struct
 import subprocess
-import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from penstock import temporary
-from penstock.engine.spark.class_archive import spark_home
+from penstock.engine.spark import private
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import allow_open_files, cause, check_java, temporary_folder
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU."""
 
-_LOOK_SECONDS = 0.005
 _LAST_SECONDS = 5.0
-"""How long one may take to end that does not answer any more."""
-_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""How long a JVM that no longer answers may take to end."""
 
 
 class JvmEndedError(Exception):
     """A JVM ended before Spark was there.
 
     Attributes:
-        code: with which one.
+        code: its exit code; None if there was no process.
         said: its lines.
     """
 
@@ -59,85 +52,77 @@ class StartingJvm:
     """A JVM that is coming up.
 
     Args:
-        home: Spark's folder.
         options: Spark's options; those of the JVM itself take effect now only.
     """
 
-    def __init__(self, home: Path, options: Mapping[str, str]):
+    def __init__(self, options: Mapping[str, str]):
         temporary_folder()  # or say what is missing
         self.options = options
-        self._folder = temporary.folder("jvm")
-        self._told = self._folder / "connection"
-        """Where it says how it is reached."""
-        own = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
-        more = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(home),
-            "SPARK_CONNECT_MODE": "0",
-            "SPARK_LAUNCHER_OPTS": f"{QUICK} {os.environ.get('SPARK_LAUNCHER_OPTS', '')}",
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
-        }
+        self._gateway: Future[Any] = Future()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_unwanted = False
+        self._changing = threading.Lock()
+        self._folder = folder_of_jvm()
         allow_open_files()
         SPARK_OUTPUT.hold()
-        errors = SPARK_OUTPUT.pipe()
+        self._thread = threading.Thread(target=self._launch, name="penstock-jvm", daemon=True)
+        self._thread.start()
+
+    def gateway(self) -> Any:
+        """PySpark's connection to the JVM, once the JVM is up.
+
+        Raises:
+            JvmEndedError: the JVM ended.
+        """
         try:
-            self._process = subprocess.Popen(
-                [str(home / "bin" / "spark-submit"), *own, *more],
-                stdin=subprocess.PIPE,  # it ends when this end is closed
-                stdout=errors,  # where Java tells why it does not start
-                stderr=errors,
-                env=environment,
-                preexec_fn=_ignore_interrupts,
-                pass_fds=[temporary.lock_of(folder)] if (folder := folder_of_jvm()) else [],
-            )
+            return self._gateway.result()
+        except (Exception, SystemExit) as error:  # what PySpark and py4j raise is of many kinds
+            raise self._ended(error) from error
         except BaseException:
-            temporary.remove(self._folder)
+            self.end()
             raise
+
+    def end(self) -> None:
+        """End it: nobody wants it any more."""
+        with self._changing:
+            self._is_unwanted = True
+            self._kill()
+        self._thread.join()
+        SPARK_OUTPUT.taken()
+
+    def _launch(self) -> None:
+        try:
+            self._gateway.set_result(self._launched())
+        except BaseException as error:
+            self._gateway.set_exception(error)
+
+    def _launched(self) -> Any:
+        errors = SPARK_OUTPUT.pipe()  # Java tells there why it does not start
+        held = [temporary.lock_of(self._folder)] if self._folder else []
+        try:
+            return private.launch(self.options, self._begun, stdout=errors, stderr=errors, pass_fds=held)
         finally:
             os.close(errors)
 
-    def gateway(self) -> Any:
-        """PySpark's connection to it, once it is there.
+    def _begun(self, process: subprocess.Popen[bytes]) -> None:
+        with self._changing:
+            self._process = process
+            if self._is_unwanted:
+                self._kill()
 
-        Raises:
-            JvmEndedError: it ended.
-        """
-        from pyspark.java_gateway import launch_gateway
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
-        try:
-            while not self._told.exists():
-                if self._process.poll() is not None:
-                    raise self._ended()
-                time.sleep(_LOOK_SECONDS)
-            port, secret = _read(self._told.read_bytes())
-        finally:
-            temporary.remove(self._folder)
-        try:
-            with _environment({_PORT: str(port), _SECRET: secret}):
-                gateway = launch_gateway()
-        except Exception as error:  # what py4j raises is of many kinds
-            raise self._ended() from error
-        gateway.proc = self._process
-        return gateway
-
-    def _ended(self) -> JvmEndedError:
+    def _ended(self, error: BaseException) -> JvmEndedError:
+        if self._process is None:
+            return JvmEndedError(None, [*SPARK_OUTPUT.taken(), str(error)])
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_SECONDS)
         code = self._process.poll()
-        self._process.kill()
-        self._process.wait()
+        self._kill()
         return JvmEndedError(code, SPARK_OUTPUT.taken())
-
-    def end(self) -> None:
-        """Let it go: nobody wants it any more."""
-        self._process.kill()
-        with suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        self._process.wait()
-        SPARK_OUTPUT.taken()
-        temporary.remove(self._folder)
 
 
 _LONGEST = 60
@@ -169,12 +154,11 @@ _starting: list[StartingJvm] = []
 
 
 def begin(options: Mapping[str, str]) -> None:
-    """Have a JVM come up, unless there is one, or it is to be started in PySpark's own way."""
-    home = _home()
+    """Have a JVM come up, unless there is one, or one to connect to."""
     with _lock:
-        if home is not None and not _starting and not _is_there() and _PORT not in os.environ:
+        if not _starting and private.gateway() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java()
-            _starting.append(StartingJvm(home, options))
+            _starting.append(StartingJvm(options))
 
 
 def options_of_starting() -> Mapping[str, str]:
@@ -187,57 +171,15 @@ def gateway(options: Mapping[str, str]) -> Any:
     """PySpark's connection to the JVM that is coming up; to a new one if there is none.
 
     Raises:
-        JvmEndedError: it ended; PySpark's own error of one that PySpark started.
+        JvmEndedError: the JVM ended.
     """
     with _lock:
-        if _starting:
-            return _starting.pop().gateway()
-    from pyspark import SparkConf
-    from pyspark.java_gateway import launch_gateway
-
-    errors = SPARK_OUTPUT.pipe()
-    try:
-        return launch_gateway(SparkConf(loadDefaults=False).setAll(list(options.items())), {"stderr": errors})
-    finally:
-        os.close(errors)
+        starting = _starting.pop() if _starting else StartingJvm(options)
+    return starting.gateway()
 
 
 def give_up() -> None:
-    """Let go of a JVM that is coming up for nobody, if there is one."""
+    """End a JVM that is coming up for nobody, if there is one."""
     with _lock:
         while _starting:
             _starting.pop().end()
-
-
-def _is_there() -> bool:
-    """Whether PySpark has a JVM already."""
-    core = sys.modules.get("pyspark.core.context")
-    return core is not None and core.SparkContext._gateway is not None
-
-
-def _home() -> Path | None:
-    """Spark's folder; None where only PySpark itself finds it, or its script is not for this system."""
-    home = spark_home()
-    is_whole = (home / "bin" / "spark-submit").is_file() and (home / "jars").is_dir()
-    return home if is_whole and os.name == "posix" else None
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _read(told: bytes) -> tuple[int, str]:
-    """The port, and what proves that one may use it."""
-    port, length = struct.unpack_from(">ii", told)
-    return port, told[8 : 8 + length].decode()
-
-
-@contextmanager
-def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    """PySpark takes these from there, and slots and other programs are not to find them."""
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        for name in more:
-            os.environ.pop(name, None)

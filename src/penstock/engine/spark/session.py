@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from socketserver import BaseServer
 from typing import Any
 
-from penstock.engine.spark import class_archive, jvm
+from penstock.engine.spark import class_archive, jvm, private
 from penstock.engine.spark.jvm import JvmEndedError
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import cause, java_option, options_of_temporary_folder, temporary_folder
@@ -43,11 +41,9 @@ def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
     Raises:
         ConfigError: the session is one of Spark Connect, or Java is missing.
     """
-    from pyspark import SparkContext
-
-    if spark is not None and (not hasattr(spark, "_jvm") or "connect" in type(spark).__module__):
+    if spark is not None and not private.is_classic(spark):
         raise _is_connect()
-    active = spark.sparkContext if spark is not None else SparkContext._active_spark_context
+    active = spark.sparkContext if spark is not None else private.active_context()
     if active is None:
         if _has_connect_session():
             raise _is_connect()
@@ -66,10 +62,7 @@ def session_on(context: Any) -> Any:
 def stop_context(context: Any) -> None:
     """Stop a context, without waiting half a second for the thread that listens for accumulators, which Penstock has
     none of: it is told at once, and looks while the JVM stops. Closing it is left to the context."""
-    accumulators = getattr(context, "_accumulatorServer", None)
-    if accumulators is not None:
-        accumulators.server_shutdown = True
-        threading.Thread(target=BaseServer.shutdown, args=(accumulators,), daemon=True).start()
+    private.end_accumulators(context)
     context.stop()
 
 
@@ -99,14 +92,12 @@ def default_slots(context: Any, widest: int, is_own: bool) -> int:
 def work_with_this_python(context: Any) -> None:
     """Spark's own choice is the first ``python3`` on the path, which may have no Penstock."""
     if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable
+        private.use_python(context, sys.executable)
 
 
 def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
     """Have the JVM of a new context come up, where ``context_for`` will need one."""
-    core = sys.modules.get("pyspark.core.context")
-    has_context = core is not None and core.SparkContext._active_spark_context is not None
-    if spark is None and not has_context and not _has_connect_session():
+    if spark is None and private.active_context() is None and not _has_connect_session():
         jvm.begin(_options(name, log_file))
 
 
@@ -121,6 +112,7 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         check_appendable(log_file)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", jvm.QUICK)  # of the short-lived JVM that puts the command together
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
     cores = os.cpu_count() or 1
     logs = (
@@ -150,7 +142,7 @@ def _new_context(name: str, log_file: Path) -> Any:
         try:
             begun = jvm.options_of_starting()
             options = begun if begun.get("spark.app.name") == name else _options(name, log_file)
-            gateway = _gateway(options, name, log_file) if SparkContext._gateway is None else None
+            gateway = _gateway(options, name, log_file) if private.gateway() is None else None
             context = SparkContext(conf=SparkConf().setAll(list(options.items())), gateway=gateway)
         except PenstockError:
             raise
@@ -160,7 +152,7 @@ def _new_context(name: str, log_file: Path) -> Any:
             told = cause([*SPARK_OUTPUT.taken(), str(error)], None)
             raise ConfigError(f"Spark did not start: {told}") from error
     SPARK_OUTPUT.release()
-    jvm.let_go_of_folder(context._jvm)
+    jvm.let_go_of_folder(private.jvm_of(context))
     return context
 
 

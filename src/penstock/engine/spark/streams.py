@@ -54,6 +54,11 @@ class Streams(KafkaNames):
     """A running application; what ``topology.start`` returns.
 
     It can be used in a ``with`` block, which stops it at the end.
+
+    >>> def run(topology):
+    ...     with topology.start(application_id="shop", commit_interval="100 ms") as streams:
+    ...         streams.process_all_available()
+    ...         print(streams.last_progress, streams.store("sold").get("tea"))
     """
 
     def __init__(

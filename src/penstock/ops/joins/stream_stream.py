@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, shifted
-from penstock.batch import Batch, Origins, merge_headers, merge_held, order_columns
+from penstock.batch import Batch, Origins
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
@@ -23,6 +23,7 @@ from penstock.ops.core.operator import TwoSided
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.matches import Matches, Timelines
 from penstock.ops.joins.non_joined import Arrivals, Reach, Waiting, Waits
+from penstock.rows import joined_column
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.packed import Entries
@@ -122,17 +123,14 @@ class StreamJoin(TwoSided):
         return replace(result, placed=placed.pop() if len(placed) == 1 else None)
 
     def _rows(self, batches: list[tuple[Batch, bool]]) -> _Rows:
-        depth = max(len(batch.order) for batch, _ in batches)
-        columns = [order_columns(batch.order, len(batch), depth) for batch, _ in batches]
-        order = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+        both = [batch for batch, _ in batches]
+        order, headers, held = (joined_column(name, both) for name in ("order", "headers", "held"))
         rows = np.lexsort(order[::-1]) if len(batches) > 1 else np.arange(len(order[0]))
         chosen = pa.array(rows)
         key = concat([batch.key.encoded() for batch, _ in batches]).take(chosen)
         data = concat([batch.value.encoded() for batch, _ in batches]).take(chosen)
         times = np.concatenate([batch.timestamp for batch, _ in batches])[rows]
         is_left = np.concatenate([np.full(len(batch), is_left) for batch, is_left in batches])[rows]
-        both = [batch for batch, _ in batches]
-        headers, held = merge_headers(both), merge_held(both)
         keys, codes = _codes(key)
         return _Rows(
             [column[rows] for column in order],

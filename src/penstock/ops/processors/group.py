@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD, OF_CAUSE, Batch, Origins, merge_held, order_columns
+from penstock.batch import NO_RECORD, OF_CAUSE, Batch, Origins
 from penstock.calls import refuse_result
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
@@ -30,6 +30,7 @@ from penstock.ops.processors.views import Views
 from penstock.plan.functions import UserFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.record import Record
+from penstock.rows import joined_column
 
 
 class MemberContext(TaskProcessorContext):
@@ -232,7 +233,7 @@ class Group:
         if self._held is None:
             return None
         none = len(self._held.offset)
-        return self._held.join([Origins.alike(1, OF_CAUSE)]).take(np.minimum(turns, none))
+        return self._held.join(Origins.alike(1, OF_CAUSE)).take(np.minimum(turns, none))
 
     def next_number(self) -> int:
         """For what is forwarded, in order."""
@@ -356,14 +357,12 @@ def _entries(batches: list[tuple[Member, Batch]]) -> _Entries:
     """Records of several members, merged."""
     if not batches:
         return _Entries([], [], np.zeros(0, np.int64), [np.zeros(0, np.int64)])
-    depth = max(len(batch.order) for _, batch in batches)
-    every = [order_columns(batch.order, len(batch), depth) for _, batch in batches]
-    columns = [np.concatenate([order[i] for order in every]) for i in range(depth)]
+    every = [batch for _, batch in batches]
+    columns, held = joined_column("order", every), joined_column("held", every)
     in_order = np.lexsort(columns[::-1])
     members = [member for member, batch in batches for _ in range(len(batch))]
     records = [record for _, batch in batches for record in records_of(batch)]
     rows = in_order.tolist()
     order = [column[in_order] for column in columns]
-    held = merge_held([batch for _, batch in batches])
     held = None if held is None else held.take(in_order)
     return _Entries([members[row] for row in rows], [records[row] for row in rows], order[0], order, held)

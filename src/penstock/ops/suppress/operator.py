@@ -304,7 +304,7 @@ def _unpack_present(packed: Binary) -> Updates:
     headers = None if found.headers is None else found.headers.take(chosen)
     sizes, seen = np.zeros((2, len(packed)), np.int64)
     sizes[present], seen[present] = found.sizes, found.seen
-    origins = found.origins.join([Origins.alike(1)]).take(np.where(places < 0, present.size, places))
+    origins = found.origins.join(Origins.alike(1)).take(np.where(places < 0, present.size, places))
     new, old, prior = (part.take(chosen) for part in (found.new, found.old, found.prior))
     return Updates(new, old, prior, headers, sizes, seen, origins)
 

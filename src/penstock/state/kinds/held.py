@@ -62,7 +62,7 @@ class Updates(NamedTuple):
             headers,
             np.concatenate([self.sizes, other.sizes]),
             np.concatenate([self.seen, other.seen]),
-            self.origins.join([other.origins]),
+            self.origins.join(other.origins),
         )
 
     def pack(self) -> Binary:
@@ -117,7 +117,7 @@ def _unpack_origins(where: Spans, start: IntArray, length: IntArray) -> Origins:
     origins = Origins.alike(len(start))
     origins.partition[is_there] = number[:, 0]
     origins.offset[is_there] = np.ascontiguousarray(number[:, 1:]).view("<i8").ravel()
-    return origins._replace(topic=topic)
+    return origins.with_columns(topic=topic)
 
 
 def _valid(values: Any) -> BoolArray:

@@ -1,0 +1,114 @@
+"""What Penstock uses of PySpark beyond its documented API: all of it is here.
+
+Each function has a test in ``tests/spark/test_private.py`` that fails when PySpark changes what the function relies on.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from socketserver import BaseServer
+from typing import Any
+
+
+def is_classic(spark: Any) -> bool:
+    """Whether a session has a JVM of its own, and is not one of Spark Connect."""
+    return hasattr(spark, "_jvm") and "connect" not in type(spark).__module__
+
+
+def active_context() -> Any | None:
+    """The Spark context of this process, if there is one; PySpark is not imported for it."""
+    core = sys.modules.get("pyspark.core.context")
+    return None if core is None else core.SparkContext._active_spark_context
+
+
+def gateway() -> Any | None:
+    """PySpark's connection to the JVM of this process, if there is one; PySpark is not imported for it."""
+    core = sys.modules.get("pyspark.core.context")
+    return None if core is None else core.SparkContext._gateway
+
+
+def launch(options: Mapping[str, str], on_process: Callable[[subprocess.Popen[bytes]], None], **arguments: Any) -> Any:
+    """Start a JVM and return PySpark's connection to it.
+
+    Args:
+        options: Spark's options.
+        on_process: is given the JVM's process while it comes up, since PySpark shows that process only afterwards.
+        arguments: further arguments of the process, as ``subprocess.Popen`` has them.
+
+    Raises:
+        PySparkRuntimeError: the JVM ended first.
+        OSError: Spark's script cannot be run.
+    """
+    from pyspark import SparkConf, java_gateway
+
+    class Process(subprocess.Popen[bytes]):
+        def __init__(self, command: Any, **arguments: Any):
+            super().__init__(command, **arguments)
+            on_process(self)
+
+    popen, java_gateway.Popen = java_gateway.Popen, Process
+    try:
+        return java_gateway.launch_gateway(SparkConf(loadDefaults=False).setAll(list(options.items())), arguments)
+    finally:
+        java_gateway.Popen = popen
+
+
+def jvm_of(context: Any) -> Any:
+    """The classes of the JVM of a context, or of a classic session."""
+    return context._jvm
+
+
+def scala_context(context: Any) -> Any:
+    """The ``SparkContext`` of Scala behind a context."""
+    return context._jsc.sc()
+
+
+def scala_session_state(spark: Any) -> Any:
+    """The ``SessionState`` of Scala behind a classic session."""
+    return spark._jsparkSession.sessionState()
+
+
+def rdd_of(rdd: Any, context: Any) -> Any:
+    """An RDD of pickled values from one of Scala."""
+    from pyspark.rdd import RDD
+    from pyspark.serializers import CPickleSerializer
+
+    return RDD(rdd.toJavaRDD(), context, CPickleSerializer())
+
+
+def pickled(value: Any) -> bytearray:
+    """A value as ``rdd_of`` reads it."""
+    from pyspark.serializers import CPickleSerializer
+
+    return bytearray(CPickleSerializer().dumps(value))
+
+
+def fix_environment(rdd: Any) -> None:
+    """Have the Python workers of an RDD get the environment that its context has now."""
+    rdd._jrdd  # noqa: B018 - PySpark reads the environment as it makes this
+
+
+def use_python(context: Any, python: str) -> None:
+    """Have a context run its workers with this Python."""
+    context.pythonExec = python
+
+
+def end_accumulators(context: Any) -> None:
+    """Tell the thread that listens for a context's accumulators to end, without waiting for its next look."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.server_shutdown = True
+        threading.Thread(target=BaseServer.shutdown, args=(server,), daemon=True).start()
+
+
+def plans_with_filters() -> bool:
+    """Whether this process is a Python worker in which Spark plans a read and hands over the DataFrame's filters.
+
+    Spark has a worker of its own for that, and runs it only where ``spark.sql.python.filterPushdown.enabled`` is on.
+    """
+    worker = "pyspark.sql.worker.data_source_pushdown_filters"
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return worker in sys.modules or (spec is not None and spec.name == worker)

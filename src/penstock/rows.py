@@ -1,0 +1,185 @@
+"""Rows held as columns: one way to take, cut, join and choose among them, whatever the columns are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from functools import cache
+from operator import attrgetter
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrays import BoolArray, IntArray, concat, is_all
+from penstock.columns import Column
+
+
+class Kind(NamedTuple):
+    """What a column is made of, by what can be done with its rows."""
+
+    take: Callable[[Any, IntArray], Any]
+    slice: Callable[[Any, int, int], Any]
+    join: Callable[[list[Any], list[int]], Any]
+    """Of the columns, and the number of rows of each."""
+    where: Callable[[BoolArray, Any, Any], Any] | None = None
+
+
+_ARRAY = Kind(
+    take=lambda array, rows: array[rows],
+    slice=lambda array, start, stop: array[start:stop],
+    join=lambda arrays, counts: np.concatenate(arrays),
+    where=np.where,
+)
+_ARROW = Kind(
+    take=lambda array, rows: array.take(pa.array(rows)),
+    slice=lambda array, start, stop: array.slice(start, stop - start),
+    join=lambda arrays, counts: concat(arrays),
+    where=lambda mask, one, other: pc.if_else(pa.array(mask), one, other),
+)
+_COLUMN = Kind(
+    take=lambda column, rows: column.take(rows),
+    slice=lambda column, start, stop: column.slice(start, stop),
+    join=lambda columns, counts: columns[0].join(columns[1:]),
+)
+_ROWS = Kind(
+    take=lambda nested, rows: nested.take(rows),
+    slice=lambda nested, start, stop: nested.slice(start, stop),
+    join=lambda nested, counts: nested[0].join(*nested[1:]),
+    where=lambda mask, one, other: one.where(mask, other),
+)
+_SCALAR = Kind(
+    take=lambda value, rows: value,
+    slice=lambda value, start, stop: value,
+    join=lambda values, counts: values[0],
+    where=lambda mask, one, other: one,
+)
+
+
+class _Kinds(dict[type, Kind]):
+    """The kind of a column by its type, found out once for each type."""
+
+    def __missing__(self, type_: type) -> Kind:
+        kinds = ((np.ndarray, _ARRAY), (pa.Array, _ARROW), (Column, _COLUMN), (Rows, _ROWS))
+        self[type_] = next((kind for base, kind in kinds if issubclass(type_, base)), _SCALAR)
+        return self[type_]
+
+
+_KINDS = _Kinds()
+
+
+class _Plan:
+    """The fields of a class of rows, and how its instances are read and made."""
+
+    def __init__(self, cls: Any):
+        self.names = [field.name for field in fields(cls)]
+        self.read: Callable[[Any], tuple[Any, ...]] = attrgetter(*self.names)
+        self.kinds: list[Kind | None] = [field.metadata.get("kind") for field in fields(cls)]
+        """None where the column itself tells."""
+        self.absent: list[Callable[[int], Any] | None] = [field.metadata.get("absent") for field in fields(cls)]
+        self.defaults = [None if field.default is MISSING else field.default for field in fields(cls)]
+        self._write = [getattr(cls, name).__set__ for name in self.names]
+
+    def make(self, cls: type[AnyRows], columns: list[Any]) -> AnyRows:
+        made = cls.__new__(cls)
+        for write, column in zip(self._write, columns, strict=True):  # the setters of slots do not know of `frozen`
+            write(made, column)
+        return made
+
+
+_plan_of = cache(_Plan)
+
+
+class Rows:
+    """Base of frozen dataclasses with slots whose fields are columns, all of as many rows.
+
+    A column is a numpy or an Arrow array, a ``Column``, or nested ``Rows``; None where the rows do not have it. Any
+    other value holds for all rows alike; joined rows that do not agree about it have the default of its field.
+    """
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(_plan_of(type(self)).read(self)[0])
+
+    def take(self, rows: IntArray) -> Self:
+        """The rows of these numbers, in their order."""
+        if is_all(rows, len(self)):
+            return self
+        return self._each(lambda kind, column: kind.take(column, rows))
+
+    def keep(self, mask: BoolArray) -> Self:
+        """The rows where the mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int) -> Self:
+        """The rows from one on until before another, without a copy where that can be."""
+        count = len(self)
+        stop = min(stop, count)
+        start = min(start, stop)
+        return self if stop - start == count else self._each(lambda kind, column: kind.slice(column, start, stop))
+
+    def join(self, *others: Self) -> Self:
+        """These rows, then the others."""
+        return joined(type(self), [self, *others])
+
+    def where(self, mask: BoolArray, others: Self) -> Self:
+        """These rows where the mask is true, the others elsewhere."""
+        plan = _plan_of(type(self))
+        pairs = zip(plan.read(self), plan.read(others), strict=True)
+        return plan.make(type(self), [_KINDS[type(one)].where(mask, one, other) for one, other in pairs])  # type: ignore[misc]
+
+    def _each(self, part: Callable[[Kind, Any], Any]) -> Self:
+        plan = _plan_of(type(self))
+        columns = zip(plan.read(self), plan.kinds, strict=True)
+        return plan.make(type(self), [None if c is None else part(kind or _KINDS[type(c)], c) for c, kind in columns])
+
+    def with_columns(self, **columns: Any) -> Self:
+        """These rows with other columns in the place of some."""
+        plan = _plan_of(type(self))
+        own = dict(zip(plan.names, plan.read(self), strict=True))
+        return plan.make(type(self), list((own | columns).values()))
+
+
+AnyRows = TypeVar("AnyRows", bound=Rows)
+
+
+def of_kind(kind: Kind) -> Mapping[str, Any]:
+    """For the metadata of a field: its columns are of a kind of their own."""
+    return {"kind": kind}
+
+
+def if_absent(column: Callable[[int], Any]) -> Mapping[str, Any]:
+    """For the metadata of a field: the column of so many rows that do not have it, where they are joined with others
+    that have it. Without this, joined rows have only what all of them have."""
+    return {"absent": column}
+
+
+def joined(cls: type[AnyRows], parts: Sequence[Rows]) -> AnyRows:
+    """All rows of some, as those of one class."""
+    if len(parts) == 1 and type(parts[0]) is cls:
+        return parts[0]
+    plan, counts = _plan_of(cls), [len(part) for part in parts]
+    return plan.make(cls, [_joined(plan, number, parts, counts) for number in range(len(plan.names))])
+
+
+def joined_column(name: str, parts: Sequence[Rows]) -> Any:
+    """One column of all rows of some, which are of the same class."""
+    plan = _plan_of(type(parts[0]))
+    return _joined(plan, plan.names.index(name), parts, [len(part) for part in parts])
+
+
+def _joined(plan: _Plan, number: int, parts: Sequence[Rows], counts: list[int]) -> Any:
+    columns = [getattr(part, plan.names[number], None) for part in parts]
+    some = next((column for column in columns if column is not None), None)
+    if some is None:
+        return None
+    kind, absent = plan.kinds[number] or _KINDS[type(some)], plan.absent[number]
+    if kind is _SCALAR:
+        return some if all(column == some for column in columns) else plan.defaults[number]
+    if any(column is None for column in columns):
+        if absent is None:
+            return None
+        columns = [absent(n) if column is None else column for column, n in zip(columns, counts, strict=True)]
+    return kind.join(columns, counts)

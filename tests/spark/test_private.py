@@ -1,0 +1,118 @@
+"""What Penstock uses of PySpark beyond its documented API is as it was: each test fails when PySpark changes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.engine.spark import private
+
+
+def test_classic_sessions_are_told_from_those_of_connect(spark: SparkSession):
+    assert Path(pyspark.__file__).parent.joinpath("sql", "connect", "session.py").is_file()
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "_jvm": None})
+    assert private.is_classic(spark)
+    assert not private.is_classic(connect())
+
+
+def test_the_context_and_the_gateway_of_this_process_are_found(spark: SparkSession):
+    assert private.active_context() is spark.sparkContext
+    gateway = private.gateway()
+    assert gateway.jvm.java.lang.System.getProperty("java.version")
+    assert gateway.proc.poll() is None
+
+
+def test_without_pyspark_imported_there_is_neither_and_it_is_not_imported():
+    program = (
+        "import sys; from penstock.engine.spark import private\n"
+        "print(private.active_context(), private.gateway(), 'pyspark' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "None None False\n", ran.stderr
+
+
+def test_a_jvm_is_launched_with_options_and_its_process_is_told_as_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    script = tmp_path / "bin" / "spark-submit"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho $@ $PENSTOCK_TOLD\nexit 3\n")
+    script.chmod(0o755)
+    for name, value in {"SPARK_HOME": str(tmp_path), "PENSTOCK_TOLD": "told", "PYSPARK_SUBMIT_ARGS": "shell"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    begun: list[Any] = []
+    with open(tmp_path / "said", "w") as said, pytest.raises(Exception, match="Java gateway process exited"):
+        private.launch({"spark.app.name": "a b"}, begun.append, stdout=said)
+    assert [process.wait() for process in begun] == [3]
+    assert (tmp_path / "said").read_text() == "--conf spark.app.name=a b shell told\n"
+    from pyspark import java_gateway
+
+    assert java_gateway.Popen is subprocess.Popen
+
+
+def test_the_scala_side_of_contexts_and_sessions_answers(spark: SparkSession):
+    assert private.jvm_of(spark.sparkContext).java.lang.Math.abs(-3) == 3
+    assert private.jvm_of(spark).java.lang.Math.abs(-3) == 3
+    assert private.scala_context(spark.sparkContext).isStopped() is False
+    assert private.scala_session_state(spark).newHadoopConf() is not None
+
+
+def test_an_rdd_of_scala_is_read_as_the_values_that_were_pickled(spark: SparkSession):
+    context = spark.sparkContext
+    jvm = private.jvm_of(context)
+    data = jvm.java.util.ArrayList()
+    data.add(private.pickled(("a", 7)))
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    rows = jvm.org.apache.spark.api.python.PythonUtils.toSeq(data)
+    assert private.rdd_of(private.scala_context(context).parallelize(rows, 1, tag), context).collect() == [("a", 7)]
+
+
+def test_the_workers_of_an_rdd_get_the_environment_of_the_moment_that_it_was_fixed_at(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    context = spark.sparkContext
+
+    def told(_: int) -> str | None:
+        import os
+
+        return os.environ.get("PENSTOCK_TOLD")
+
+    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "then")
+    rdd = context.parallelize([1], 1).map(told)
+    private.fix_environment(rdd)
+    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "now")
+    assert rdd.collect() == ["then"]
+
+
+def test_workers_run_with_the_python_that_is_chosen(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
+    context = spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", context.pythonExec)
+    private.use_python(context, "/no/such/python3")
+    with pytest.raises(Exception, match="/no/such/python3"):
+        context.parallelize([1], 1).map(lambda n: n).collect()
+
+
+def test_the_thread_that_listens_for_accumulators_ends_when_it_is_told(spark: SparkSession):
+    from pyspark.accumulators import _start_update_server
+
+    class Context:
+        _accumulatorServer = _start_update_server("", False)  # noqa: N815 - PySpark's name
+
+    assert type(spark.sparkContext._accumulatorServer) is type(Context._accumulatorServer)
+    [thread] = [
+        one
+        for one in threading.enumerate()
+        if getattr(one, "_target", None) == Context._accumulatorServer.serve_forever
+    ]
+    private.end_accumulators(Context)
+    thread.join(10)
+    assert not thread.is_alive()
+    Context._accumulatorServer.server_close()
