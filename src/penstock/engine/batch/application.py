@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from penstock.engine.batch.arguments import Source
-from penstock.engine.batch.attempt import BatchAttempt, BatchName, Job
-from penstock.engine.batch.planning import counts_of, laid_out
+from penstock.engine.batch.attempt import BatchAttempt, Job
+from penstock.engine.batch.planning import laid_out
 from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.commit.topics import positions
 from penstock.engine.local import LocalApplication
 from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.spark import dataframes
 from penstock.errors import ConfigError
 from penstock.log.base import Log, TopicInfo
 from penstock.messages import nearest, show
@@ -93,6 +94,17 @@ class Application:
             coordinator = self._taken_over(storage, stack)
             return self._run(job, coordinator)
 
+    def frame(self, spark: Any, topic: str, before: str, after: str) -> Any:
+        """The records of a topic between two offsets of each partition, as Spark's Kafka source writes them."""
+        known_to(spark)
+        reader = spark.read.format("penstock").option("log", self._log.url).option("topic", topic)
+        return reader.options(typed="true", startingOffsets=before, endingOffsets=after).load()
+
+    def store(self, spark: Any, name: str) -> Any:
+        """The rows of a store as of the newest commit."""
+        known_to(spark)
+        return spark.read.format("penstock-state").option("application", self.checkpoint).load(name)
+
     def _check_is_new(self, newest: Manifest) -> None:
         if any(entry.changed >= 0 for entry in newest.tasks.values()):
             raise ConfigError(
@@ -137,12 +149,20 @@ class Application:
         return Outcome(commit, 0 if done is None else done.records, False, before, after, told)
 
 
+def known_to(spark: Any) -> None:
+    """Have a session find the formats of DataFrames."""
+    from penstock import state_frames
+
+    dataframes.make_known(spark)
+    state_frames.make_known(spark)
+
+
 def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict[str, list[int]]:
     """By topic the offsets from which a live program goes on behind a seed.
 
     Raises:
-        ConfigError: a topic is none that a DataFrame stands for, a topic with records is missing, or what is given is no
-            place in the topic.
+        ConfigError: a topic is none that a DataFrame stands for, a topic with records is missing, or what is given is
+        no place in the topic.
     """
     given = {} if then is None else then
     if not isinstance(given, Mapping):
@@ -151,7 +171,8 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
         if topic not in sources:
             raise ConfigError(
                 f"run_batch: then names topic {topic!r}, for which there is no DataFrame"
-                f"{nearest(str(topic), list(sources))}; there are some for {', '.join(sources) or 'none'}. What is read of "
+                f"{nearest(str(topic), list(sources))}; there are some for {', '.join(sources) or 'none'}. What is "
+                f"read of "
                 "topics of the log is read to its end, and a live program goes on there"
             )
     found: dict[str, list[int]] = {}
@@ -162,7 +183,8 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
             found[topic] = _place(topic, given[topic], log)
         elif any(end > start for start, end in zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)):
             raise ConfigError(
-                f"run_batch: topic {topic!r} has records, and nothing says which of them the DataFrame has already. Say "
+                f"run_batch: topic {topic!r} has records, and nothing says which of them the DataFrame has already. "
+                f"Say "
                 f"where a live program goes on: then={{{topic!r}: ...}} with an offset for each partition, a time, "
                 '"earliest" or "latest"'
             )
@@ -178,17 +200,14 @@ def _place(topic: str, given: Any, log: Log) -> list[int]:
     numbers = {int(p) if isinstance(p, str) and p.isdecimal() else p: offset for p, offset in given.items()}
     if set(numbers) != set(range(len(ends))):
         raise ConfigError(
-            f"run_batch: then[{topic!r}] has offsets for partitions {', '.join(map(str, numbers)) or 'none'}; the topic "
+            f"run_batch: then[{topic!r}] has offsets for partitions {', '.join(map(str, numbers)) or 'none'}; the "
+            f"topic "
             f"has {len(ends)}, and each needs one"
         )
     for p, offset in numbers.items():
         if isinstance(offset, bool) or not isinstance(offset, int) or not starts[p] <= offset <= ends[p]:
             raise ConfigError(
-                f"run_batch: then[{topic!r}]: partition {p} has offsets from {starts[p]} to {ends[p]}; got {show(offset)}"
+                f"run_batch: then[{topic!r}]: partition {p} has offsets from {starts[p]} to {ends[p]}; got "
+                f"{show(offset)}"
             )
     return [numbers[p] for p in range(len(ends))]
-
-
-def counts_for(topology: Topology, sources: Mapping[str, Source], log: Log, count: int | None) -> dict[str, int]:
-    """How many partitions topics are made with: as many as those that they are joined with, or so many."""
-    return counts_of(topology, sources, log, count)

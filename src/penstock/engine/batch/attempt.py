@@ -1,53 +1,25 @@
 """A batch as the next commit of an application: the same tasks and the same checkpoint as live, with Spark to run them.
 
-The tasks begin where the last commit left them. What they did becomes one manifest, created at most once, as that of any
-commit: output, state, positions and the batch's name count together or not at all.
+The tasks begin where the last commit left them. What they did becomes one manifest, created at most once, as that of
+any commit: output, state, positions and the batch's name count together or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from penstock.engine.batch.arguments import Source
+from penstock.engine.batch.names import BatchName
 from penstock.engine.batch.planning import Plan, for_batch
 from penstock.engine.batch.program import Continuation, Program, Range
 from penstock.engine.commit.attempt import Attempt
-from penstock.engine.shared.layout import TaskId, TaskPlaces
+from penstock.engine.shared.layout import TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
-
-KEPT_NAMES = 1000
-"""How many names of batches a checkpoint keeps: the newest ones."""
-
-
-@dataclass(frozen=True)
-class BatchName:
-    """The name under which a batch counts once.
-
-    Attributes:
-        name: of the batch; of all batches of a query, where they have numbers.
-        number: which of them it is; numbers only grow.
-    """
-
-    name: str
-    number: int | None = None
-
-    def counted_in(self, manifest: Manifest) -> bool:
-        """Whether a batch of this name counts already."""
-        if self.number is None:
-            return self.name in manifest.batches
-        return self.number <= manifest.queries.get(self.name, -1)
-
-    def noted_in(self, manifest: Manifest) -> Manifest:
-        """A manifest in which it counts."""
-        if self.number is not None:
-            return msgspec.structs.replace(manifest, queries=manifest.queries | {self.name: self.number})
-        newest = [*manifest.batches.items()][-KEPT_NAMES + 1 :]
-        return msgspec.structs.replace(manifest, batches={**dict(newest), self.name: manifest.commit})
 
 
 @dataclass(frozen=True)
