@@ -32,7 +32,7 @@ from __future__ import annotations
 class PenstockError(Exception):
     """The root of all errors of this library.
 
-    >>> from penstock import produce
+    >>> from penstock import PenstockError, produce
     >>> try:
     ...     produce([("a", 1)], "orders", partitions=0)
     ... except PenstockError as error:
@@ -44,7 +44,7 @@ class PenstockError(Exception):
 class ConfigError(PenstockError, ValueError):
     """A setting or an argument is wrong.
 
-    >>> from penstock import TimeWindows
+    >>> from penstock import ConfigError, TimeWindows
     >>> try:
     ...     TimeWindows.of_size_with_no_grace("ten minutes")
     ... except ConfigError as error:
@@ -56,7 +56,7 @@ class ConfigError(PenstockError, ValueError):
 class NoSuchElementError(PenstockError, LookupError):
     """A test driver's output topic was asked for a record, and has none that was not read yet.
 
-    >>> from penstock import StreamsBuilder
+    >>> from penstock import NoSuchElementError, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
     >>> builder = StreamsBuilder()
     >>> builder.stream("in").to("out")
@@ -72,7 +72,7 @@ class NoSuchElementError(PenstockError, LookupError):
 class TopologyError(PenstockError):
     """The topology cannot be built as asked.
 
-    >>> from penstock import StreamsBuilder
+    >>> from penstock import StreamsBuilder, TopologyError
     >>> builder = StreamsBuilder()
     >>> words, numbers = builder.stream("words", value=str), builder.stream("numbers", value=int)
     >>> try:
@@ -89,7 +89,7 @@ TopologyException = TopologyError
 class SerdeError(PenstockError):
     """A value does not fit its serde.
 
-    >>> from penstock import serdes
+    >>> from penstock import SerdeError, serdes
     >>> try:
     ...     serdes.INT.encode("seven")
     ... except SerdeError as error:
@@ -106,6 +106,7 @@ class SerdeError(PenstockError):
 class RegistryError(PenstockError):
     """A schema registry is out of reach, or does not let this user in: no fault of a record, so none is left out.
 
+    >>> from penstock import RegistryError
     >>> def deliver(topology):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
@@ -117,6 +118,7 @@ class RegistryError(PenstockError):
 class ProcessingError(PenstockError):
     """A record failed while it was processed; nothing of its batch was committed.
 
+    >>> from penstock import ProcessingError
     >>> from penstock.testing import pipe
     >>> try:
     ...     pipe(lambda stream: stream.map_values(lambda value: 1 / value), [("a", 0)])
@@ -129,14 +131,13 @@ class ProcessingError(PenstockError):
 class BufferFullError(ProcessingError):
     """A suppression would hold more than it may (``shut_down_when_full``); nothing is lost.
 
-    >>> from penstock import BufferConfig, Suppressed
+    >>> from penstock import BufferConfig, BufferFullError, Suppressed, TimeWindows
     >>> from penstock.testing import pipe
     >>> one = BufferConfig.max_records(1).shut_down_when_full()
     >>> held = Suppressed.until_window_closes(one)
     >>> def final(stream):
     ...     windows = TimeWindows.of_size_with_no_grace("1 hour")
     ...     return stream.group_by_key().windowed_by(windows).count().suppress(held)
-    >>> from penstock import TimeWindows
     >>> try:
     ...     pipe(final, [("a", 1, 0), ("b", 1, 0)])
     ... except BufferFullError:
@@ -148,7 +149,7 @@ class BufferFullError(ProcessingError):
 class LogError(PenstockError):
     """A topic cannot be created, read or written.
 
-    >>> from penstock import consume
+    >>> from penstock import LogError, consume
     >>> try:
     ...     consume("no-such-topic", log="no-such-folder")
     ... except LogError as error:
@@ -160,7 +161,7 @@ class LogError(PenstockError):
 class RefusedRecordError(LogError):
     """A topic does not take a record, by its own settings.
 
-    >>> from penstock import produce
+    >>> from penstock import RefusedRecordError, produce
     >>> def send(order):
     ...     try:
     ...         produce([("o1", order)], "orders", log="kafka://broker:9092")
@@ -175,7 +176,7 @@ class RefusedRecordError(LogError):
 class TopicNotFoundError(LogError):
     """The topic does not exist.
 
-    >>> from penstock import consume
+    >>> from penstock import TopicNotFoundError, consume
     >>> try:
     ...     consume("no-such-topic", log="no-such-folder")
     ... except TopicNotFoundError:
@@ -187,6 +188,7 @@ class TopicNotFoundError(LogError):
 class TopicExistsError(LogError):
     """The topic exists already.
 
+    >>> from penstock import TopicExistsError
     >>> from penstock.log.base import TopicInfo
     >>> from penstock.log.memory import MemoryLog
     >>> log = MemoryLog()
@@ -202,6 +204,7 @@ class TopicExistsError(LogError):
 class OffsetOutOfRangeError(LogError):
     """The offset asked for was removed by retention, does not exist yet, or is that of a topic made anew since.
 
+    >>> from penstock import OffsetOutOfRangeError
     >>> def follow(topology):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
@@ -213,7 +216,7 @@ class OffsetOutOfRangeError(LogError):
 class CorruptDataError(LogError):
     """A file is missing, torn or does not match its checksum.
 
-    >>> from penstock import consume
+    >>> from penstock import CorruptDataError, consume
     >>> def read(topic):
     ...     try:
     ...         return consume(topic)
@@ -225,7 +228,7 @@ class CorruptDataError(LogError):
 class StoreError(PenstockError):
     """A state store cannot be opened, read or written.
 
-    >>> from penstock import open_store
+    >>> from penstock import StoreError, open_store
     >>> def price(item):
     ...     try:
     ...         return open_store("shop", "prices").get(item)
@@ -240,6 +243,7 @@ class StoreError(PenstockError):
 class CommitError(PenstockError):
     """A commit did not happen; everything committed before is safe.
 
+    >>> from penstock import CommitError
     >>> def run(topology):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
@@ -251,6 +255,7 @@ class CommitError(PenstockError):
 class AlreadyRunningError(CommitError):
     """Another program runs under this application id on this machine.
 
+    >>> from penstock import AlreadyRunningError
     >>> def run(topology):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
@@ -262,6 +267,7 @@ class AlreadyRunningError(CommitError):
 class FencedError(CommitError):
     """Another program has taken over this application id.
 
+    >>> from penstock import FencedError
     >>> def run(topology):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
@@ -273,6 +279,7 @@ class FencedError(CommitError):
 class SparkLostError(CommitError):
     """Spark's JVM is gone, or its session was stopped; start again.
 
+    >>> from penstock import SparkLostError
     >>> def run(topology):
     ...     while True:
     ...         try:
@@ -286,6 +293,7 @@ class PenstockWarning(UserWarning):
     """The root of all warnings of this library about programs that run, and may not do what is meant.
 
     >>> import warnings
+    >>> from penstock import PenstockWarning
     >>> warnings.simplefilter("default", PenstockWarning)
     """
 
@@ -294,7 +302,7 @@ class PartitioningWarning(PenstockWarning):
     """A processor with a store gets records that do not lie in the partitions of their keys.
 
     >>> import warnings
-    >>> from penstock import Stores, StreamsBuilder
+    >>> from penstock import PartitioningWarning, Stores, StreamsBuilder
     >>> builder = StreamsBuilder()
     >>> seen = Stores.key_value_store_builder(Stores.in_memory_key_value_store("seen"), str, int)
     >>> words = builder.add_state_store(seen).stream("words", str, str).select_key(lambda key, word: word, key=str)

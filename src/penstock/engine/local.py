@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.commit.attempt import Ends
 from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.current import CurrentCommits
+from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.program import ProgramFile
+from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.task.host import TaskHost
 from penstock.engine.task.live import LiveTasks
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.query.application import ApplicationStores
 
 
-class LocalApplication:
+class LocalApplication(StageRunner):
     """Runs a topology over a log, commit by commit, when it is told to.
 
     Args:
@@ -49,16 +51,21 @@ class LocalApplication:
         wishes: Wishes = NO_WISHES,
     ):
         topology = topology.completed_by(settings).expanded(log.topics())
-        self.coordinator = Coordinator(topology, application_id, settings, log, storage, program=program, wishes=wishes)
-        self.coordinator.take_over()
-        layout = self.coordinator.layout
         self.restores = Restores(application_id, restore_listener)
-        self._folder, self._reader, self._log = folder, reader, log
-        self.host = TaskHost(topology, layout, settings, log, storage, folder, reader)
+        self._folder, self._reader = folder, reader
+        opened = open_application(topology, application_id, settings, log, storage, program, wishes)
+        self.coordinator = self._begun(opened)
+
+    def _begun(self, opened: Opened, before: Coordinator | None = None) -> Coordinator:
+        """Have the application go on as it was opened, with new tasks."""
+        given = opened.settings, opened.plain_log, opened.storage, self._folder, self._reader
+        self.host = TaskHost(opened.topology, opened.layout, *given)
         self.host.on_restore = self.restores.hear
-        self.host.on_chunk = self.coordinator.moved.note
-        self.live = LiveTasks(layout, self.host.desk.ask)
-        self.coordinator.runner = self
+        self.host.on_chunk = opened.moved.note
+        self.live = LiveTasks(opened.layout, self.host.desk.ask)
+        coordinator = Coordinator(opened, self, before)
+        coordinator.take_over()
+        return coordinator
 
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
         return self.host.run(stage)
@@ -72,22 +79,16 @@ class LocalApplication:
             records += done.records
         return records
 
-    def take_up_topics(self) -> bool:
-        """Take up topics that have appeared and match the patterns of sources; whether there are such."""
-        coordinator = self.coordinator
-        topology = coordinator.with_new_topics()
+    def take_up_topics(self) -> Coordinator | None:
+        """Take up topics that have appeared and match the patterns of sources; the coordinator that goes on with them,
+        None if there are none."""
+        topology = self.coordinator.opened.with_new_topics()
         if topology is None:
-            return False
+            return None
+        opened = reopened(self.coordinator.opened, topology)
         self.host.close()
-        coordinator.replan(topology)
-        given = coordinator.layout, coordinator.settings, self._log, coordinator.storage
-        self.host = TaskHost(topology, *given, self._folder, self._reader)
-        self.host.on_restore = self.restores.hear
-        self.host.on_chunk = coordinator.moved.note
-        self.live = LiveTasks(coordinator.layout, self.host.desk.ask)
-        coordinator.runner = self
-        coordinator.take_over()
-        return True
+        self.coordinator = self._begun(opened, self.coordinator)
+        return self.coordinator
 
     def settle(self) -> None:
         """Open all tasks that have state, at the newest commit."""
@@ -101,7 +102,8 @@ class LocalApplication:
 
         settings = self.coordinator.settings
         live = self.live if settings.at_least_once else None
-        return ApplicationStores(OwnCommits(self.coordinator), settings.block_cache_bytes, live)
+        commits = OwnCommits(CurrentCommits(lambda: self.coordinator))
+        return ApplicationStores(commits, settings.block_cache_bytes, live)
 
     def close(self) -> None:
         """Let go of all state."""

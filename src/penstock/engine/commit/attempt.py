@@ -8,11 +8,11 @@ even if it slept since it took over and somebody else has the application now.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
+from penstock.engine.commit.opening import Ends, Opened
 from penstock.engine.commit.rounds import Rounds
 from penstock.engine.commit.topics import skipped_records
 from penstock.engine.shared.circles import Circle
@@ -20,37 +20,50 @@ from penstock.engine.shared.exchange import LATEST, ExchangeRef
 from penstock.engine.shared.layout import TaskId, TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.places import Places, places_after
-from penstock.engine.shared.runner import LostWorkError, error_of
+from penstock.engine.shared.runner import LostWorkError, StageRunner, error_of
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.timing.alignment import Alignment, Waiting
 from penstock.engine.timing.idle import Advances
+from penstock.engine.timing.idling import TaskIdling
 from penstock.errors import (
     OffsetOutOfRangeError,
 )
 from penstock.log.base import Segment
 from penstock.metrics import COMMITS, Metric, add_up, labelled
 from penstock.plan.physical import SubTopology
-from penstock.settings import Settings
 from penstock.times import wall_clock_ms
-
-if TYPE_CHECKING:
-    from penstock.engine.commit.coordinator import Coordinator
-
-Ends = dict[str, list[int]]
-"""For each topic the offsets, by partition, up to which to read."""
 
 _NEW = TaskEntry()
 
 
 class Attempt:
-    """One attempt at the next commit: all stages, one after the other."""
+    """One attempt at the next commit: all stages, one after the other.
 
-    def __init__(self, coordinator: Coordinator, ends: Ends, advances: Advances):
-        self._advances = advances
-        self._coordinator = coordinator
-        self._before = coordinator.manifest
-        self._ends = ends
-        self._name = attempt_name(coordinator.application, self._before.commit + 1)
+    Args:
+        runner: runs the tasks.
+        idling: which topics tasks wait for.
+        before: the newest commit.
+        ends: up to where to read, at most.
+        advances: what goes on without records.
+        now: the wall clock in ms by which that is due.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        runner: StageRunner,
+        idling: TaskIdling,
+        before: Manifest,
+        ends: Ends,
+        advances: Advances,
+        now: int,
+    ):
+        self.settings = opened.settings
+        self._opened, self._runner, self._idling = opened, runner, idling
+        self._layout = opened.layout
+        self._before = before
+        self._ends, self._advances, self._now = ends, advances, now
+        self._name = attempt_name(opened.application, before.commit + 1)
         self._done: dict[str, TaskDone] = {}
         self._skipped: dict[str, int] = {}
         self._idle: set[str] = set()
@@ -58,12 +71,11 @@ class Attempt:
         self._waiting: Waiting = {
             task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
         }
-        self._readers = {t: sub.id for sub in coordinator.topology.sub_topologies for t in sub.source_topics}
+        self._readers = {t: sub.id for sub in opened.topology.sub_topologies for t in sub.source_topics}
         self._behind: set[str] = set()
         """The tasks for which there is something to read in the log."""
         self._entries = self._where_tasks_are()
-        settings, log = coordinator.settings, coordinator.log
-        self._alignment = Alignment(coordinator.layout, self._entries, ends, self._waiting, log, settings)
+        self._alignment = Alignment(opened.layout, self._entries, ends, self._waiting, opened.log, opened.settings)
         self.records = 0
 
     @property
@@ -81,13 +93,9 @@ class Attempt:
         """The tasks that had records to process."""
         return [name for name, done in self._done.items() if done.records]
 
-    @property
-    def settings(self) -> Settings:
-        return self._coordinator.settings
-
     def run(self) -> bool:
         """Run the stages; whether there was anything to do."""
-        layout = self._coordinator.layout
+        layout = self._layout
         for number, stage in enumerate(layout.stages):
             label = f"stage {number + 1} of {len(layout.stages)}"
             circle = layout.circle_of(stage[0].id)
@@ -99,8 +107,8 @@ class Attempt:
 
     def _where_tasks_are(self) -> dict[str, TaskEntry]:
         """The entries of all tasks, past records that are gone and need not be read."""
-        layout, topics = self._coordinator.layout, self._coordinator.topics
-        starts = {topic: self._coordinator.log.start_offsets(topic) for topic in self._ends}
+        layout, topics, log = self._layout, self._opened.topics, self._opened.log
+        starts = {topic: log.start_offsets(topic) for topic in self._ends}
         entries = dict(self._before.tasks)
         for sub in (sub for stage in layout.stages for sub in stage):
             for task in layout.tasks_of(sub):
@@ -151,7 +159,7 @@ class Attempt:
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
         """What waits for the tasks of some sub-topologies in some topics; it does not wait any more."""
         found: Waiting = {}
-        for task in [task.name for sub in subs for task in self._coordinator.layout.tasks_of(sub)]:
+        for task in [task.name for sub in subs for task in self._layout.tasks_of(sub)]:
             waiting = self._waiting.get(task, {})
             mine = {topic: waiting.pop(topic) for topic in topics.intersection(waiting)}
             if mine:
@@ -169,12 +177,12 @@ class Attempt:
     def forget(self, files: Iterable[str]) -> None:
         """Remove files that nobody needs any more."""
         for name in files:
-            self._coordinator.storage.delete(name)
+            self._opened.storage.delete(name)
 
     def _at_hand(self, sub: SubTopology) -> Iterable[TaskPlaces]:
         """The tasks of a sub-topology that may have something to do: of thousands mostly a few."""
-        tasks = self._coordinator.layout.tasks_of(sub)
-        if self._coordinator.idling.seconds > 0:  # it is to hear of those that have nothing, too
+        tasks = self._layout.tasks_of(sub)
+        if self._idling.seconds > 0:  # it is to hear of those that have nothing, too
             return tasks
         some = self._behind | self._waiting.keys() | self._advances.keys()
         return [task for task in tasks if task.name in some]
@@ -186,14 +194,14 @@ class Attempt:
         offsets = self._entries[task.name].offsets
         at = {topic: offsets.get(topic, 0) for topic in task.inputs if topic in self._ends}
         unread = {topic: max(self._ends[topic][task.id.partition] - offset, 0) for topic, offset in at.items()}
-        return self._coordinator.idling.awaited(task.id, unread)
+        return self._idling.awaited(task.id, unread)
 
     def _exchange(self, task: TaskPlaces, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
         """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
         of it has to wait on."""
         waiting = self._waiting.get(task.name, {})
         until = min((clock for clock, _ in bounds.values()), default=LATEST)
-        until -= task.id.sub in self._coordinator.layout.meetings.subs  # what is of that time waits for the rest of it
+        until -= task.id.sub in self._layout.meetings.subs  # what is of that time waits for the rest of it
         if all(ref.clock > until for refs in waiting.values() for ref in refs):
             return {}
         return self._waiting.pop(task.name)
@@ -205,14 +213,12 @@ class Attempt:
             LostWorkError: the attempt is to be made again.
             PenstockError: a task cannot go on.
         """
-        coordinator = self._coordinator
-        assert coordinator.runner is not None
         if self._before.waiting or self._waiting:
             works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
-        now = coordinator.idle.now_ms() if self._advances else 0
-        stage = StageWork(coordinator.application, self._before.commit + 1, self._name, works, now)
-        label = f"penstock {coordinator.application_id}: commit {stage.commit}, {label}"
-        by_task = {done.task: done for done in coordinator.runner.run(stage, label)}
+        opened = self._opened
+        stage = StageWork(opened.application, self._before.commit + 1, self._name, works, self._now)
+        label = f"penstock {opened.application_id}: commit {stage.commit}, {label}"
+        by_task = {done.task: done for done in self._runner.run(stage, label)}
         for work in works:  # in this order, whichever finished first
             done = by_task[work.task]
             if done.is_lost:
@@ -244,11 +250,15 @@ class Attempt:
                 self._waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
 
     def _has_state(self, task: str) -> bool:
-        sub = self._coordinator.topology.sub_topologies[TaskId.parse(task).sub]
+        sub = self._opened.topology.sub_topologies[TaskId.parse(task).sub]
         return any(part.stores for part in sub.working_parts)
 
-    def manifest(self) -> Manifest:
-        """What is true when this attempt is committed."""
+    def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
+        """What is true when this attempt is committed.
+
+        Args:
+            of_last_commit: figures of the commit before that could not be told in it.
+        """
         before, commit = self._before, self._before.commit + 1
         tasks = dict(before.tasks)
         sinks: dict[str, list[Segment]] = {}
@@ -265,8 +275,8 @@ class Attempt:
             add_up(metrics, done.metrics)
             add_up(observed, done.observed)
         add_up(metrics, self._skipped)
-        add_up(observed, {COMMITS: 1, **self._coordinator.of_last_commit})
-        requests = self._coordinator.storage.take_counts()
+        add_up(observed, {COMMITS: 1, **of_last_commit})
+        requests = self._opened.storage.take_counts()
         add_up(observed, labelled("", {Metric(name): figure for name, figure in requests.items()}))
         figures, now = {"metrics": metrics, "observed": observed}, wall_clock_ms()
         places = self._places()
@@ -276,7 +286,7 @@ class Attempt:
 
     def _places(self) -> Places | None:
         """Where the slots live that did this; None where there are none."""
-        slots, tasks = getattr(self._coordinator.runner, "places", None), self._coordinator.layout.tasks
+        slots, tasks = self._runner.places, self._layout.tasks
         return None if slots is None else places_after(self._before.places, slots, tasks.values())
 
     def without_offsets(self, manifest: Manifest) -> Manifest:

@@ -18,41 +18,26 @@ After a crash in between, the state is ahead of the offsets, and what was read i
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from penstock.engine.commit import older_log
-from penstock.engine.commit.attempt import Attempt, Ends, is_left_by
-from penstock.engine.commit.claim import Claims, producer_of
+from penstock.engine.commit.attempt import Attempt, is_left_by
 from penstock.engine.commit.forgetting import Forgetting, waiting_files
-from penstock.engine.commit.identity import (
-    Identity,
-    application_of,
-    check_owner,
-    check_shape,
-    check_sources,
-    keep_identity,
-    new_identity,
-    read_identity,
-)
+from penstock.engine.commit.invariants import COMMIT, TAKE_OVER, refusal
+from penstock.engine.commit.opening import Ends, Opened
 from penstock.engine.commit.publishing import Publishing
 from penstock.engine.commit.settling import Settling
-from penstock.engine.commit.topics import Topics, create_sink_topics
 from penstock.engine.evolution import carrying
-from penstock.engine.evolution.evolution import Evolution
-from penstock.engine.evolution.matching import NO_WISHES, Wishes
-from penstock.engine.shared.description import description_of
 from penstock.engine.shared.formats import formats_of
-from penstock.engine.shared.layout import TaskPlaces, global_place, layout_of
-from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
-from penstock.engine.shared.moved import Moved
+from penstock.engine.shared.layout import TaskPlaces
+from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.picture import picture_of
-from penstock.engine.shared.program import ProgramFile
 from penstock.engine.shared.runner import LostWorkError, StageRunner
-from penstock.engine.shared.starts import Start, Starts, start_of
+from penstock.engine.shared.starts import Start, start_of
+from penstock.engine.shared.stores import has_own_stores
 from penstock.engine.timing.idle import Advances, IdleTasks
 from penstock.engine.timing.idling import TaskIdling
 from penstock.errors import (
@@ -62,14 +47,10 @@ from penstock.errors import (
     PenstockError,
 )
 from penstock.faults import crash_point
-from penstock.log.base import Log
 from penstock.masking import masked
 from penstock.metrics import latencies_of
-from penstock.plan.physical import SubTopology
-from penstock.plan.topology import Topology
-from penstock.settings import Settings
 from penstock.state.task_state import Numbers
-from penstock.storage import Storage, number_in
+from penstock.storage import number_in
 
 _log = logging.getLogger(__name__)
 
@@ -88,116 +69,41 @@ class CommitDone:
 
 
 class Coordinator:
-    """Drives one application from commit to commit. There is one for each application at a time."""
+    """Drives one application from commit to commit. There is one for each application at a time.
 
-    def __init__(
-        self,
-        topology: Topology,
-        application_id: str,
-        settings: Settings,
-        log: Log,
-        storage: Storage,
-        runner: StageRunner | None = None,
-        program: ProgramFile | None = None,
-        wishes: Wishes = NO_WISHES,
-    ):
-        self.application_id = application_id
-        self.settings = settings
-        self.log = log.with_outbox(storage, application_id, settings.at_least_once)
-        self._plain_log = log
-        self.storage = storage
-        self.manifests = Manifests(storage)
-        self.runner = runner
-        self.starts = Starts(storage)
-        newest = self.manifests.newest() or Manifest(-1, {})
-        known = read_identity(storage, newest)
-        if known is not None:
-            check_owner(known, application_id, storage.shown)
-        self._program = self._checked(program, newest)
-        self._plan(topology, wishes, newest, known)
-        self.publishing = Publishing(self)
-        self._settling = Settling(self)
-        self._forgetting = Forgetting(self)
-        self.moved = Moved(storage)
-        self.idling = TaskIdling(settings.max_task_idle / 1000)
-        self.idle = IdleTasks(topology)
+    A topic that appears makes another one, of the application opened anew (``reopened``).
+
+    Args:
+        opened: the application.
+        runner: runs its tasks.
+        before: the one that this one takes the place of in the same program; what waits there goes on waiting.
+    """
+
+    def __init__(self, opened: Opened, runner: StageRunner, before: Coordinator | None = None):
+        self.opened, self.runner = opened, runner
+        self.application_id, self.application = opened.application_id, opened.application
+        self.topology, self.layout, self.settings = opened.topology, opened.layout, opened.settings
+        self.log, self.storage, self.manifests = opened.log, opened.storage, opened.manifests
+        self.moved = opened.moved
+        self.manifest = opened.manifest
+        """The newest commit."""
+        self.publishing = Publishing(opened, self.fenced)
+        facts = self.topology.facts
+        with_own = {sub.id for sub in self.topology.sub_topologies if has_own_stores(sub, facts)}
+        self._settling = Settling(runner, with_own, self.application_id)
+        self._forgetting = Forgetting(self.storage, self.manifests, opened.starts)
+        self._may = replace(COMMIT, chooses_topics=bool(self.topology.dynamic_sinks))
+        """What its commits may do."""
+        self.idling: TaskIdling = TaskIdling(self.settings.max_task_idle / 1000) if before is None else before.idling
+        self.idle: IdleTasks = IdleTasks(self.topology) if before is None else before.idle
         """Which tasks wait for time to go on."""
-        self.of_last_commit: dict[str, int] = {}
+        self.idle.watch(self.topology)
+        self.of_last_commit: dict[str, int] = {} if before is None else before.of_last_commit
         """Figures of the newest commit that only the next can tell."""
-        self.is_given_up = False
-        """Whether an attempt that is lost is not made again: the program is to end, and the next start does it."""
-
-    def _plan(self, topology: Topology, wishes: Wishes, newest: Manifest, known: Identity | None) -> None:
-        """Take a topology as the one to run, behind the newest commit.
-
-        Raises:
-            ConfigError: it would mix or lose what is kept.
-        """
-        log, outputs = self._plain_log, [*topology.sink_topics, *self.settings.dead_letters]
-        create_sink_topics(topology, log, self.settings)
-        layout = layout_of(topology, log, self.application_id)
-        for topic in outputs:
-            layout.partitions.setdefault(topic, log.topic(topic).partitions)
-        description = description_of(topology, layout)
-        topics = Topics(topology, self.application_id, self.settings, log, layout, outputs)
-        evolution = Evolution(topology, self.application_id, layout, description, self.storage, wishes)
-        check_sources(newest, topology, self.application_id, wishes.drop)
-        begun = topics.take_up(evolution.fitted(newest))
-        self.topology, self.layout, self.description = topology, layout, description
-        self.topics, self._evolution, self.output_topics = topics, evolution, outputs
-        self.application = self._identified(newest, known)
-        self._check_outputs(newest)
-        self.manifest = begun
-
-    def with_new_topics(self) -> Topology | None:
-        """The topology with topics that match its patterns and were not there when it began; None if there are none.
-
-        Raises:
-            TopologyError: a topic matches more than one pattern.
-        """
-        if not self.topology.has_patterns:
-            return None
-        known = set(self.topology.source_topics)
-        found = self.topology.expanded([*known, *self.log.topics()])
-        return found if set(found.source_topics) > known else None
-
-    def replan(self, topology: Topology) -> None:
-        """Go on with another topology, whose tasks are to be opened anew; ``take_over`` comes next.
-
-        Raises:
-            ConfigError: the topology would mix or lose what is kept.
-        """
-        newest = self.manifests.newest() or Manifest(-1, {})
-        self._plan(topology, NO_WISHES, newest, read_identity(self.storage, newest))
-        self._settling.replan()
-        self.idle.watch(topology)
-        _log.info("application %r takes up topics: it reads %s", self.application_id, ", ".join(topology.source_topics))
+        self.given_up: threading.Event = threading.Event() if before is None else before.given_up
+        """Set when an attempt that is lost is not made again: the program is to end, and the next start does it."""
 
     # --- starting ------------------------------------------------------------------------------------------------
-
-    def _identified(self, newest: Manifest, old: Identity | None) -> str:
-        """The identity of the checkpoint, which fits this application; made for a new one."""
-        new = new_identity(self.application_id, self.topology, self.layout)
-        claims = Claims(self._plain_log, self.application_id)
-        claim = claims.read()
-        old = old or read_identity(self.storage, newest)
-        if old is not None and not newest.start:
-            check_shape(old, new, self.storage.shown)
-        claims.check(claim, None if old is None else old.id, self.storage, self.topology)
-        keep_identity(self.storage, old or new)
-        kept = application_of(self.storage, newest)  # two first starts may have met here
-        claims.make(kept, self.storage)
-        return kept
-
-    def _checked(self, program: ProgramFile | None, newest: Manifest) -> str:
-        """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
-        start = self.starts.of(newest)
-        before = "" if start is None else start.program
-        if program is None:
-            return before
-        folder = self.settings.state_dir or Path.cwd()
-        program.check(before, folder, self.application_id)
-        return program.seen_from(folder)
 
     def take_over(self) -> None:
         """Go on from the newest commit, as the only one: whoever was there cannot make another.
@@ -211,8 +117,9 @@ class Coordinator:
         stores = formats_of(self.topology)
         picture = picture_of(self.topology, self.layout, masked(self.log.url))
         shown = stores, picture, self.settings.metrics_recording_level
-        start = start_of(self.application, self.application_id, self._program, self.description, *shown)
-        while not self._take_over_from(self.manifests.newest() or Manifest(-1, {}), start):
+        given = self.application, self.application_id, self.opened.program, self.opened.description
+        start = start_of(*given, *shown)
+        while not self._take_over_from(self.opened.newest(), start):
             pass  # whoever was there made another commit meanwhile
         crash_point("after-take-over")
         self._sweep()
@@ -220,47 +127,39 @@ class Coordinator:
 
     def _take_over_from(self, newest: Manifest, start: Start) -> bool:
         """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
-        self._check_outputs(newest)
-        self.topics.tell_of_removed_outputs(newest)
-        fitted = self.topics.take_up(self._evolution.fitted(newest))
+        topics, evolution, starts = self.opened.topics, self.opened.evolution, self.opened.starts
+        self.opened.check_outputs(newest)
+        topics.tell_of_removed_outputs(newest)
+        fitted = topics.take_up(evolution.fitted(newest))
         begun = self._carried(newest, fitted)
         if begun is None:
             return False
         self.publishing.publish(begun, repeated=True)
         crash_point("before-take-over")
         number = newest.commit + 1
-        name = self.starts.write(number, start)
+        name = starts.write(number, start)
         own = {"commit": number, "sinks": {}, "at": start.at, "application": self.application, "start": name}
         outputs = begun.outputs_once_published(self.publishing.left_out)
         own |= {"places": None, "published": self.publishing.last, "outputs": outputs, "sinks_of": -1}
         taken = msgspec.structs.replace(begun, **own)
-        if not self.manifests.create(taken):
+        refused = refusal(newest, taken, self.manifests.place(number), TAKE_OVER)
+        if refused is not None or not self.manifests.create(taken):
             self.storage.delete(name)
+            if refused is not None:
+                raise refused
             return False
         self.manifest = taken
-        self._evolution.tell(newest)
+        evolution.tell(newest)
         return True
 
     def _carried(self, newest: Manifest, fitted: Manifest) -> Manifest | None:
         """A manifest with the rows that tasks of a changed topology begin with; None when there is a newer one."""
         try:
-            return self._evolution.carried(newest, fitted, self.application)
+            return self.opened.evolution.carried(newest, fitted, self.application)
         except CorruptDataError:
             if max(self.manifests.numbers(), default=-1) > newest.commit:  # whose files went as that was made
                 return None
             raise
-
-    def _check_outputs(self, newest: Manifest) -> None:
-        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest, or lack some."""
-        for topic in self.output_topics:
-            published = self.log.last_sequence(topic, self._producer)
-            if published > newest.commit and published > max(self.manifests.numbers(), default=-1):
-                raise CorruptDataError(
-                    f"{self.manifests.place(published)} is missing: topic {topic!r} has the output of commit "
-                    f"{published} of application {self.application_id!r}, but the newest manifest is of commit "
-                    f"{newest.commit}; manifests are missing. Restore the checkpoint from a backup"
-                )
-        older_log.check_outputs(self.log, newest, self.output_topics, self._producer, self.application_id)
 
     def _sweep(self) -> None:
         """Remove files of attempts that were never committed and, since this start, never will be."""
@@ -275,10 +174,8 @@ class Coordinator:
             self.storage.delete(name)
         carrying.sweep(self.storage, self.manifest)
         self.storage.sweep()
-        sweep = getattr(self.log, "sweep", None)
-        if sweep is not None:
-            for topic in self.log.topics() if self.topology.dynamic_sinks else self.output_topics:
-                sweep(topic, is_left)
+        for topic in self.log.topics() if self.topology.dynamic_sinks else self.opened.outputs:
+            self.log.sweep(topic, is_left)
 
     def fenced(self) -> FencedError | None:
         """The error of a program that another one has taken the application over from; None if that is not so."""
@@ -286,42 +183,22 @@ class Coordinator:
         if not numbers or numbers[-1] <= self.manifest.commit:
             return None
         newest = self.manifests.read(numbers[-1])
-        start = self.starts.of(newest)
+        start = self.opened.starts.of(newest)
         by = "" if start is None else f" by {start}"
         return FencedError(
             f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
             f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"
         )
 
-    @property
-    def _producer(self) -> str:
-        """Under which name the application appends to topics."""
-        return producer_of(self.application)
-
     # --- what there is to do -------------------------------------------------------------------------------------
 
     def end_offsets(self) -> Ends:
         """The ends of all source topics as they are now."""
-        return {topic: self.topics.end_offsets(topic) for topic in self.topology.source_topics}
+        return {topic: self.opened.topics.end_offsets(topic) for topic in self.topology.source_topics}
 
-    def offsets(self, manifest: Manifest | None = None) -> Ends:
-        """Up to where all source topics are processed and committed, now or in a manifest."""
-        manifest = manifest or self.manifest
-        found: Ends = {topic: [0] * self.layout.partitions[topic] for topic in self.topology.source_topics}
-        for name, entry in manifest.tasks.items():
-            partition = int(name.partition("_")[2])
-            for topic, offset in entry.offsets.items():
-                if topic in found:
-                    found[topic][partition] = offset
-        for sub in self.topology.sub_topologies:
-            for topic in sub.global_topics:
-                found[topic] = [self._offset_everywhere(manifest, sub, topic, p) for p in self.layout.all_of(topic)]
-        return found
-
-    def _offset_everywhere(self, manifest: Manifest, sub: SubTopology, topic: str, partition: int) -> int:
-        """Up to where all tasks have read a partition of a global table's topic."""
-        entries = [manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
-        return min(entry.offsets.get(global_place(topic, partition), 0) for entry in entries)
+    def offsets(self) -> Ends:
+        """Up to where all source topics are processed and committed."""
+        return self.opened.offsets(self.manifest)
 
     def waits(self, ends: Ends) -> float | None:
         """How many seconds until a task goes on that waits for records of a topic that has none; None if none does."""
@@ -358,19 +235,19 @@ class Coordinator:
 
     def _step(self, ends: Ends, advances: Advances) -> CommitDone | None:
         began = time.monotonic()
-        self.topics.check(self.manifest)
+        self.opened.topics.check(self.manifest)
         try:
             attempt = self._attempt(ends, advances)
         except PenstockError:
-            self.topics.check(self.manifest)  # then this is what is to be told
+            self.opened.topics.check(self.manifest)  # then this is what is to be told
             raise
         if attempt is None:
             self.publishing.finish()
-            self._settling.settle()
+            self._settling.settle(self.manifest)
             return None
-        self.topics.check(self.manifest)  # what was read and written belongs to the topics that the manifest names
+        self.opened.topics.check(self.manifest)  # what was read and written is of the topics that the manifest names
         before, ran = self.manifest, time.monotonic()
-        manifest = attempt.manifest()
+        manifest = attempt.manifest(self.of_last_commit)
         if self.settings.at_least_once:
             self._create(attempt.without_offsets(manifest))
             crash_point("before-offsets")
@@ -379,18 +256,15 @@ class Coordinator:
         self._forgetting.after(before, self.manifest, attempt.exchange_files)
         self.idle.had_records(attempt.busy_tasks)
         crash_point("after-forget")
-        follow = getattr(self.runner, "follow", None)
-        if follow is not None and self.settings.standby_replicas:
-            follow(self.application, self.manifest, attempt.tasks)
+        if self.settings.standby_replicas:
+            self.runner.follow(self.application, self.manifest, attempt.tasks)
         self.of_last_commit = latencies_of(time.monotonic() - ran)
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
     def give_up(self) -> None:
         """Give up the commit under way, if work for it is lost or can be; from any thread."""
-        self.is_given_up = True
-        give_up = getattr(self.runner, "give_up", None)
-        if give_up is not None:
-            give_up()
+        self.given_up.set()
+        self.runner.give_up()
 
     def advance_time(self) -> CommitDone | None:
         """Let time go on for tasks that have had nothing to read for long enough; None when there are none."""
@@ -426,6 +300,9 @@ class Coordinator:
         self.publishing.finish()
         outputs = self.manifest.outputs_once_published()
         manifest = msgspec.structs.replace(manifest, published=self.publishing.last, outputs=outputs)
+        refused = refusal(self.manifest, manifest, self.manifests.place(manifest.commit), self._may)
+        if refused is not None:
+            raise refused
         crash_point("before-manifest")
         if not self.manifests.create(manifest):
             raise self.fenced() or FencedError(f"commit {manifest.commit} was made by another program")
@@ -437,15 +314,15 @@ class Coordinator:
     def _attempt(self, ends: Ends, advances: Advances) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
         for pause in _PAUSES:
-            attempt = Attempt(self, ends, advances)
+            attempt = self._new_attempt(ends, advances)
             try:
                 return attempt if attempt.run() else None
             except LostWorkError as error:
-                if self.is_given_up:
+                if self.given_up.is_set():
                     return None
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
             time.sleep(pause)
-        attempt = Attempt(self, ends, advances)
+        attempt = self._new_attempt(ends, advances)
         try:
             return attempt if attempt.run() else None
         except LostWorkError as error:
@@ -454,3 +331,7 @@ class Coordinator:
                 f"{len(_PAUSES) + 1} times, the last time because {error}; everything up to commit "
                 f"{self.manifest.commit} is safe. Look for the cause in the logs of Spark's executors and start again"
             ) from error
+
+    def _new_attempt(self, ends: Ends, advances: Advances) -> Attempt:
+        now = self.idle.now_ms() if advances else 0
+        return Attempt(self.opened, self.runner, self.idling, self.manifest, ends, advances, now)

@@ -7,14 +7,11 @@ none that are kept. A program that is killed leaves some of them; the next one f
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from penstock.engine.commit.needed import NeededManifests
-from penstock.engine.shared.manifest import Manifest
-from penstock.storage import number_in
-
-if TYPE_CHECKING:
-    from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.shared.starts import Starts
+from penstock.storage import Storage, number_in
 
 KEEP_MANIFESTS = 100
 _AT_LEAST = 8
@@ -24,15 +21,15 @@ _AT_LEAST = 8
 class Forgetting:
     """Removes an application's files of before, commit by commit."""
 
-    def __init__(self, coordinator: Coordinator):
-        self._storage = coordinator.storage
-        self._manifests = coordinator.manifests
-        self._starts = coordinator.starts
+    def __init__(self, storage: Storage, manifests: Manifests, starts: Starts):
+        self._storage = storage
+        self._manifests = manifests
+        self._starts = starts
         self._old: deque[str] = deque()
         """Files that are to go."""
         self._numbers: list[int] | None = None
         """The manifests that there are, ascending; None until somebody has looked."""
-        self._needed = NeededManifests(coordinator.manifests)
+        self._needed = NeededManifests(manifests)
 
     def after(self, before: Manifest, manifest: Manifest, exchange_files: set[str]) -> None:
         """Remove what went out of use with a commit, given the one before and the files that went through it."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.engine.commit.attempt import Ends
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
+from penstock.engine.commit.opening import Ends
 from penstock.engine.shared.moved import NOTE_SECONDS
 from penstock.errors import PenstockError, ProcessingError
 
@@ -39,7 +39,8 @@ class CommitLoop:
         on_commit: called after every commit, with the ends of the topics as they were before it.
         check: called whenever it wakes; raises when it cannot go on.
         goes_on_after: asked when an error is about to end it, whether to begin anew from the last commit.
-        takes_up: called now and then, to take up topics that have appeared; whether there were some.
+        takes_up: called now and then, to take up topics that have appeared; the coordinator that goes on with them,
+            None if there are none.
         on_end: called when it has ended, with the reason if not well.
     """
 
@@ -52,11 +53,10 @@ class CommitLoop:
         check: Callable[[], None] = lambda: None,
         goes_on_after: Callable[[PenstockError], bool] = lambda error: False,
         on_end: Callable[[PenstockError | None], None] = lambda error: None,
-        takes_up: Callable[[], bool] = lambda: False,
+        takes_up: Callable[[], Coordinator | None] = lambda: None,
     ):
         self.error: PenstockError | None = None
         """Why it ended, if not well."""
-        self._coordinator = coordinator
         self._interval = interval
         self._on_commit = on_commit
         self._check = check
@@ -66,15 +66,11 @@ class CommitLoop:
         self._next_look = 0.0
         self._made: tuple[CommitDone, Ends, float] | None = None
         """A commit whose output may not be visible yet, up to where it read at most, and when it was made."""
-        coordinator.publishing.on_done = self._tell
         self.rests = threading.Event()
         """Set when it is paused, and the commit that was under way is finished."""
         self.is_paused = False
         """Whether nothing is processed until somebody resumes it."""
-        topology = coordinator.topology
-        self._own = set(topology.source_topics) & set(topology.sink_topics)
-        """The topics that the application both writes and reads."""
-        self._watch = coordinator.log.watch(topology.source_topics)
+        self._take(coordinator)
         self._ends = coordinator.end_offsets() if ends_with_input else None
         if ends_with_input:
             coordinator.idling.seconds = 0.0  # what is not there is not to be read
@@ -85,6 +81,15 @@ class CommitLoop:
         self._thread = threading.Thread(
             target=self._run, name=f"penstock {coordinator.application_id} commits", daemon=True
         )
+
+    def _take(self, coordinator: Coordinator) -> None:
+        """Have a coordinator make the commits from now on."""
+        topology = coordinator.topology
+        self._coordinator = coordinator
+        coordinator.publishing.on_done = self._tell
+        self._own = set(topology.source_topics) & set(topology.sink_topics)
+        """The topics that the application both writes and reads."""
+        self._watch = coordinator.log.watch(topology.source_topics)
 
     def start(self) -> None:
         self._thread.start()
@@ -156,19 +161,18 @@ class CommitLoop:
 
     def _work(self) -> PenstockError | None:
         """Make commits until there is an end to it, or an error."""
-        publishing = self._coordinator.publishing
         try:
             try:
                 self._make_commits()
             finally:
-                publishing.finish()
+                self._coordinator.publishing.finish()
         except PenstockError as error:
             return error
         except Exception as error:
             return self._unexpected(error)
         finally:
-            publishing.close()
-            publishing.is_beside = False
+            self._coordinator.publishing.close()
+            self._coordinator.publishing.is_beside = False
         return None
 
     def _make_commits(self) -> None:
@@ -227,10 +231,10 @@ class CommitLoop:
         """Now and then, where sources read by patterns: whether topics have appeared that match."""
         if not self._coordinator.topology.has_patterns or self._ends is not None or time.monotonic() < self._next_look:
             return
-        if self._takes_up():
-            topology, before = self._coordinator.topology, self._watch
-            self._own = set(topology.source_topics) & set(topology.sink_topics)
-            self._watch = self._coordinator.log.watch(topology.source_topics)
+        coordinator = self._takes_up()
+        if coordinator is not None:
+            before = self._watch
+            self._take(coordinator)
             before.close()
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
 

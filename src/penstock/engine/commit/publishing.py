@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from penstock.engine.commit.claim import producer_of
 from penstock.engine.commit.older_log import check_outputs, older
+from penstock.engine.commit.opening import Opened
 from penstock.engine.shared.description import Description
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest, TaskEntry
@@ -22,12 +22,12 @@ from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.storage import Storage
 
-if TYPE_CHECKING:
-    from penstock.engine.commit.coordinator import Coordinator
-
 
 class Publishing:
     """Appends what commits put out to its topics.
+
+    Args:
+        fenced: the error of a program from which another one has taken over; None if that is not so.
 
     Attributes:
         is_beside: whether that happens in a thread of its own from now on, beside the next commit.
@@ -36,8 +36,9 @@ class Publishing:
         left_out: the topics into which a start could not append what the newest commit had put out.
     """
 
-    def __init__(self, coordinator: Coordinator):
-        self._coordinator = coordinator
+    def __init__(self, opened: Opened, fenced: Callable[[], FencedError | None]):
+        self._opened, self._log, self._producer = opened, opened.log, opened.producer
+        self._fenced = fenced
         self.is_beside = False
         self.last = -1
         self.left_out: set[str] = set()
@@ -53,11 +54,10 @@ class Publishing:
     def can_be_beside(self) -> bool:
         """Whether no other order than that of the manifests can be seen then: nothing that the application writes is
         read by it, at least once has no second manifest behind, and the log can do both at once."""
-        coordinator = self._coordinator
-        topology, settings = coordinator.topology, coordinator.settings
-        reads_own = not set(coordinator.output_topics).isdisjoint(topology.source_topics)
+        topology, settings = self._opened.topology, self._opened.settings
+        reads_own = not set(self._opened.outputs).isdisjoint(topology.source_topics)
         is_open = topology.has_patterns or topology.dynamic_sinks or reads_own
-        return coordinator.log.can_publish_beside and not is_open and not settings.at_least_once
+        return self._log.can_publish_beside and not is_open and not settings.at_least_once
 
     def begin(self, manifest: Manifest) -> None:
         """Publish a commit, or have that begun; the one before is done."""
@@ -65,7 +65,7 @@ class Publishing:
             self._published(manifest)
             return
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, f"penstock {self._coordinator.application_id} publishes")
+            self._thread = ThreadPoolExecutor(1, f"penstock {self._opened.application_id} publishes")
         try:
             self._under_way = self._thread.submit(self._published, manifest)
         except RuntimeError:  # the interpreter ends, and begins no threads any more
@@ -96,40 +96,37 @@ class Publishing:
         Raises:
             FencedError: it is there, though nobody has repeated it here: another program has taken over.
         """
-        coordinator = self._coordinator
-        producer = producer_of(coordinator.application)
-        offsets = coordinator.offsets(manifest)
-        with coordinator.log.publishing(producer, manifest.sequence, offsets, manifest.published):
-            self._append(manifest, producer, repeated)
+        offsets = self._opened.offsets(manifest)
+        with self._log.publishing(self._producer, manifest.sequence, offsets, manifest.published):
+            self._append(manifest, repeated)
         self.last = manifest.sequence
 
-    def _append(self, manifest: Manifest, producer: str, repeated: bool) -> None:
-        coordinator = self._coordinator
+    def _append(self, manifest: Manifest, repeated: bool) -> None:
+        opened, log, producer = self._opened, self._log, self._producer
         for topic, segments in manifest.sinks.items():
             try:
                 known = manifest.outputs.get(topic, -1)
-                if not repeated and coordinator.log.lacks(topic, producer, known):
-                    raise older(coordinator.log, topic, producer, known, coordinator.application_id)
-                appended = coordinator.log.append(topic, segments, producer, manifest.sequence)
+                if not repeated and log.lacks(topic, producer, known):
+                    raise older(log, topic, producer, known, opened.application_id)
+                appended = log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
-                if repeated and (topic in coordinator.topics.adopted or topic not in coordinator.output_topics):
+                if repeated and (topic in opened.topics.adopted or topic not in opened.outputs):
                     self.left_out.add(topic)  # it was made anew when manifests knew no ids, or was chosen, and is gone
                     continue
-                raise self._missing(topic, manifest, producer) from None
+                raise self._missing(topic, manifest) from None
             if not appended and not repeated:
-                raise coordinator.fenced() or FencedError(
+                raise self._fenced() or FencedError(
                     f"topic {topic!r} already has commit {manifest.commit} of application "
-                    f"{coordinator.application_id!r}: another program has taken over, and this one stops"
+                    f"{opened.application_id!r}: another program has taken over, and this one stops"
                 )
             crash_point("during-publish")
 
-    def _missing(self, topic: str, manifest: Manifest, producer: str) -> PenstockError:
+    def _missing(self, topic: str, manifest: Manifest) -> PenstockError:
         """The error for an output into which a commit's records cannot be appended: it is gone, or an older one."""
-        coordinator = self._coordinator
-        log, known = coordinator.log, manifest.topics.get(topic)
+        log, known = self._log, manifest.topics.get(topic)
         if known and log.exists(topic) and log.topic_id(topic) == known:
-            return older(log, topic, producer, manifest.commit, coordinator.application_id)
-        return coordinator.topics.output_is_gone(topic, manifest.commit)
+            return older(log, topic, self._producer, manifest.commit, self._opened.application_id)
+        return self._opened.topics.output_is_gone(topic, manifest.commit)
 
 
 def publish_newest(

@@ -19,8 +19,8 @@ Rounds are within one attempt: nothing of them is durable, and what was written 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -29,9 +29,8 @@ from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.stretch import FIRST_ROOT, Stretch, longest
 from penstock.engine.shared.work import Lap, LapDone, TaskDone, TaskWork
-
-if TYPE_CHECKING:
-    from penstock.engine.commit.attempt import Attempt
+from penstock.plan.physical import SubTopology
+from penstock.settings import Settings
 
 Refs = dict[str, list[ExchangeRef]]
 
@@ -48,10 +47,38 @@ _MOST_ROOTS = 1 << 18
 """How many numbers there are for each clock, about."""
 
 
+class CircleAttempt(Protocol):
+    """What rounds are part of: a commit that is tried, live or in a batch."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> dict[str, Refs]:
+        """What waits for the tasks of some sub-topologies in some topics, by task; it does not wait any more."""
+
+    def works(self, sub: SubTopology) -> list[TaskWork]:
+        """What the tasks of a sub-topology are to do, those that have anything to do."""
+
+    def work_of(self, task: str) -> TaskWork:
+        """The work of a task that has nothing to read but what comes to it around its circle."""
+
+    def may_come(self, circle: Circle, begun: Container[str]) -> list[Place]:
+        """Before which places something may still come into a circle to tasks that have not begun to read it."""
+
+    def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
+        """Have some tasks do their work; what each of them did."""
+
+    def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
+        """Take up what tasks did."""
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Remove files that nobody needs any more."""
+
+
 class Rounds:
     """One circle in one attempt."""
 
-    def __init__(self, attempt: Attempt, circle: Circle, label: str):
+    def __init__(self, attempt: CircleAttempt, circle: Circle, label: str):
         self._attempt = attempt
         self._circle = circle
         self._label = label

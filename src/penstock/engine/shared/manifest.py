@@ -243,6 +243,15 @@ class Manifests:
             return None
 
 
+def delta_name(task: str, commit: int, attempt: str) -> str:
+    """The file with what an attempt at a commit changed in a task's stores.
+
+    >>> delta_name("0_0", 7, "app-7-5a0ba94f")
+    'deltas/0_0/0000000000000007-app-7-5a0ba94f.arrow'
+    """
+    return f"deltas/{task}/{commit:016d}-{attempt}.arrow"
+
+
 def _application_of(entry: TaskEntry) -> str:
     """The checkpoint whose attempt brought a task where it is."""
     return entry.attempt.rsplit("-", 2)[0]

@@ -19,7 +19,7 @@ import msgspec
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.places import NOWHERE, SlotPlace
-from penstock.engine.shared.runner import LostWorkError
+from penstock.engine.shared.runner import LostWorkError, StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.following import Following
@@ -123,7 +123,7 @@ class _Asked:
         return answer if isinstance(answer, StoreAnswer) else None
 
 
-class SlotSessions:
+class SlotSessions(StageRunner):
     """Runs stages in the slots of a host.
 
     Args:

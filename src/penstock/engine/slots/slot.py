@@ -46,7 +46,6 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.at_disk import at_disk
 from penstock.storage import open_storage
-from penstock.unnamed import make_ahead
 
 _BEAT_SECONDS = 1.0
 
@@ -159,7 +158,6 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
                 crash_point("before-answer")
                 link.send(done)
                 crash_point("after-answer")
-                make_ahead()
             else:
                 copies.take(order)
             order = link.order()

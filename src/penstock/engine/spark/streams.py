@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.calls import refuse_result
 from penstock.durations import Duration, to_ms
-from penstock.engine.commit.attempt import Ends
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
+from penstock.engine.commit.current import CurrentCommits
 from penstock.engine.commit.loop import CommitLoop
+from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
 from penstock.engine.operate.lifecycle import (
@@ -112,7 +113,6 @@ class Streams(KafkaNames):
                 self._take_up_topics,
             )
             self._slots.on_lost = self._lost_slot
-            self._slots.on_moved = lambda: self._coordinator.moved.note()
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
@@ -129,51 +129,52 @@ class Streams(KafkaNames):
         lock = ApplicationLock(state_dir, self.application_id)
         self._resources.append(lock.release)
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
-        self._coordinator = Coordinator(
-            self.topology, self.application_id, self.settings, self.log, storage, program=program, wishes=self._wishes
-        )
-        self._resources.append(lambda: self._coordinator.log.close())
-        layout = self._coordinator.layout
-        packed = self._packed()  # before Spark starts: what cannot be pickled is the user's to mend
+        given = self.topology, self.application_id, self.settings, self.log
+        opened = open_application(*given, storage, program, self._wishes)
+        self._resources.append(opened.log.close)
+        packed = self._packed(opened)  # before Spark starts: what cannot be pickled is the user's to mend
         if on_spark is not None:
             on_spark()
         self._session = spark
         self._context, self._is_own = context_for(spark, self.application_id, state_dir / "spark.log")
         if self._is_own:
             self._resources.append(self._stop_spark)
-        self._slot_count = slots or default_slots(self._context, max(1, *layout.tasks.values()), self._is_own)
-        self._open_slots(packed)
+        self._slot_count = slots or default_slots(self._context, max(1, *opened.layout.tasks.values()), self._is_own)
+        self._coordinator = self._begun(opened, packed)
 
-    def _packed(self) -> bytes:
+    def _packed(self, opened: Opened) -> bytes:
         """The program, as slots get it."""
         assert self.settings.state_dir is not None
-        layout, url = self._coordinator.layout, self._coordinator.storage.url
-        tasks = self.settings.state_dir / "tasks"
-        return dumps(Program(self.topology, layout, self.settings, self.log.place, url, tasks))
+        places = self.log.place, opened.storage.url, self.settings.state_dir / "tasks"
+        return dumps(Program(opened.topology, opened.layout, self.settings, *places))
 
-    def _open_slots(self, packed: bytes) -> None:
+    def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
+        """Have the application go on as it was opened, with new slots."""
         copies = self.settings.standby_replicas > 0
         host = SparkHost(self._context, self.application_id, packed, self._slot_count, copies)
         timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
         self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
         self._resources.append(self._close_slots)
+        self._slots.on_moved = opened.moved.note
         self._slots.begin()
-        self._coordinator.runner = self._slots
-        self._coordinator.take_over()  # last: what stands in the way of this start stops nobody else
+        coordinator = Coordinator(opened, self._slots, before)
+        coordinator.take_over()  # last: what stands in the way of this start stops nobody else
+        return coordinator
 
-    def _take_up_topics(self) -> bool:
+    def _take_up_topics(self) -> Coordinator | None:
         """Take up topics that have appeared and match the patterns of sources, with new tasks in new slots."""
-        topology = self._coordinator.with_new_topics()
+        topology = self._coordinator.opened.with_new_topics()
         if topology is None:
-            return False
+            return None
         self._life.to(State.REBALANCING)
+        opened = reopened(self._coordinator.opened, topology)
+        packed = self._packed(opened)
         self._resources.remove(self._close_slots)
         self._close_slots()
-        self._coordinator.replan(topology)
+        self._coordinator = self._begun(opened, packed, self._coordinator)
         self.topology = topology
-        self._open_slots(self._packed())
         self._slots.on_lost = self._lost_slot
-        return True
+        return self._coordinator
 
     def _check_slots(self) -> None:
         self._slots.check()
@@ -415,7 +416,8 @@ class Streams(KafkaNames):
         with self._opening:
             if self._stores is None:
                 live = LiveTasks(self._coordinator.layout, self._slots.ask) if self.settings.at_least_once else None
-                self._stores = ApplicationStores(OwnCommits(self._coordinator), self.settings.block_cache_bytes, live)
+                commits = OwnCommits(CurrentCommits(lambda: self._coordinator))
+                self._stores = ApplicationStores(commits, self.settings.block_cache_bytes, live)
             return self._stores
 
     def __enter__(self) -> Streams:

@@ -13,6 +13,7 @@ from penstock.batch import Origins
 from penstock.engine.shared.circles import NO_CIRCLE
 from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.layout import Layout, TaskId, global_place, topic_names
+from penstock.engine.shared.manifest import delta_name
 from penstock.engine.shared.stores import stores_of
 from penstock.engine.shared.work import Lap, TaskDone, TaskWork
 from penstock.engine.task.chosen_topics import ChosenTopics
@@ -361,7 +362,7 @@ class Task:
         changes = self.state.changes()
         if not changes:
             return None
-        name = f"deltas/{self.id}/{commit:016d}-{attempt}.arrow"
+        name = delta_name(str(self.id), commit, attempt)
         with self.gathering(), self.checkpoint.write(name) as file:
             write_delta(file, changes)
         return self.checkpoint.ref(name)
