@@ -94,6 +94,11 @@ class Application:
             coordinator = self._taken_over(storage, stack)
             return self._run(job, coordinator)
 
+    @property
+    def stores(self) -> list[str]:
+        """The stores that were given a name."""
+        return sorted(name for name, spec in self._topology.facts.named().items() if spec.named_by_user)
+
     def frame(self, spark: Any, topic: str, before: str, after: str) -> Any:
         """The records of a topic between two offsets of each partition, as Spark's Kafka source writes them."""
         known_to(spark)

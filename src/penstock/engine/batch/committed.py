@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Self
+from typing import Any
 
 from penstock.engine.batch.application import Application, Outcome
+from penstock.engine.batch.result import BatchResult
 from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
 from penstock.messages import nearest
 from penstock.metrics import Metric, readable
 
 
-class BatchCommit:
-    """What ``run_batch(application_id=...)`` returns: a commit of the application."""
+class BatchCommit(BatchResult):
+    """The result of a batch that is a commit of an application."""
 
     def __init__(self, spark: Any, application: Application, outcome: Outcome):
         self._spark, self._application, self._outcome = spark, application, outcome
-
-    @property
-    def commit(self) -> int:
-        """The number of the commit; that of the newest one where there was nothing to do."""
-        return self._outcome.commit
-
-    @property
-    def records(self) -> int:
-        """How many records and rows were read."""
-        return self._outcome.records
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether a batch of this name counted already, so that nothing was done."""
-        return self._outcome.is_repeated
+        self.commit, self.is_repeated = outcome.commit, outcome.is_repeated
 
     @property
     def topics(self) -> list[str]:
         """The output topics."""
         return list(self._outcome.after)
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores of the application that have a name of the user's."""
+        return self._application.stores
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -80,12 +72,6 @@ class BatchCommit:
     def close(self) -> None:
         """Nothing: all of it is in the log and in the checkpoint."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
-        what = "counted already" if self.is_repeated else f"{self.records:,} records"
+        what = "counted already" if self.is_repeated else f"{self._outcome.records:,} records"
         return f"<commit {self.commit} of a batch: {what}>"

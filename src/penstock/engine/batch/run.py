@@ -53,7 +53,7 @@ def run_batch(
     seed: str | None = None,
     then: Then | None = None,
     **settings: Any,
-) -> BatchResult | BatchCommit:
+) -> BatchResult:
     """See ``Topology.run_batch``."""
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(f"run_batch takes a SparkSession; got {show(spark)} of type {type(spark).__name__}")
@@ -94,7 +94,9 @@ def run_batch(
         application = Application(expanded, str(id_), loaded, opened)
         outcome = application.run(Job(found, run, name, seeds, kept if seed else ()), counts)
         if seed:
-            return results[0]
+            (result,) = results
+            result.commit = outcome.commit
+            return result
         for result in results:
             result.close()
         return BatchCommit(spark, application, outcome)
