@@ -14,6 +14,8 @@ from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.workloads import w1
 from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.opening import open_application
+from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
@@ -50,7 +52,7 @@ def measure(plan: Plan) -> Section:
     return section
 
 
-class SimulatedSlots:
+class SimulatedSlots(StageRunner):
     """Answers orders as slots would whose tasks have read everything."""
 
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
@@ -76,9 +78,8 @@ def main(folder: Path, tasks: int) -> None:
     log = FileLog(folder / "log")
     log.create_topic(TopicInfo("in", tasks, "str", "json"))
     settings = Settings.load(environment={}, folder=folder)
-    coordinator = Coordinator(
-        w1("in", "out"), "many", settings, log, LocalStorage(folder / "checkpoint"), SimulatedSlots()
-    )
+    opened = open_application(w1("in", "out"), "many", settings, log, LocalStorage(folder / "checkpoint"))
+    coordinator = Coordinator(opened, SimulatedSlots())
     coordinator.take_over()
     ends = [100] * tasks
     coordinator.step({"in": ends})

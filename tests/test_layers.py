@@ -23,10 +23,9 @@ FOUNDATIONS = (
 LAYERS = {
     "serdes": "",
     "syncing": "",
-    "unnamed": "",
-    "storage": "syncing unnamed",
+    "storage": "syncing",
     "object_storage": "storage",
-    "log": "serdes storage unnamed",
+    "log": "serdes storage",
     "plan": "serdes",
     "dsl": "plan serdes",
     "state/columns": "",
@@ -51,7 +50,7 @@ LAYERS = {
     "engine/commit": "engine/evolution engine/shared engine/timing log plan serdes state storage",
     "engine/operate": "engine/commit engine/shared log plan state storage",
     "engine/rescaling": "engine/commit engine/evolution engine/shared log plan serdes state storage",
-    "engine/slots": "engine/commit engine/operate engine/shared engine/task log plan state storage unnamed",
+    "engine/slots": "engine/commit engine/operate engine/shared engine/task log plan state storage",
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
     "engine/spark": "engine/commit engine/evolution engine/operate engine/shared engine/slots engine/task log losses "
     "plan progress serdes state storage",

@@ -26,8 +26,6 @@ from penstock.locations import folder
 from penstock.masking import masked
 from penstock.plain_files import check_readable, new_file
 from penstock.syncing import is_durable_later, sync_path
-from penstock.unnamed import Unnamed
-from penstock.unnamed import take as unnamed_in
 from penstock.untrusted import inner_path
 
 
@@ -255,63 +253,48 @@ _LEFT_SECONDS = 3600
 
 def create_file(path: Path, data: bytes) -> bool:
     """Create a file durably and at once (nobody ever sees half of it) unless it is there already."""
-    try:
-        check_disk()
-        unnamed = unnamed_in(path.parent)
-        created = _create_named(path, data) if unnamed is None else _create(unnamed, path, data)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    if created:
-        sync_folder(path.parent)
-    return created
-
-
-def _create(unnamed: Unnamed, path: Path, data: bytes) -> bool:
-    try:
-        with open(unnamed.descriptor, "wb", closefd=False) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        unnamed.name(path.name)
-    except FileExistsError:
-        return False
-    finally:
-        unnamed.close()
-    return True
-
-
-def _create_named(path: Path, data: bytes) -> bool:
-    """Where files without names are not to be had, or the folder is not there yet."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with open(new_file(temporary), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        _write(temporary, data, durably=True)
+        is_new = _link(temporary, path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
         _remove(temporary)
-    return True
+    if is_new:
+        sync_folder(path.parent)
+    return is_new
 
 
 def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
     """Write a small file, at once also where there is one; after a power loss it may be the one before or damaged."""
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
     try:
-        check_disk()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(new_file(temporary), "wb") as file:
-            file.write(data)
-            if durably:
-                file.flush()
-                os.fsync(file.fileno())
+        _write(temporary, data, durably)
         temporary.replace(path)
     except OSError as error:
         _remove(temporary)
         raise cannot_write(path, error) from error
+
+
+def _write(path: Path, data: bytes, durably: bool) -> None:
+    """Write a new file under its temporary name; its folder is made if it is not there."""
+    check_disk()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(new_file(path), "wb") as file:
+        file.write(data)
+        if durably:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _link(file: Path, name: Path) -> bool:
+    """Give a file a name unless there is something of that name; whether there was nothing."""
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        return False
+    return True
 
 
 @contextmanager
@@ -321,36 +304,18 @@ def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
 
     Its folder is made when it is not there, and the folders above it too unless ``parents`` says otherwise.
     """
-    unnamed = unnamed_in(path.parent)
     try:
         with writing(path):
-            if unnamed is None:
-                path.parent.mkdir(parents=parents, exist_ok=True)
-                _remove(path)  # if it is a link, what it leads to is not written
-            with pa.OSFile(str(path) if unnamed is None else unnamed.path, "wb") as file:
+            path.parent.mkdir(parents=parents, exist_ok=True)
+            _remove(path)  # if it is a link, what it leads to is not written
+            with pa.OSFile(str(path), "wb") as file:
                 yield file
-            if unnamed is not None:
-                _name(unnamed, path)
             if not is_durable_later(path):
                 sync_file(path)
                 sync_folder(path.parent)
     except BaseException:
         _remove(path)
         raise
-    finally:
-        if unnamed is not None:
-            unnamed.close()
-
-
-def _name(unnamed: Unnamed, path: Path) -> None:
-    """Give a file its name, in place of one that has it."""
-    try:
-        unnamed.name(path.name)
-    except FileExistsError:
-        unnamed.remove(path.name)
-        unnamed.name(path.name)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager

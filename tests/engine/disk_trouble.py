@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock import StreamsBuilder, Topology
-from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.opening import open_application
 from penstock.engine.local import LocalApplication
 from penstock.errors import PenstockError
 from penstock.log.consume import consume
@@ -41,7 +41,7 @@ def run(folder: Path) -> None:
 def outcome(folder: Path) -> tuple[list[object], list[object]]:
     settings = Settings.load(environment={}, folder=folder)
     log, storage = FileLog(folder / "log"), LocalStorage(folder / "checkpoint")
-    with committed_store(Coordinator(topology(), "app", settings, log, storage), "counts") as store:
+    with committed_store(open_application(topology(), "app", settings, log, storage), "counts") as store:
         return [tuple(record)[:2] for record in consume("out", log=log)], sorted(store.all())
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.dsl.suppressed import BufferConfig
-from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.opening import open_application
 from penstock.engine.local import LocalApplication
 from penstock.errors import StoreError
 from penstock.log.consume import consume
@@ -76,9 +76,9 @@ class Place:
 
     def outcome(self) -> dict[str, Any]:
         found: dict[str, Any] = {t: [tuple(r) for r in consume(t, log=self.log)] for t in ("counted", "final")}
-        coordinator = Coordinator(topology(), "app", self.settings, self.log, self.storage)
-        for spec in coordinator.topology.facts.stores.values():
-            with committed_store(coordinator, spec.name) as store:
+        opened = open_application(topology(), "app", self.settings, self.log, self.storage)
+        for spec in opened.topology.facts.stores.values():
+            with committed_store(opened, spec.name) as store:
                 found[spec.name] = sorted(map(repr, store.all()))
         return found
 

@@ -173,14 +173,14 @@ def test_a_suppression_that_waits_goes_on_waiting_when_a_topic_appears(tmp_path:
     world = World(tmp_path, builder.build())
     put(world, "in-1", "a")
     application = run(world)
-    coordinator, now = application.coordinator, [0.0]
-    coordinator.idle._now = lambda: now[0]
-    assert coordinator.advance_time() is None  # it waits from now on
+    now = [0.0]
+    application.coordinator.idle._now = lambda: now[0]
+    assert application.coordinator.advance_time() is None  # it waits from now on
     now[0] = 6.0
     world.log.create_topic(TopicInfo("in-2", 1, "str", "str"))
     application.run_until()
     now[0] = 10.0
-    assert coordinator.advance_time() is not None
+    assert application.coordinator.advance_time() is not None
     assert [(key.start, value) for key, value in world.output()] == [(0, 1)]
 
 

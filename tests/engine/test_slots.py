@@ -23,6 +23,7 @@ from penstock import StreamsBuilder, Topology
 from penstock.arrays import partitions
 from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.commit.loop import CommitLoop
+from penstock.engine.commit.opening import open_application
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.manifest import Manifests
 from penstock.engine.slots import sessions
@@ -52,15 +53,15 @@ class Application:
         self, world: World, host: ForkedHost, timeout: float = 20.0, log: str | None = None, storage: str | None = None
     ):
         self.host = host
-        self.coordinator = Coordinator(world.topology, "app", world.settings, world.log, world.storage)
-        layout = self.coordinator.layout
+        opened = open_application(world.topology, "app", world.settings, world.log, world.storage)
+        layout = opened.layout
         places = log or world.log.url, storage or world.storage.url, world.folder / "tasks"
         host.prepare(Program(world.topology, layout, world.settings, *places))
         self.slots = SlotSessions(host, "app", Restores("app"), timeout, world.settings.at_least_once)
-        self.stores = ApplicationStores(OwnCommits(self.coordinator), live=LiveTasks(layout, self.slots.ask))
         self.slots.begin()
-        self.coordinator.runner = self.slots
+        self.coordinator = Coordinator(opened, self.slots)
         self.coordinator.take_over()
+        self.stores = ApplicationStores(OwnCommits(self.coordinator), live=LiveTasks(layout, self.slots.ask))
         self.loop = CommitLoop(self.coordinator, 0.0, False, lambda *_: None, self.slots.check)
         self.slots.on_lost = self.loop.wake
         self.loop.start()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
-from penstock.engine.commit import coordinator, forgetting
+from penstock.engine.commit import forgetting, opening
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS
@@ -220,12 +220,12 @@ def test_two_first_starts_at_once_are_of_one_checkpoint_and_the_later_takes_over
     rivals = []
 
     def interfere(*arguments: Any) -> None:
-        monkeypatch.setattr(coordinator, "create_sink_topics", create_sink_topics)
+        monkeypatch.setattr(opening, "create_sink_topics", create_sink_topics)
         create_sink_topics(*arguments)
         rivals.append(world.start(machine="other machine"))
 
-    create_sink_topics = coordinator.create_sink_topics
-    monkeypatch.setattr(coordinator, "create_sink_topics", interfere)
+    create_sink_topics = opening.create_sink_topics
+    monkeypatch.setattr(opening, "create_sink_topics", interfere)
     world.run()
     assert outcome(world) == undisturbed
     with pytest.raises(FencedError):

@@ -15,6 +15,7 @@ import pytest
 from penstock import AutoOffsetReset, StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared.manifest import Manifest, Manifests
+from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError, TopologyError
 from penstock.log.base import TopicInfo
@@ -159,7 +160,7 @@ def test_an_output_that_is_removed_while_the_program_runs_stops_it_and_the_next_
     assert world.output() == [("b", 1), ("a", 2)]
 
 
-class Meddler:
+class Meddler(StageRunner):
     """Runs the tasks of an application, and something else right before or after."""
 
     def __init__(self, application: Any, before: Callable[[], None] | None, after: Callable[[], None] | None):

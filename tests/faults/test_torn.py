@@ -9,6 +9,7 @@ import pytest
 
 from penstock import faults
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import StoreError
 from penstock.testing.chaos.torn import tear, unfinished
@@ -34,7 +35,7 @@ def attempt(world: World) -> None:
     world.produce("a", "b")
     application = world.start()
 
-    class Dies:
+    class Dies(StageRunner):
         def run(self, stage: StageWork, label: str) -> list[TaskDone]:
             application.host.run(stage)
             raise Killed

@@ -17,7 +17,6 @@ from penstock.faults import LOG_POINTS
 from penstock.log.base import TopicInfo
 from penstock.log.file import upkeep
 from penstock.log.file.log import FileLog
-from penstock.unnamed import take
 from support.folders import MEMORY
 from support.logs import append, rows
 
@@ -58,12 +57,6 @@ with log.writer("t", "app-1") as writer:
         writer.write(0, *columns, np.arange(1000))
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
-NAMED_AT_ONCE = """
-from penstock import storage
-storage.unnamed_in = lambda folder: None
-"""
-"""As where the file system has no other files."""
 
 PRODUCE_UNTIL_REMOVED = """
 from penstock.errors import TopicNotFoundError
@@ -257,22 +250,11 @@ def test_a_program_killed_while_it_keeps_a_topic_small_loses_nothing_and_leaves_
     assert {path.name for path in (folder / "t" / "index").glob("*")} == {ref.file.name for ref, _ in nodes}
 
 
-def test_a_killed_writer_leaves_no_file_where_files_need_no_name_to_be_written(folder: Path):
-    log = FileLog(folder)
-    log.create_topic(TopicInfo("t", partitions=1))
-    append(log, "t", (b"a", b"1", 1))
-    if take(folder) is None:
-        pytest.skip("this file system has no unnamed files")
-    (process,) = start(folder, app=TORN)
-    assert process.wait() == -signal.SIGKILL
-    assert list((folder / "t" / "data").glob("app-1*")) == []
-
-
 def test_a_torn_file_of_a_killed_writer_is_never_read(folder: Path):
     log = FileLog(folder)
     log.create_topic(TopicInfo("t", partitions=1))
     append(log, "t", (b"a", b"1", 1))
-    (process,) = start(folder, app=NAMED_AT_ONCE + TORN)
+    (process,) = start(folder, app=TORN)
     assert process.wait() == -signal.SIGKILL
 
     (left,) = (folder / "t" / "data").glob("app-1*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 import traceback
 from collections.abc import Iterator
@@ -300,6 +301,21 @@ def test_of_several_files_that_are_written_the_one_that_does_not_fit_is_named(tm
 def test_an_input_that_cannot_be_read_is_not_called_an_output_that_cannot_be_written(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="no such input"), durable_file(tmp_path / "output"):
         (tmp_path / "no such input").read_bytes()
+
+
+def test_a_file_begun_in_a_folder_that_is_removed_does_not_come_into_the_next_of_its_name(tmp_path: Path):
+    folder = tmp_path / "topic"
+    folder.mkdir()
+
+    def write() -> None:
+        with durable_file(folder / "file", parents=False) as file:
+            file.write(b"for the old one")
+            shutil.rmtree(folder)
+            folder.mkdir()
+
+    with pytest.raises(StoreError, match="No such file"):
+        write()
+    assert list(folder.iterdir()) == []
 
 
 def test_a_link_in_the_place_of_a_new_file_is_replaced_and_not_followed(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StreamsBuilder, Topology
-from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.opening import open_application
 from penstock.engine.local import LocalApplication
 from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
@@ -60,8 +60,8 @@ class World:
         return [(record.key, record.value) for record in consume(topic, log=self.log)]
 
     def counts(self, store: str = "counts") -> list[tuple[Any, ...]]:
-        coordinator = Coordinator(self.topology, "app", self.settings, self.log, self.storage)
-        with committed_store(coordinator, store) as found:
+        opened = open_application(self.topology, "app", self.settings, self.log, self.storage)
+        with committed_store(opened, store) as found:
             return sorted(row[:2] for row in found.all())
 
     def lose_local_state(self) -> None:

@@ -193,16 +193,24 @@ class Declarations(KafkaNames):
         return tuple(node for _, node in found if node is not None)
 
 
+def _types_of(node: Node) -> dict[str, Serde | None]:
+    """The types of what comes out of a step, as far as it says them itself."""
+    key, value = (None, None) if node.store is None else (node.store.key, node.store.value)
+    return {"key": node.key or key, "value": node.value or value}
+
+
 def _type_of(node: Node, side: str, given: Any, name: str) -> Serde:
     """The type of a step's keys or values, as told or as that of the step it is behind."""
     if given is not None:
         return of(given, side)
     above: Node | None = node
     while above is not None:
-        found = getattr(above, side, None) or getattr(getattr(above, "store", None), side, None)
-        if isinstance(found, Serde) and getattr(above, "windows", None) is None:
+        if above.windows is not None:
+            break
+        found = _types_of(above)[side]
+        if found is not None:
             return left_open(DEFAULT_KEY if side == "key" else DEFAULT_VALUE, found, found)
-        above = above.parents[0] if above.parents and getattr(above, "windows", None) is None else None
+        above = above.parents[0] if above.parents else None
     raise TopologyError(
         f"{name!r} at {caller()}: the type of the {side}s does not follow from {node.name!r}; say {side}="
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.errors import ConfigError
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import Repartition, Sink, StreamSource, TableSource
+from penstock.plan.nodes import Repartition, Sink
 from penstock.plan.rewriting import Rewriting
 from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.serdes import JSON, STR, Serde, TimeWindowedSerde, WindowedSerde, from_name, of
@@ -78,9 +78,8 @@ class Defaults(Rewriting):
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
         if isinstance(step, Repartition | Sink) and self._before is not None:
             return {"types_before": (self._before.serde(step.key).name, self._before.serde(step.value).name)}
-        if self._extractor is None or not isinstance(step, StreamSource | TableSource) or step.timestamp is not None:
-            return {}
-        return {"timestamp": self._extractor}
+        is_timed = isinstance(step, Node) and step.is_source and step.timestamp is None
+        return {"timestamp": self._extractor} if is_timed and self._extractor is not None else {}
 
     def serde(self, one: Serde) -> Serde:
         left_open: LeftOpen | None = getattr(one, _LEFT_OPEN, None)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Container, Iterable
 from functools import cmp_to_key, partial
 
 from penstock.plan.node import Node
-from penstock.plan.nodes import DynamicSink
 from penstock.plan.physical import Part, SubTopology
 
 _MADE_UP = re.compile(r"(K.*)-([0-9]{10})")
@@ -41,7 +40,7 @@ def _parts_text(sub: SubTopology) -> str:
         predecessors = ", ".join(n.name for n in above[part.name]) or "none"
         if part.kind == "source":
             topics = ", ".join(_java_order(part.topics))
-            of = getattr(part.node, "pattern", None) or f"[{topics}]"
+            of = part.node.pattern or f"[{topics}]"
             lines += [f"    Source: {part.name} (topics: {of})", f"      --> {successors}"]
         elif part.kind == "sink":
             to = f"topic: {part.topics[0]}" if part.topics else f"extractor class: {_selector(part)}"
@@ -159,5 +158,5 @@ def _label(part: Part) -> str:
 
 def _selector(part: Part) -> str:
     """What chooses the topics of a sink."""
-    assert isinstance(part.node, DynamicSink)
+    assert part.node.selector is not None
     return part.node.selector.name

@@ -54,8 +54,7 @@ def of_steps(node: Node) -> str:
 
     def add(one: Node) -> None:
         if one.name not in every:
-            topics = getattr(one, "topics", None) or ((one.topic,) if hasattr(one, "topic") else ())
-            title = ", ".join(topics) if topics and not one.parents else one.name
+            title = ", ".join(one.topics) or one.name
             every[one.name] = Box(one.name, title, _words(one), tuple(p.name for p in one.parents), not one.parents)
             for parent in one.parents:
                 add(parent)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.calls import why_unusable
 from penstock.errors import ConfigError, TopologyError
+from penstock.serdes import Serde
 from penstock.topic_names import check_topic_name
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -68,6 +69,13 @@ class UserFunction:
     def returns(self) -> Any:
         """The annotation of what it returns, or the class that it is; None where there is neither."""
         return _returned(self.call)
+
+
+class Maker(NamedTuple):
+    """A function, and the type that its results have by the step that it was given to."""
+
+    function: UserFunction
+    type: Serde
 
 
 def user_function(

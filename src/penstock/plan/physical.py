@@ -12,22 +12,8 @@ from dataclasses import dataclass
 from penstock.errors import TopologyError
 from penstock.plan import nodes
 from penstock.plan.node import Node
-from penstock.plan.passes.stores import TableFacts, looked_up_stores, looked_up_tables
-
-
-@dataclass(frozen=True)
-class Part:
-    """A source, processor or sink; ``role`` tells the parts of one step apart."""
-
-    kind: str
-    name: str
-    node: Node
-    role: str = ""
-    predecessors: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    """The parts whose stores it looks values up in, where no records come from them."""
+from penstock.plan.node import Part as Part
+from penstock.plan.passes.stores import TableFacts
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,7 @@ def sub_topologies(
 
     store_users: dict[str, str] = {}
     for part in parts:
-        shared = part.stores if as_described or not isinstance(part.node, nodes.ResponseJoin) else ()
+        shared = part.stores if as_described or not part.node.brings_values else ()
         for other in (*part.predecessors, *(store_users.setdefault(store, part.name) for store in shared)):
             group_of[root(other)] = root(part.name)
     groups: dict[str, list[Part]] = {}
@@ -93,7 +79,7 @@ def sub_topologies(
 
 def _with_global_tables(groups: list[list[Part]]) -> tuple[SubTopology, ...]:
     """The sub-topologies; each gets the global tables it looks into, the first one also those that nobody does."""
-    tables = {part.name: group for group in groups for part in group if isinstance(part.node, nodes.GlobalTable)}
+    tables = {part.name: group for group in groups for part in group if part.node.is_global}
     unused = set(tables) - {name for group in groups for part in group for name in part.reads}
     subs = []
     counted: set[str] = set()
@@ -116,15 +102,14 @@ def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
     for node in _in_writing_order(declared):
         if node.name not in aliases:
             above = tuple(dict.fromkeys(aliases.get(parent.name, parent.name) for parent in node.parents))
-            if isinstance(node, nodes.ResponseJoin) and node.announced is not None and node.announced in declared:
-                above = (*above, node.announced.name)
-            parts += _expand(node, above, facts)
+            above += tuple(brought.name for brought in node.also_behind if brought in declared)
+            parts += node.parts(above, facts)
     return parts
 
 
 def _announces(node: Node) -> bool:
     """Whether Kafka Streams has no such step."""
-    return isinstance(node, nodes.Announce) or any(isinstance(parent, nodes.Announce) for parent in node.parents)
+    return not (node.is_in_kafka_streams and all(parent.is_in_kafka_streams for parent in node.parents))
 
 
 def _in_writing_order(declared: tuple[Node, ...]) -> list[Node]:
@@ -172,64 +157,3 @@ def _merged_sources(declared: tuple[Node, ...]) -> dict[str, str]:
                 )
             aliases[node.name] = main.name
     return aliases
-
-
-def _expand(node: Node, above: tuple[str, ...], facts: TableFacts) -> list[Part]:
-    """The parts of one step."""
-    if isinstance(node, nodes.StreamSource):
-        return [Part("source", node.name, node, topics=node.topics)]
-    if isinstance(node, nodes.Sink):
-        return [Part("sink", node.name, node, predecessors=above, topics=(node.topic,) if node.topic else ())]
-    store = facts.stores.get(node)
-    stores: tuple[str, ...] = (store.name,) if store else ()
-    if isinstance(node, nodes.CogroupInput):
-        stores = (node.shared.name,)
-    elif any(isinstance(parent, nodes.CogroupInput) for parent in node.parents):
-        stores = ()  # Kafka Streams connects it with the steps above
-    if isinstance(node, nodes.TableSource):
-        source = Part("source", node.source_name, node, "source", topics=(node.topic,))
-        return [source, Part("processor", node.name, node, predecessors=(node.source_name,), stores=stores)]
-    if isinstance(node, nodes.Repartition):
-        parts = []
-        if node.filter_name is not None:
-            parts.append(Part("processor", node.filter_name, node, "filter", above))
-            above = (node.filter_name,)
-        parts.append(Part("sink", node.sink_name, node, "sink", above, topics=(node.topic,)))
-        parts.append(Part("source", node.source_name, node, "source", topics=(node.topic,)))
-        return parts
-    if isinstance(node, nodes.SubscriptionJoin | nodes.ResponseJoin):
-        stores = looked_up_stores(facts, node.table)
-    if isinstance(node, nodes.ForeignTableJoin):
-        stores = (node.receive.store.name,)
-    if isinstance(node, nodes.StreamJoin):
-        kept_left, kept_right = node.left, node.right
-        return [
-            Part("processor", node.this_name, node, "this", (kept_left.name,), (kept_right.store.name, *stores)),
-            Part("processor", node.other_name, node, "other", (kept_right.name,), (kept_left.store.name, *stores)),
-            Part("processor", node.name, node, "merge", (node.this_name, node.other_name)),
-        ]
-    if isinstance(node, nodes.TableJoin):
-        left, right = node.parents
-        return [
-            Part("processor", node.this_name, node, "this", (left.name,), looked_up_stores(facts, right)),
-            Part("processor", node.other_name, node, "other", (right.name,), looked_up_stores(facts, left)),
-            Part("processor", node.name, node, "merge", (node.this_name, node.other_name), stores),
-        ]
-    if isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
-        tables = looked_up_tables(facts, node.table)
-        if isinstance(node, nodes.StreamTableJoin):
-            stores = (*stores, *looked_up_stores(facts, node.table))
-        reads = tuple(table.name for table in tables)
-        return [Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)]
-    if isinstance(node, nodes.Process | nodes.TableTransformValues):
-        return [_processor(node, above, facts)]
-    return [Part("processor", node.name, node, predecessors=above, stores=stores)]
-
-
-def _processor(node: Node, above: tuple[str, ...], facts: TableFacts) -> Part:
-    """A processor reads global stores without being connected to them."""
-    tables = [table for table in facts.stores if isinstance(table, nodes.GlobalTable)]
-    reads = tuple(table.name for table in tables if facts.stores[table].named_by_user)
-    own = facts.stores.get(node)
-    stores = (*((own.name,) if own else ()), *nodes.connected_stores(node))
-    return Part("processor", node.name, node, predecessors=above, stores=stores, reads=reads)

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import StreamSource
 from penstock.serdes import Serde
 
 
@@ -62,7 +61,7 @@ class Expanded(Rewriting):
         self._topics = sorted(set(topics))
 
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
-        if not isinstance(step, StreamSource) or step.pattern is None:
+        if not isinstance(step, Node) or step.pattern is None:
             return {}
         found = matching(step.pattern, self._topics)
         return {} if found == step.topics else {"topics": found}

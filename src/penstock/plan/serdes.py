@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.plan.nodes import DynamicSink, Sink
+from penstock.plan.nodes import Sink
 from penstock.plan.rewriting import Rewriting
 from penstock.serdes import Serde
 
@@ -33,8 +33,6 @@ def prepare_serdes(topology: Topology) -> None:
     """
     seen = _Seen()
     seen.of(topology.nodes)
-    written = {
-        id(one) for node in topology.nodes if isinstance(node, Sink | DynamicSink) for one in (node.key, node.value)
-    }
+    written = {id(one) for node in topology.nodes if isinstance(node, Sink) for one in (node.key, node.value)}
     for number, one in seen.found.items():
         one.prepare(number in written)

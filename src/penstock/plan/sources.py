@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import TopologyError
-from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
 from penstock.plan.rewriting import matching
@@ -32,18 +31,11 @@ def check_patterns(declared: Sequence[Node]) -> None:
     """Raise ``TopologyError`` when a pattern matches a topic that another step reads by its name, or writes between
     its own steps."""
     for one in declared:
-        if not isinstance(one, nodes.StreamSource) or one.pattern is None:
+        if one.pattern is None:
             continue
         for other in declared:
-            topics = () if getattr(other, "pattern", None) is not None else _named(other)
-            for topic in matching(one.pattern, topics):
+            for topic in matching(one.pattern, other.source_topics if other.pattern is None else ()):
                 raise TopologyError(
                     f"the pattern {one.pattern!r} at {one.where} matches topic {topic!r}, which the step at "
                     f"{other.where} reads or repartitions through by its name; change the one or the other"
                 )
-
-
-def _named(node: Node) -> tuple[str, ...]:
-    if isinstance(node, nodes.StreamSource):
-        return node.topics
-    return (node.topic,) if isinstance(node, nodes.TableSource | nodes.Repartition) else ()

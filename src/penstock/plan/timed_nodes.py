@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.plan.node import Node
-from penstock.plan.nodes import Suppress
 
 
 def timed_nodes(node: Node) -> list[str]:
     """The names of the nodes whose time has to move on with that of a suppression: its own, and those of the windowed
     aggregations above it, so that they too take nothing more for windows whose results are final."""
-    windows: Any = getattr(node, "windows", None)
-    if windows is not None and node.is_table:
+    if node.windowed_by is not None:
         return [node.name]
     above = [name for parent in node.parents for name in timed_nodes(parent)]
-    return [node.name, *above] if isinstance(node, Suppress) else above
+    return [node.name, *above] if node.collapses_updates else above

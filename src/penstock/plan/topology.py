@@ -11,7 +11,7 @@ from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
 from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import DynamicSink, Repartition, StreamSource
+from penstock.plan.nodes import DynamicSink, Repartition
 from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import TableFacts, table_facts
@@ -101,7 +101,7 @@ class Topology(Declarations):
         """
         check_has_tasks(self.sub_topologies)
         if settings.require_names:
-            check_named(self)
+            check_named(self.nodes, self.facts.stores)
         defaults = Defaults(settings)
         declared, stores = defaults.of(self._declared), defaults.of(self._stores.values())
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
@@ -112,7 +112,7 @@ class Topology(Declarations):
     @property
     def has_patterns(self) -> bool:
         """Whether a source reads by a pattern."""
-        return any(isinstance(node, StreamSource) and node.pattern is not None for node in self.nodes)
+        return any(node.pattern is not None for node in self.nodes)
 
     def expanded(self, topics: Iterable[str]) -> Topology:
         """This topology with the topics that match the patterns of its sources; itself if there is nothing new.
@@ -183,7 +183,12 @@ class Topology(Declarations):
     @property
     def internal_topics(self) -> frozenset[str]:
         """The repartition topics."""
-        return self._built.internal_topics
+        return frozenset(self._built.repartitions)
+
+    @property
+    def repartitions(self) -> dict[str, Repartition]:
+        """The steps that send records through these topics, by topic."""
+        return self._built.repartitions
 
     @property
     def source_topics(self) -> tuple[str, ...]:
@@ -327,8 +332,8 @@ class _Built:
         self.facts = table_facts(declared, stores)
         self.sub_topologies = sub_topologies(declared, self.facts)
         self.copartitions = copartitions(declared)
-        self.internal_topics = frozenset(node.topic for node in self.nodes if isinstance(node, Repartition))
+        self.repartitions = {node.topic: node for node in self.nodes if isinstance(node, Repartition)}
         validate(declared, self.facts, self.sub_topologies)
-        fixed = {n.topic: n.partitions for n in self.nodes if isinstance(n, Repartition) and n.partitions is not None}
+        fixed = {topic: one.partitions for topic, one in self.repartitions.items() if one.partitions is not None}
         for copartition in self.copartitions:
             copartition.check(fixed)

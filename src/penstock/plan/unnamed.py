@@ -5,45 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.node import Node, StoreSpec
 
-if TYPE_CHECKING:
-    from penstock.plan.topology import Topology
-
 _FOREIGN = 'name="..." of the foreign-key join'
-_STORES: tuple[tuple[type[Node], str], ...] = (
-    (nodes.JoinWindow, 'stream_joined=StreamJoined.as_("...")'),
-    (nodes.StreamJoin, 'stream_joined=StreamJoined.as_("...")'),
-    (nodes.StreamTableJoin, 'joined=Joined.as_("...")'),
-    (nodes.SubscriptionReceive, _FOREIGN),
-    (nodes.ResponseJoin, _FOREIGN),
-    (nodes.Suppress, 'with_name("...") of Suppressed'),
-    (nodes.Deduplicate, 'with_store_name("...") of Deduplicated'),
-)
-"""What to write so that a step's store has a name; ``store=`` where nothing is said."""
 _TOPICS = (
     (names.REPARTITION, 'repartition(name="...")'),
     (names.TO_TABLE, 'to_table(name="...")'),
     (names.DEDUPLICATE, 'with_name("...") of Deduplicated'),
     ("KTABLE-FK-JOIN-", _FOREIGN),
 )
-"""The same for a repartition topic, by what its generated name begins with."""
+"""What to write so that a repartition topic has a name, by what its generated name begins with."""
 _GROUPED = 'group_by_key(name="...") or group_by(..., name="...")'
 _JOINED = 'joined=Joined.as_("...") or with_name("...") of StreamJoined'
 
 
-def check_named(topology: Topology) -> None:
+def check_named(declared: tuple[Node, ...], stores: Mapping[Node, StoreSpec]) -> None:
     """Refuse a topology in which a store or a repartition topic has a generated name.
 
     Raises:
         TopologyError: there are such; the message has each of them, where it was made and what to write.
     """
-    if found := [*_stores(topology.facts.stores.items()), *_topics(topology.nodes)]:
+    if found := [*_stores(stores.items()), *_topics(declared)]:
         raise TopologyError(
             "require_names is set, and these have generated names, whose numbers move when steps in front of them come "
             "or go (KIP-1111):\n  " + "\n  ".join(found) + "\nWhere there is state, have the first start under the "
@@ -54,8 +40,7 @@ def check_named(topology: Topology) -> None:
 def _stores(stores: Iterable[tuple[Node, StoreSpec]]) -> Iterator[str]:
     for node, spec in stores:
         if not spec.named_by_user and names.is_generated(spec.name):
-            advice = next((said for kind, said in _STORES if isinstance(node, kind)), 'store="..."')
-            yield f"store {spec.name}, made at {node.where}: {advice}"
+            yield f"store {spec.name}, made at {node.where}: {node.store_advice}"
 
 
 def _topics(declared: tuple[Node, ...]) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
-from penstock.plan.functions import is_same_call
+from penstock.plan.functions import UserFunction, is_same_call
 from penstock.plan.node import Node
-from penstock.plan.passes.stores import TableFacts, looked_up_tables
+from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
 from penstock.plan.sources import check_patterns
 from penstock.plan.windows import SessionWindows, SlidingWindows
@@ -32,16 +31,16 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
-        if isinstance(node, nodes.TableFilter | nodes.TableMapValues) and node.parent in facts.versioned:
+        if node.inherits_versions and node.parent in facts.versioned:
             _versions_with_context(node)
-        if isinstance(node, nodes.TableJoin) and node.is_complete:
+        if node.is_complete:
             _complete_join(node, facts)
         if isinstance(node, nodes.StreamTableJoin) and node.grace is not None:
             _grace_of_join(node, node.grace, facts)
-        for table in _looked_into(node):
-            _no_first_of_sessions(node, looked_up_tables(facts, table))
-        if isinstance(node, nodes.WindowedAggregate | nodes.JoinWindow):
-            _length(node)
+        for table in () if node.brings_values else node.looks_up:
+            _no_first_of_sessions(node, facts.looked_up_tables(table))
+        if node.windows is not None:
+            _length(node, node.windows.retention_ms)
         if isinstance(node, nodes.WindowedAggregate):
             _retention(node)
             _no_versions(node)
@@ -102,8 +101,8 @@ def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
                 "with add_state_store; give each store a name of its own"
             )
     for node in declared:
-        for name in nodes.connected_stores(node):
-            if isinstance(tables.get(name), nodes.GlobalTable):
+        for name in node.store_names:
+            if name in tables and tables[name].is_global:
                 raise TopologyError(
                     f"the processor {node.name} at {node.where} is connected to the global store {name!r}; every "
                     "processor reads global stores without being connected, so leave it out"
@@ -174,7 +173,7 @@ def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -
             "what was valid at a record's time is not known any more when the record has waited. Keep the table in a "
             "versioned store, with Materialized.as_versioned(name, history_retention=...), or join without grace"
         )
-    for table in looked_up_tables(facts, node.table):
+    for table in facts.looked_up_tables(node.table):
         store = facts.stores[table]
         if store.history_retention is not None and grace > store.history_retention:
             raise TopologyError(
@@ -182,13 +181,6 @@ def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -
                 f"{store.name!r} keeps a history of {store.history_retention} ms; make the history retention at least "
                 "as long"
             )
-
-
-def _looked_into(node: Node) -> tuple[Node, ...]:
-    """The tables that a join looks values up in."""
-    if isinstance(node, nodes.TableJoin):
-        return node.parents
-    return (node.table,) if isinstance(node, nodes.StreamTableJoin | nodes.SubscriptionJoin) else ()
 
 
 def _no_first_of_sessions(join: Node, tables: Sequence[Node]) -> None:
@@ -201,7 +193,7 @@ def _no_first_of_sessions(join: Node, tables: Sequence[Node]) -> None:
             )
 
 
-def _complete_join(node: nodes.TableJoin, facts: TableFacts) -> None:
+def _complete_join(node: Node, facts: TableFacts) -> None:
     unversioned = [table for table in node.parents if table not in facts.versioned]
     if unversioned:
         raise TopologyError(
@@ -216,7 +208,7 @@ def _complete_join(node: nodes.TableJoin, facts: TableFacts) -> None:
             f"would take the places of the newest ones in the unversioned store {node.store.name!r}. Keep it with "
             "Materialized.as_versioned(name, history_retention=...), or nowhere"
         )
-    shared = set.intersection(*(set(looked_up_tables(facts, table)) for table in node.parents))
+    shared = set.intersection(*(set(facts.looked_up_tables(table)) for table in node.parents))
     if shared and node in facts.sends_old and node not in facts.stores:
         raise TopologyError(
             f"the join {node.name!r} at {node.where} is complete, and both of its sides are made from the table of "
@@ -226,27 +218,27 @@ def _complete_join(node: nodes.TableJoin, facts: TableFacts) -> None:
         )
 
 
-def _side(node: nodes.TableJoin, table: Node) -> str:
+def _side(node: Node, table: Node) -> str:
     return "left" if table is node.parents[0] else "right"
 
 
 def _suppressed_versions(node: Node) -> None:
     origin = node.parent
-    while origin.inherits_versions and not getattr(origin, "materialized", False):
+    while origin.inherits_versions and not origin.materialized:
         origin = origin.parent
-    store: Any = getattr(origin, "store", None)
+    assert origin.store is not None
     raise TopologyError(
         f"{node.name!r} at {node.where} suppresses updates of a versioned table: it is kept in the versioned store "
-        f"{store.name!r} since {origin.where}, and every version of it counts (KIP-914). Suppress the table before it "
-        "is materialized as versioned, or materialize it anew in an unversioned store: filter or map_values with "
-        "store=<name>"
+        f"{origin.store.name!r} since {origin.where}, and every version of it counts (KIP-914). Suppress the "
+        "table before it is materialized as versioned, or materialize it anew in an unversioned store: filter or "
+        "map_values with store=<name>"
     )
 
 
-def _versions_with_context(node: nodes.TableFilter | nodes.TableMapValues) -> None:
+def _versions_with_context(node: Node) -> None:
     """What is kept because its function asks for the context of a record is not versioned without being told so."""
-    function = node.predicate if isinstance(node, nodes.TableFilter) else node.mapper
-    if function.wants_context and not node.materialized:
+    function = node.function
+    if isinstance(function, UserFunction) and function.wants_context and not node.materialized:
         raise TopologyError(
             f"the function {function.name} of {node.name!r} at {node.where} asks for the context of a record, so what "
             "it gives has to be kept, and the table is versioned: say whether that is to be versioned too, with "
@@ -257,11 +249,9 @@ def _versions_with_context(node: nodes.TableFilter | nodes.TableMapValues) -> No
 def _shapes_of_stores(facts: TableFacts) -> None:
     """A store that was described is of the kind that its table needs."""
     for node, spec in facts.stores.items():
-        if isinstance(node, nodes.GlobalStore):
+        needed = node.keeps.needs
+        if needed is None:
             continue  # its processor knows what it puts there
-        needed = "a key-value store"
-        if isinstance(node, nodes.WindowedAggregate):
-            needed = "a session store" if isinstance(node.windows, SessionWindows) else "a window store"
         if spec.supplier is not None and needed != "a key-value store":
             raise TopologyError(
                 f"the store {spec.name!r} at {node.where} is one of your own, and these keep the value of each key; "
@@ -291,8 +281,7 @@ def _no_versions(node: nodes.WindowedAggregate) -> None:
         )
 
 
-def _length(node: nodes.WindowedAggregate | nodes.JoinWindow) -> None:
-    retention = node.windows.retention_ms
+def _length(node: Node, retention: int) -> None:
     if retention > MAX_MS:
         raise TopologyError(
             f"the windows of {node.name!r} at {node.where} and their grace period need {retention} ms, more than the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import ClassVar, Self
 
 from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
 from penstock.errors import ConfigError
@@ -31,6 +31,8 @@ class TimeWindows(KafkaNames):
     grace_period_ms: int
     maintain_ms: int | None = None
     """What the deprecated ``until`` set."""
+
+    closes: ClassVar[bool] = True
 
     @property
     def final_after_ms(self) -> int:
@@ -105,6 +107,7 @@ class UnlimitedWindows(KafkaNames):
     needed_retention_ms = MAX_MS
     retention_ms = MAX_MS
     final_after_ms = 0
+    closes = True
 
     @classmethod
     def of(cls) -> Self:
@@ -144,6 +147,8 @@ class SlidingWindows(KafkaNames):
 
     time_difference_ms: int
     grace_period_ms: int
+
+    closes: ClassVar[bool] = True
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:

@@ -39,7 +39,7 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = Fal
         sent: look up what tables that hold updates back have sent on; otherwise all that they know.
     """
     spec = at.facts.stores.get(table)
-    if spec is not None and not isinstance(table, nodes.Suppress):
+    if spec is not None and not table.collapses_updates:
         return _in_store(spec, at, as_of, before, sent if at.caches(table) else None)
     above = [lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents]
     if isinstance(table, nodes.TableFilter):
@@ -50,7 +50,7 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = Fal
         return MapLookup(above[0], TableMapValues(at.caller(table.mapper), table.value, False, None))
     if isinstance(table, nodes.Suppress):
         buffer = at.store(table.store, TimeOrderedBuffer)
-        return SuppressLookup(above[0], at.context, buffer, table.suppressed.time_ms is None)
+        return SuppressLookup(above[0], at.context, buffer, table.until_close)
     assert isinstance(table, nodes.TableJoin)
     joiner = Joiner(at.caller(table.joiner), table.value)
     return JoinLookup(joiner, above[0], above[1], NEEDS[table.kind])

@@ -17,19 +17,16 @@ def lower(lowering: Lowering) -> Operator:
     """The operator of a part."""
     part = lowering.part
     if part.kind == "source":
-        timestamp = getattr(part.node, "timestamp", None)
-        state, is_internal = lowering.state, isinstance(part.node, nodes.Repartition)
-        return Source(part.name, lowering.context, timestamp, lowering.decodes, state.clock, is_internal)
+        timestamp, clock, is_internal = part.node.timestamp, lowering.state.clock, not part.node.is_source
+        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock, is_internal)
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return sink(part.node, lowering)
     return LOWER[type(part.node)](part.node, lowering)
 
 
 def sink(node: nodes.Sink | nodes.Repartition, at: Lowering) -> Sink:
-    selector, makes_topics = None, True
-    if isinstance(node, nodes.DynamicSink):
-        selector, makes_topics = node.selector, node.makes_topics
-    return Sink(at.name, at.context, node.key, node.value, node.topic, selector, node.partitioner, makes_topics)
+    how = node.selector, node.partitioner, node.makes_topics
+    return Sink(at.name, at.context, node.key, node.value, node.topic, *how)
 
 
 LOWER: dict[type[Node], Callable[..., Operator]] = {
@@ -53,7 +50,7 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.TableTransformValues: processors.transform_values,
     nodes.ToStream: tables.to_stream,
     nodes.TableGroupBy: tables.table_group_by,
-    nodes.StreamAggregate: tables.aggregate,
+    nodes.StreamAggregate: tables.stream_aggregate,
     nodes.WindowAggregate: windows.window_aggregate,
     nodes.Deduplicate: deduplicate.deduplicate,
     nodes.KeyById: deduplicate.key_by_id,
@@ -61,9 +58,9 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.SessionAggregate: windows.session_aggregate,
     nodes.SlidingAggregate: windows.sliding_aggregate,
     nodes.CogroupInput: windows.cogroup_input,
-    nodes.WindowDistinct: windows.window_aggregate,
-    nodes.SessionDistinct: windows.session_aggregate,
-    nodes.TableAggregate: tables.aggregate,
+    nodes.WindowDistinct: windows.window_distinct,
+    nodes.SessionDistinct: windows.session_distinct,
+    nodes.TableAggregate: tables.table_aggregate,
     nodes.Suppress: suppress.suppress,
     nodes.TableJoin: joins.table_join,
     nodes.JoinWindow: stateless.pass_through,

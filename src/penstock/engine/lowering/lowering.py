@@ -12,7 +12,7 @@ from penstock.ops.tables.table import TableStore, TableWriter
 from penstock.ops.tables.versioned_table import VersionedTableStore
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.passes.stores import TableFacts, looked_up_tables
+from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.store import StateStore
@@ -61,7 +61,7 @@ class Lowering:
 
     def stores_of(self, table: Node) -> list[StateStore]:
         """The stores that are looked up to find the values of a table."""
-        return [self.state.stores[self.facts.stores[kept].name] for kept in looked_up_tables(self.facts, table)]
+        return [self.state.stores[name] for name in self.facts.looked_up_stores(table)]
 
     def caches(self, table: Node) -> bool:
         """Whether a table holds its updates back until the commit."""

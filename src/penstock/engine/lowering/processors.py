@@ -39,7 +39,7 @@ def process(node: nodes.Process, at: Lowering) -> Process:
         views,
         _contexts(at, views, context),
         number=at.number,
-        keeps_keys=isinstance(node, nodes.ProcessValues),
+        keeps_keys=not node.changes_key,
     )
     at.hosted.append(made)
     return made
@@ -84,7 +84,7 @@ def _contexts(
 
 def _views(node: Node, at: Lowering) -> Views:
     return Views(
-        {name: _view(at, name) for name in nodes.connected_stores(node)},
+        {name: _view(at, name) for name in node.store_names},
         {name: _view(at, name) for name in _global_stores(at)},
     )
 
@@ -107,10 +107,9 @@ def _window_size(facts: TableFacts, spec: StoreSpec) -> int:
     """How much time a window of a store covers: as it was described, or as the step says that fills it."""
     if spec.window_size is not None:
         return spec.window_size
-    windows = [getattr(node, "windows", None) for node, other in facts.stores.items() if other is spec]
-    return max((getattr(some, "size_ms", 0) for some in windows), default=0)
+    return max((node.keeps.window_size_ms for node, other in facts.stores.items() if other is spec), default=0)
 
 
 def _global_stores(at: Lowering) -> list[str]:
     stores = at.facts.stores.items()
-    return [spec.name for node, spec in stores if isinstance(node, nodes.GlobalTable) and spec.name in at.state.stores]
+    return [spec.name for node, spec in stores if node.is_global and spec.name in at.state.stores]

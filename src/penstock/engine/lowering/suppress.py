@@ -23,7 +23,7 @@ def suppress(node: nodes.Suppress, at: Lowering) -> Operator:
         at.context,
         at.store(node.store, TimeOrderedBuffer),
         at.state.clock(at.name),
-        until_close=node.suppressed.time_ms is None,
+        until_close=node.until_close,
         limits=limits,
         sends_old=at.sends_old,
         key=key,

@@ -33,10 +33,19 @@ def table_group_by(node: nodes.TableGroupBy, at: Lowering) -> Operator:
     return TableGroupBy(at.caller(node.mapper), node.key, node.value, node.parent in at.facts.versioned)
 
 
-def aggregate(node: nodes.StreamAggregate | nodes.TableAggregate, at: Lowering) -> Operator:
+def stream_aggregate(node: nodes.StreamAggregate, at: Lowering) -> Operator:
+    return _aggregate(StreamAggregate, node, at)
+
+
+def table_aggregate(node: nodes.TableAggregate, at: Lowering) -> Operator:
+    return _aggregate(TableAggregate, node, at)
+
+
+def _aggregate(
+    kind: type[StreamAggregate | TableAggregate], node: nodes.StreamAggregate | nodes.TableAggregate, at: Lowering
+) -> Operator:
     _, value = node.store.types
     fold = fold_of(node.aggregation, at.name, value, at.context)
     store = at.state.stores[node.store.name]
     caches, tells_stored = at.caches(node), at.tells_stored(node)
-    kind = StreamAggregate if isinstance(node, nodes.StreamAggregate) else TableAggregate
     return kind(at.name, at.context, fold, store, sends_old=at.sends_old, caching=caches, tells_stored=tells_stored)

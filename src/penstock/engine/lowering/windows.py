@@ -23,21 +23,29 @@ def window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
     key, value = node.store.types
     table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms), closes_at_end=True)
     store = at.store(node.store, WindowStore)
-    if isinstance(node, nodes.WindowDistinct):
-        return WindowDistinct(table, node.windows, store, NoFold())
     return WindowAggregate(table, node.windows, store, fold_of(node.aggregation, at.name, value, at.context))
 
 
+def window_distinct(node: nodes.WindowDistinct, at: Lowering) -> Operator:
+    serde = TimeWindowedSerde(node.store.types[0], node.windows.size_ms)
+    table = _table(node, at, serde, closes_at_end=True, emits_each=True)
+    return WindowDistinct(table, node.windows, at.store(node.store, WindowStore), NoFold())
+
+
 def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
-    from penstock.ops.windows.sessions.distinct import FirstOfSession, SessionDistinct  # bring Numba along
-    from penstock.ops.windows.sessions.operator import SessionAggregate
+    from penstock.ops.windows.sessions.operator import SessionAggregate  # brings Numba along, which others do not need
 
     key, value = node.store.types
     table = _table(node, at, SessionWindowedSerde(key))
     store = at.store(node.store, SessionStore)
-    if isinstance(node, nodes.SessionDistinct):
-        return SessionDistinct(table, node.windows, store, FirstOfSession())
     return SessionAggregate(table, node.windows, store, session_fold_of(node.aggregation, value, at.context.facts))
+
+
+def session_distinct(node: nodes.SessionDistinct, at: Lowering) -> Operator:
+    from penstock.ops.windows.sessions.distinct import FirstOfSession, SessionDistinct  # bring Numba along
+
+    table = _table(node, at, SessionWindowedSerde(node.store.types[0]), emits_each=True)
+    return SessionDistinct(table, node.windows, at.store(node.store, SessionStore), FirstOfSession())
 
 
 def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
@@ -54,9 +62,14 @@ def cogroup_input(node: nodes.CogroupInput, at: Lowering) -> Operator:
 
 
 def _table(
-    node: nodes.WindowedAggregate, at: Lowering, serde: WindowedSerde, closes_at_end: bool = False
+    node: nodes.WindowedAggregate,
+    at: Lowering,
+    serde: WindowedSerde,
+    closes_at_end: bool = False,
+    emits_each: bool = False,
 ) -> WindowedTable:
-    emits_each = node.final or isinstance(node, nodes.WindowDistinct | nodes.SessionDistinct)
+    """What an aggregation in windows sends on; ``emits_each`` where no result ever takes the place of another."""
+    emits_each = emits_each or node.final
     return WindowedTable(
         node=at.name,
         context=at.context,
@@ -71,8 +84,8 @@ def _table(
 
 def _observed_time(node: Node, at: Lowering) -> ObservedTime:
     """The operator's own stream time; in a cogroup every side has one."""
-    sides = [parent for parent in node.parents if isinstance(parent, nodes.CogroupInput)]
-    return SideTimes([at.state.clock(side.name) for side in sides]) if sides else OneTime(at.state.clock(at.name))
+    sides = [at.state.clock(side.name) for side in node.sides]
+    return SideTimes(sides) if sides else OneTime(at.state.clock(at.name))
 
 
 def _closing(node: nodes.WindowedAggregate, at: Lowering, serde: WindowedSerde, at_end: bool) -> Closing:

@@ -31,7 +31,6 @@ from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name
-from penstock.unnamed import make_ahead
 
 
 class FileLog(Log):
@@ -222,7 +221,6 @@ class FileLog(Log):
         appended = upkeep.add(found, entry_for) is not None
         if appended:
             self._upkeep.appended(topic, found)
-            make_ahead()
         return appended
 
     def forget_producer(self, topic: str, producer: str) -> None:

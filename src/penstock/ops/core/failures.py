@@ -11,8 +11,8 @@ from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
 from penstock.java_names import of_module
 from penstock.messages import describe, said, show
-from penstock.plan.functions import UserFunction, is_own_file
-from penstock.plan.passes.makers import Made, Maker, SourceTypes
+from penstock.plan.functions import Maker, UserFunction, is_own_file
+from penstock.plan.passes.makers import Made, SourceTypes
 from penstock.record import Windowed
 from penstock.serdes import UNSAID, Serde
 

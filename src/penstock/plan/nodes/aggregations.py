@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.aggregation import Aggregation as Aggregation
+from penstock.plan.columns import BOTH, KEY, Columns
+from penstock.plan.functions import Maker
+from penstock.plan.kept import Kept, KeptSessions, KeptSlidingWindows, KeptWindows
+from penstock.plan.node import Hold, Node, Stores, StoreSpec
 from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Aggregation:
-    """How values become one: ``count``, ``reduce`` (from the first value) or ``aggregate`` (from an initializer).
-
-    ``subtract`` takes a value out again, for grouped tables; ``merge`` makes one aggregate of those of two sessions.
-    """
-
-    kind: str
-    add: UserFunction | None = None
-    initialize: Callable[[], Any] | None = None
-    subtract: UserFunction | None = None
-    merge: UserFunction | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +19,17 @@ class StreamAggregate(Node):
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
+    keeps_input: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+    caches_last_update: ClassVar[bool] = True
+
+    @property
+    def reads_columns(self) -> Columns:
+        return self.aggregation.reads_columns
+
+    @property
+    def makes_value(self) -> Maker | None:
+        return self.aggregation.maker(self.store.types[1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +38,16 @@ class TableAggregate(Node):
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
+    keeps_input: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def reads_columns(self) -> Columns:
+        return self.aggregation.reads_columns
+
+    @property
+    def makes_value(self) -> Maker | None:
+        return self.aggregation.maker(self.store.types[1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +60,19 @@ class CogroupInput(Node):
     side: int
     shared: StoreSpec
 
+    is_side: ClassVar[bool] = True
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
+
+    @property
+    def clocks(self) -> tuple[tuple[str, str], ...]:
+        return ((f"input {self.side} of {self.shared.name}", self.name),)
+
+    def connected_stores(self, facts: Stores) -> tuple[str, ...]:
+        return (self.shared.name,)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowedAggregate(Node):
@@ -62,26 +84,73 @@ class WindowedAggregate(Node):
     final: bool = False
 
     is_table: ClassVar[bool] = True
+    keeps_input: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def reads_columns(self) -> Columns:
+        return self.aggregation.reads_columns
+
+    @property
+    def makes_value(self) -> Maker | None:
+        return self.aggregation.maker(self.store.types[1])
+
+    @property
+    def windowed_by(self) -> Windows:
+        return self.windows
+
+    @property
+    def hold(self) -> Hold | None:
+        return Hold(self.windows.final_after_ms, is_of_windows=True) if self.final else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowAggregate(WindowedAggregate):
     windows: TimeWindows | UnlimitedWindows
 
+    caches_last_update: ClassVar[bool] = True
+
+    @property
+    def keeps(self) -> Kept:
+        windows = self.windows
+        return KeptWindows(window_size_ms=windows.size_ms, retention_ms=windows.retention_ms, is_final=self.final)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowDistinct(WindowAggregate):
     """The first record of each window (KIP-655)."""
+
+    caches_last_update: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SlidingAggregate(WindowedAggregate):
     windows: SlidingWindows
 
+    @property
+    def keeps(self) -> Kept:
+        windows = self.windows
+        return KeptSlidingWindows(
+            window_size_ms=windows.size_ms,
+            retention_ms=windows.retention_ms,
+            is_final=self.final,
+            slot_ms=2 * windows.time_difference_ms,
+        )
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SessionAggregate(WindowedAggregate):
     windows: SessionWindows
+
+    @property
+    def hold(self) -> Hold | None:
+        """A session goes a millisecond later than a suppression would let it go, as in Kafka Streams."""
+        return Hold(self.windows.final_after_ms + 1, is_of_windows=True) if self.final else None
+
+    @property
+    def keeps(self) -> Kept:
+        windows = self.windows
+        return KeptSessions(retention_ms=windows.retention_ms, is_final=self.final, gap_ms=windows.inactivity_gap_ms)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

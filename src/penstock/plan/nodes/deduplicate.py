@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.plan.columns import NEITHER, Columns
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
+from penstock.plan.kept import Kept, KeptIds
 from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import Serde
 from penstock.serdes.pair import PairSerde
@@ -26,6 +28,21 @@ class Deduplicate(Node):
     store: StoreSpec
     dropped_to: str | None = None
 
+    store_advice: ClassVar[str] = 'with_store_name("...") of Deduplicated'
+    caches_updates: ClassVar[bool] = False
+
+    @property
+    def function(self) -> UserFunction | Field | None:
+        return self.id_selector
+
+    @property
+    def keeps(self) -> Kept:
+        return KeptIds(interval_ms=self.interval, are_pairs=self.id_selector is not None)
+
+    @property
+    def partition_key(self) -> Serde:
+        return self.key
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KeyById(Node):
@@ -36,7 +53,13 @@ class KeyById(Node):
     id: Serde
     value: PairSerde
 
+    method: ClassVar[str] = "deduplicate"
     changes_key: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def function(self) -> UserFunction | Field:
+        return self.id_selector
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,4 +69,7 @@ class RestoreKey(Node):
     key: Serde
     value: Serde
 
+    method: ClassVar[str] = "deduplicate"
     changes_key: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+    unpacks: ClassVar[bool] = True

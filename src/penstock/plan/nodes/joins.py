@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.columns import BOTH, KEY, NEITHER, Columns, columns_of_joiner
+from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.kept import Kept, KeptSide, KeptUpdates, KeptWaiting
+from penstock.plan.node import Node, Part, Stores, StoreSpec
 from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
 
 INNER = "inner"
 LEFT = "left"
 OUTER = "outer"
+
+_ASKED_FOR_OLD = {INNER: (False, False), LEFT: (True, False), OUTER: (True, True)}
+"""Which sides of a join of tables send old values to it."""
+_STREAM_JOIN_ADVICE = 'stream_joined=StreamJoined.as_("...")'
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,6 +32,10 @@ class StreamTableJoin(Node):
     grace: int | None = None
     store: StoreSpec | None = None
 
+    store_advice: ClassVar[str] = 'joined=Joined.as_("...")'
+    keeps_input: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
     @property
     def joined(self) -> tuple[Node, ...]:
         return self.parent, self.table
@@ -33,6 +43,33 @@ class StreamTableJoin(Node):
     @property
     def takes_null_keys(self) -> bool:
         return self.is_left
+
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+    @property
+    def looks_up_as_of(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+    @property
+    def reads_columns(self) -> Columns:
+        return columns_of_joiner(self.joiner)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.joiner, self.value)
+
+    @property
+    def keeps(self) -> Kept:
+        assert self.grace is not None
+        return KeptUpdates(wait_ms=self.grace, times_follow=True, is_numbered=True)
+
+    def connected_stores(self, facts: Stores) -> tuple[str, ...]:
+        return (*super().connected_stores(facts), *facts.looked_up_stores(self.table))
+
+    def read_tables(self, facts: Stores) -> tuple[str, ...]:
+        return tuple(table.name for table in facts.looked_up_tables(self.table))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,9 +83,30 @@ class GlobalTableJoin(Node):
     is_left: bool
     value: Serde
 
+    keeps_columns: ClassVar[Columns] = KEY
+
     @property
     def takes_null_keys(self) -> bool:
         return self.is_left
+
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+    @property
+    def looks_up_as_of(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.joiner, self.value)
+
+    def read_tables(self, facts: Stores) -> tuple[str, ...]:
+        return tuple(table.name for table in facts.looked_up_tables(self.table))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,6 +135,40 @@ class TableJoin(Node):
         return self.is_complete
 
     is_table: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def joined_tables(self) -> tuple[Node, ...]:
+        return self.parents
+
+    @property
+    def asks_old_of(self) -> tuple[Node, ...]:
+        asked = zip(self.parents, _ASKED_FOR_OLD[self.kind], strict=True)
+        return tuple(table for table, is_asked in asked if is_asked)
+
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        return self.parents
+
+    @property
+    def looks_up_as_of(self) -> tuple[Node, ...]:
+        return self.parents if self.is_complete else ()
+
+    @property
+    def reads_columns(self) -> Columns:
+        return NEITHER if self.joiner.columnar else columns_of_joiner(self.joiner)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.joiner, self.value)
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        (left, right), (this, other) = self.parents, (self.this_name, self.other_name)
+        return [
+            Part("processor", this, self, "this", (left.name,), facts.looked_up_stores(right)),
+            Part("processor", other, self, "other", (right.name,), facts.looked_up_stores(left)),
+            Part("processor", self.name, self, "merge", (this, other), self.connected_stores(facts)),
+        ]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,6 +178,12 @@ class JoinWindow(Node):
     windows: JoinWindows
     value: Serde
     store: StoreSpec
+
+    store_advice: ClassVar[str] = _STREAM_JOIN_ADVICE
+
+    @property
+    def keeps(self) -> Kept:
+        return KeptSide(window_size_ms=self.windows.size_ms, retention_ms=self.windows.retention_ms)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,6 +201,10 @@ class StreamJoin(Node):
     value: Serde
     store: StoreSpec | None = None
 
+    store_advice: ClassVar[str] = _STREAM_JOIN_ADVICE
+    keeps_input: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
     @property
     def joined(self) -> tuple[Node, ...]:
         return self.parents
@@ -110,3 +212,28 @@ class StreamJoin(Node):
     @property
     def takes_null_keys(self) -> bool:
         return self.kind != INNER
+
+    @property
+    def reads_columns(self) -> Columns:
+        return NEITHER if self.joiner.columnar else columns_of_joiner(self.joiner)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.joiner, self.value)
+
+    @property
+    def keeps(self) -> Kept:
+        return KeptWaiting()
+
+    @property
+    def clocks(self) -> tuple[tuple[str, str], ...]:
+        return ((f"join of {self.left.store.name} and {self.right.store.name}", self.name),)
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        (left, right), (this, other) = (self.left, self.right), (self.this_name, self.other_name)
+        waiting = self.connected_stores(facts)
+        return [
+            Part("processor", this, self, "this", (left.name,), (right.store.name, *waiting)),
+            Part("processor", other, self, "other", (right.name,), (left.store.name, *waiting)),
+            Part("processor", self.name, self, "merge", (this, other)),
+        ]

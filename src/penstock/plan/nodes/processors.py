@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from penstock.plan.node import Node
+from penstock.plan.columns import BOTH, KEY, NEITHER, Columns
+from penstock.plan.functions import Maker
+from penstock.plan.node import Node, Stores
 from penstock.plan.nodes.tables import TableMapValues
 from penstock.plan.processors import ProcessorFunction
 from penstock.serdes import Serde
@@ -22,14 +24,41 @@ class Process(Node):
     """The stores that it is connected to: those that were added, and tables'. It grows while the user connects more,
     and is complete when the topology is built."""
 
+    method: ClassVar[str] = "process"
     changes_key: ClassVar[bool] = True
+    hosts: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def makes_key(self) -> Maker | None:
+        return Maker(self.supplier.function, self.key)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.supplier.function, self.value)
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
+
+    def connected_stores(self, facts: Stores) -> tuple[str, ...]:
+        return tuple(self.store_names)
+
+    def read_tables(self, facts: Stores) -> tuple[str, ...]:
+        return named_global_tables(facts)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProcessValues(Process):
     """Calls a processor that leaves keys as they are."""
 
+    method: ClassVar[str] = "process_values"
     changes_key: ClassVar[bool] = False
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def makes_key(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,11 +68,23 @@ class TableTransformValues(TableMapValues):
     supplier: ProcessorFunction
     store_names: list[str] = field(default_factory=list)
 
+    hosts: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = False
+
+    def connected_stores(self, facts: Stores) -> tuple[str, ...]:
+        return (*super().connected_stores(facts), *self.store_names)
+
+    def read_tables(self, facts: Stores) -> tuple[str, ...]:
+        return named_global_tables(facts)
+
+
+def named_global_tables(facts: Stores) -> tuple[str, ...]:
+    """The global tables that processors read without being connected to them: those with a name that a user gave."""
+    return tuple(table.name for table, store in facts.stores.items() if table.is_global and store.named_by_user)
+
 
 HOSTING = Process | TableTransformValues
-"""The steps in which a processor or a transformer of the user's works."""
 
 
 def connected_stores(node: Node) -> list[str]:
-    """The names of the stores that a processor is connected to."""
-    return node.store_names if isinstance(node, HOSTING) else []
+    return list(node.store_names)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from penstock.plan.functions import UserFunction
+from penstock.plan.columns import BOTH, KEY, NEITHER, VALUE, Columns
+from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.node import Node
 from penstock.serdes import Serde
 
@@ -15,6 +16,12 @@ class Filter(Node):
     predicate: UserFunction
     negate: bool = False
 
+    makes_one: ClassVar[bool] = True
+
+    @property
+    def function(self) -> UserFunction:
+        return self.predicate
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Map(Node):
@@ -22,13 +29,39 @@ class Map(Node):
     key: Serde
     value: Serde
 
+    method: ClassVar[str] = "map"
     changes_key: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_key(self) -> Maker:
+        return Maker(self.mapper, self.key)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapValues(Node):
     mapper: UserFunction
     value: Serde
+
+    makes_one: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,7 +70,21 @@ class FlatMap(Node):
     key: Serde
     value: Serde
 
+    method: ClassVar[str] = "flat_map"
     changes_key: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_key(self) -> Maker:
+        return Maker(self.mapper, self.key)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,13 +92,34 @@ class FlatMapValues(Node):
     mapper: UserFunction
     value: Serde
 
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SelectKey(Node):
     mapper: UserFunction
     key: Serde
 
+    method: ClassVar[str] = "select_key"
     changes_key: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = VALUE
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_key(self) -> Maker:
+        return Maker(self.mapper, self.key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,6 +127,12 @@ class Peek(Node):
     """``peek`` and ``foreach``: call a function for its effect."""
 
     action: UserFunction
+
+    makes_one: ClassVar[bool] = True
+
+    @property
+    def function(self) -> UserFunction:
+        return self.action
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +148,10 @@ class Split(Node):
     """
 
     predicates: list[UserFunction | None] = field(default_factory=list)
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

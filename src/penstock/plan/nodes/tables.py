@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.functions import UserFunction
+from penstock.plan.columns import KEY, NEITHER, Columns
+from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import Serde
 
@@ -15,6 +16,8 @@ class ToTable(Node):
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
+    store_when_asked: ClassVar[bool] = True
+    caches_last_update: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,6 +30,16 @@ class TableFilter(Node):
 
     is_table: ClassVar[bool] = True
     inherits_versions: ClassVar[bool] = True
+    asks_old_if_kept: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = True
+
+    @property
+    def function(self) -> UserFunction:
+        return self.predicate
+
+    @property
+    def asks_old_of(self) -> tuple[Node, ...]:
+        return (self.parent,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,11 +52,21 @@ class TableMapValues(Node):
 
     is_table: ClassVar[bool] = True
     inherits_versions: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ToStream(Node):
-    pass
+    makes_one: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,3 +79,20 @@ class TableGroupBy(Node):
 
     changes_key: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def function(self) -> UserFunction:
+        return self.mapper
+
+    @property
+    def makes_key(self) -> Maker:
+        return Maker(self.mapper, self.key)
+
+    @property
+    def makes_value(self) -> Maker:
+        return Maker(self.mapper, self.value)
+
+    @property
+    def asks_old_of(self) -> tuple[Node, ...]:
+        return (self.parent,)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.offset_reset import AutoOffsetReset
+from penstock.plan.columns import BOTH, NEITHER, Columns
 from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.kept import Kept, KeptAsDescribed
+from penstock.plan.node import Node, Part, Stores, StoreSpec
 from penstock.plan.processors import ProcessorFunction
 from penstock.plan.timestamps import Extractor
 from penstock.serdes import Serde
@@ -25,6 +27,12 @@ class StreamSource(Node):
     """A regular expression for whole names of topics: those that match when the application starts are ``topics``, and
     those that appear later are taken up."""
 
+    is_source: ClassVar[bool] = True
+    makes_one: ClassVar[bool] = True
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        return [Part("source", self.name, self, topics=self.topics)]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableSource(Node):
@@ -37,11 +45,25 @@ class TableSource(Node):
     offset_reset: AutoOffsetReset | None = None
 
     is_table: ClassVar[bool] = True
+    is_source: ClassVar[bool] = True
+    store_when_asked: ClassVar[bool] = True
+    caches_last_update: ClassVar[bool] = True
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.topic,)
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        source = Part("source", self.source_name, self, "source", topics=self.topics)
+        return [source, *super().parts((self.source_name,), facts)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalTable(TableSource):
     """A table that every task has as a whole."""
+
+    is_global: ClassVar[bool] = True
+    caches_last_update: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,6 +71,16 @@ class GlobalStore(GlobalTable):
     """A store that every task has as a whole, kept by a processor of the user's."""
 
     supplier: ProcessorFunction
+
+    keeps_columns: ClassVar[Columns] = NEITHER
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
+
+    @property
+    def keeps(self) -> Kept:
+        return KeptAsDescribed()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,6 +94,16 @@ class Sink(Node):
     types_before: tuple[str, str] = ("", "")
     """The names of the types that keys and values had in release 0.1.0 (0073); empty until the settings are known."""
 
+    @property
+    def reads_columns(self) -> Columns:
+        return NEITHER if self.partitioner is None else BOTH
+
+    def may_write(self, topic: str) -> bool:
+        return self.topic == topic
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        return [Part("sink", self.name, self, predecessors=above, topics=(self.topic,) if self.topic else ())]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DynamicSink(Sink):
@@ -71,6 +113,13 @@ class DynamicSink(Sink):
     selector: UserFunction
     makes_topics: bool = True
     """Whether topics that do not exist are made; else records for them fail."""
+
+    @property
+    def reads_columns(self) -> Columns:
+        return BOTH
+
+    def may_write(self, topic: str) -> bool:
+        return True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,3 +142,21 @@ class Repartition(Node):
     partitioner: UserFunction | None = None
     types_before: tuple[str, str] = ("", "")
     """As those of a ``Sink``."""
+
+    makes_one: ClassVar[bool] = True
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        return (self.topic,)
+
+    @property
+    def reads_columns(self) -> Columns:
+        return NEITHER if self.partitioner is None else BOTH
+
+    def parts(self, above: tuple[str, ...], facts: Stores) -> list[Part]:
+        filters = []
+        if self.filter_name is not None:
+            filters = [Part("processor", self.filter_name, self, "filter", above)]
+            above = (self.filter_name,)
+        sink = Part("sink", self.sink_name, self, "sink", above, topics=(self.topic,))
+        return [*filters, sink, Part("source", self.source_name, self, "source", topics=(self.topic,))]

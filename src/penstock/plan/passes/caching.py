@@ -20,11 +20,10 @@ def uncached_tables(declared: Iterable[Node], joined: Iterable[set[Node]]) -> fr
     Args:
         joined: for each join of tables, those in whose stores their values can be told.
     """
-    windows = [tables for tables in joined if any(isinstance(table, nodes.WindowedAggregate) for table in tables)]
+    windows = [tables for tables in joined if any(table.windowed_by for table in tables)]
     waiting: list[Node] = [table for tables in windows for table in tables]
     for node in declared:
-        store = getattr(node, "store", None)
-        if store is not None and store.is_versioned:
+        if node.store is not None and node.store.is_versioned:
             waiting += node.parents
     found: set[Node] = set()
     while waiting:

@@ -18,14 +18,14 @@ def window_wait(node: Node) -> int:
 
 
 def _wait(node: Node, below: tuple[str, ...]) -> int:
-    windows = getattr(node, "windows", None)
-    if windows is not None and node.is_table:
-        if not getattr(windows, "closes", True):
+    windows = node.windowed_by
+    if windows is not None:
+        if not windows.closes:
             raise TopologyError(
                 f"until_window_closes needs windows that close, and the sessions of {node.name!r} at {node.where} do "
                 "not: SessionWindows.inactivity_gap() has no grace period; use of_inactivity_gap_and_grace(gap, grace)"
             )
-        return int(windows.final_after_ms)
+        return windows.final_after_ms
     way = (node.name, *below)
     if not node.parents:
         raise TopologyError(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.errors import TopologyError
-from penstock.plan import nodes
 from penstock.plan.node import Node
 
 
@@ -40,10 +39,8 @@ def copartitions(declared: Iterable[Node]) -> tuple[Copartition, ...]:
 
 def _topics(node: Node) -> Iterator[str]:
     """The topics that a step's records come from in its own sub-topology."""
-    if isinstance(node, nodes.StreamSource):
-        yield from node.topics
-    elif isinstance(node, nodes.TableSource | nodes.Repartition):
-        yield node.topic
+    if node.source_topics:
+        yield from node.source_topics
     else:
         for side in node.joined or node.parents:
             yield from _topics(side)

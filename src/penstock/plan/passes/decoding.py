@@ -6,18 +6,11 @@ decoded at all.
 
 from __future__ import annotations
 
-from penstock.plan import nodes
-from penstock.plan.fields import Field
+from penstock.plan.columns import BOTH, NEITHER, VALUE, Columns, columns_of
 from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node
-from penstock.plan.physical import Part, SubTopology
+from penstock.plan.node import Part
+from penstock.plan.physical import SubTopology
 from penstock.plan.timestamps import Extractor
-
-Columns = frozenset[str]
-KEY: Columns = frozenset(("key",))
-VALUE: Columns = frozenset(("value",))
-BOTH: Columns = KEY | VALUE
-NEITHER: Columns = frozenset()
 
 
 def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
@@ -27,7 +20,7 @@ def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
     needed: dict[str, Columns] = {part.name: NEITHER for part in sub.working_parts}
     for part in reversed(sub.working_parts):
         uses, keeps = _looks_into(part)
-        if part.kind == "source" or isinstance(part.node, nodes.RestoreKey):
+        if part.kind == "source" or part.node.unpacks:
             decoded[part.name] = tuple(sorted(uses | needed[part.name]))
         needs = uses | (needed[part.name] & keeps)
         for name in part.predecessors:
@@ -40,59 +33,16 @@ def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
 
 def _looks_into(part: Part) -> tuple[Columns, Columns]:
     """Which columns a part decodes, and which it hands on as they are."""
-    node = part.node
     if part.kind == "source":
-        timestamp = getattr(node, "timestamp", None)
-        if isinstance(timestamp, Extractor):
-            return BOTH if timestamp.looks_into_records else NEITHER, BOTH
-        uses = NEITHER if timestamp is None else VALUE if timestamp.arity == 1 else BOTH
-        return uses, BOTH
+        return _of_timestamp(part.node.timestamp), BOTH
     if part.kind == "sink":
-        looks = isinstance(node, nodes.DynamicSink) or getattr(node, "partitioner", None) is not None
-        return BOTH if looks else NEITHER, BOTH
-    if isinstance(node, nodes.Split | nodes.CogroupInput):
-        return BOTH, BOTH
-    if isinstance(node, nodes.GlobalStore):
-        return BOTH, NEITHER
-    if isinstance(node, nodes.Process):
-        return BOTH, NEITHER if node.changes_key else KEY
-    if isinstance(node, nodes.StreamAggregate | nodes.WindowedAggregate | nodes.TableAggregate):
-        kind = node.aggregation.kind
-        return {"count": NEITHER, "reduce": VALUE}.get(kind, BOTH), KEY
-    if isinstance(node, nodes.StreamTableJoin):
-        return VALUE if node.joiner.arity == 2 else BOTH, KEY
-    if isinstance(node, nodes.GlobalTableJoin):
-        return BOTH, KEY
-    if isinstance(node, nodes.ForeignTableJoin):
-        return VALUE, NEITHER  # the joiner looks into it, behind a repartition
-    if isinstance(node, nodes.StreamJoin | nodes.TableJoin):
-        if part.role == "merge":
-            return NEITHER, BOTH
-        return NEITHER if node.joiner.columnar else VALUE if node.joiner.arity == 2 else BOTH, KEY
-    function = _function(node)
-    if function is None:
-        return NEITHER, _KEEPS.get(type(node), BOTH)
-    uses = NEITHER if isinstance(function, Field) or function.columnar else VALUE if function.arity == 1 else BOTH
-    return uses, _KEEPS.get(type(node), BOTH)
+        return part.node.reads_columns, BOTH
+    if part.role == "merge":  # the results of both sides of a join
+        return NEITHER, BOTH
+    return part.node.reads_columns, part.node.keeps_columns
 
 
-def _function(node: Node) -> UserFunction | Field | None:
-    names = ("predicate", "mapper", "action", "id_selector")
-    return next((getattr(node, name) for name in names if hasattr(node, name)), None)
-
-
-_KEEPS: dict[type[Node], Columns] = {
-    nodes.Map: NEITHER,
-    nodes.FlatMap: NEITHER,
-    nodes.MapValues: KEY,
-    nodes.FlatMapValues: KEY,
-    nodes.SelectKey: VALUE,
-    nodes.TableMapValues: KEY,
-    nodes.TableTransformValues: KEY,
-    nodes.TableGroupBy: NEITHER,
-    nodes.KeyById: NEITHER,
-    nodes.SubscriptionSend: NEITHER,
-    nodes.SubscriptionJoin: NEITHER,
-    nodes.ResponseJoin: KEY,
-    nodes.RestoreKey: NEITHER,
-}
+def _of_timestamp(timestamp: UserFunction | Extractor | None) -> Columns:
+    if isinstance(timestamp, Extractor):
+        return BOTH if timestamp.looks_into_records else NEITHER
+    return columns_of(timestamp)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.plan import nodes
-from penstock.plan.functions import UserFunction
-from penstock.plan.node import Node
-from penstock.plan.physical import Part, SubTopology
+from penstock.plan.functions import Maker
+from penstock.plan.node import Node, Part
+from penstock.plan.physical import SubTopology
 from penstock.serdes import Serde
-
-
-class Maker(NamedTuple):
-    """A function, and the type that its results have by the step that it was given to."""
-
-    function: UserFunction
-    type: Serde
 
 
 class Made(NamedTuple):
@@ -33,12 +25,6 @@ class SourceTypes(NamedTuple):
     where: str
 
 
-_PAIRS = (nodes.Map, nodes.FlatMap, nodes.TableGroupBy)
-_KEEP_INPUT = (nodes.StreamJoin, nodes.StreamTableJoin)
-"""Joins that write what they get, and hand their results on."""
-_VALUES = (nodes.MapValues, nodes.FlatMapValues, nodes.TableMapValues)
-
-
 def makers(sub: SubTopology) -> dict[str, Made]:
     """For each part of a sub-topology, by name, whose keys and values it gets; for those that make some, its own."""
     made: dict[str, Made] = {}
@@ -51,8 +37,7 @@ def makers(sub: SubTopology) -> dict[str, Made]:
         outside = [made[name] for name in part.predecessors if name in made and nodes_of[name] is not part.node]
         every = inputs.setdefault(part.node, [])
         every += outside
-        writes_what_it_gets = hasattr(part.node, "aggregation") or isinstance(part.node, _KEEP_INPUT)
-        concerned[part.name] = _agreed(every) if writes_what_it_gets else made[part.name]
+        concerned[part.name] = _agreed(every) if part.node.keeps_input else made[part.name]
     return concerned
 
 
@@ -63,27 +48,16 @@ def _agreed(several: list[Made]) -> Made:
 
 
 def _made_by(node: Node, above: Made) -> Made:
-    if isinstance(node, nodes.Process):
-        function = node.supplier.function
-        return Made(Maker(function, node.key) if node.changes_key else above.key, Maker(function, node.value))
-    if isinstance(node, _PAIRS):
-        return Made(Maker(node.mapper, node.key), Maker(node.mapper, node.value))
-    if isinstance(node, _VALUES):
-        return above._replace(value=Maker(node.mapper, node.value))
-    if isinstance(node, nodes.SelectKey):
-        return above._replace(key=Maker(node.mapper, node.key))
-    joiner = getattr(node, "joiner", None)
-    if isinstance(joiner, UserFunction):
-        return above._replace(value=Maker(joiner, node.value))  # type: ignore[attr-defined]
-    add = getattr(getattr(node, "aggregation", None), "add", None)
-    return above if add is None else above._replace(value=Maker(add, node.store.types[1]))  # type: ignore[attr-defined]
+    return Made(node.makes_key or above.key, node.makes_value or above.value)
 
 
 def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:
     """How each topic is read."""
-    return {
-        topic: SourceTypes(part.node.key, part.node.value, part.node.where)
-        for part in parts
-        if isinstance(part.node, nodes.StreamSource | nodes.TableSource | nodes.Repartition) and part.kind == "source"
-        for topic in part.topics
-    }
+    found = {}
+    for part in parts:
+        if part.kind == "source":
+            key, value = part.node.key, part.node.value
+            assert key is not None
+            assert value is not None
+            found.update(dict.fromkeys(part.topics, SourceTypes(key, value, part.node.where)))
+    return found

@@ -24,14 +24,14 @@ class _Ways:
     """How records come to tables."""
 
     def __init__(self, declared: Iterable[Node]):
-        self._sinks = [node for node in declared if isinstance(node, nodes.Sink)]
+        self._declared = tuple(declared)
 
     def overtake(self, left: Node, right: Node) -> bool:
         return self._changes_twice(left) or self._meet_again(left, right)
 
     def _changes_twice(self, table: Node) -> bool:
         """Whether one record may change a row of a table more than once, in several turns of its task."""
-        if isinstance(table, nodes.Repartition) or any(map(self._writers, _topics(table))):
+        if isinstance(table, nodes.Repartition) or any(map(self._writers, table.topics)):
             return True
         sides = _sides(table)
         return any(map(self._changes_twice, sides)) or (len(sides) == 2 and self._meet_again(*sides))
@@ -39,12 +39,12 @@ class _Ways:
     def _meet_again(self, one: Node, other: Node) -> bool:
         """Whether one record may change both of two tables, and not both in the same turn."""
         ways = self._above(one), self._above(other)
-        shared = set.intersection(*({topic for node in above for topic in _topics(node)} for above in ways))
+        shared = set.intersection(*({topic for node in above for topic in node.topics} for above in ways))
         return bool(shared) and any(map(self._is_turn, set.union(*ways)))
 
     def _is_turn(self, node: Node) -> bool:
         """Whether what comes out of a step waits for its turn in a topic."""
-        return isinstance(node, nodes.Repartition | nodes.ResponseJoin) or any(map(self._writers, _topics(node)))
+        return isinstance(node, nodes.Repartition | nodes.ResponseJoin) or any(map(self._writers, node.topics))
 
     def _above(self, table: Node) -> set[Node]:
         """A table and all that it is made of, through topics that the topology writes too."""
@@ -55,21 +55,13 @@ class _Ways:
             if node not in found:
                 found.add(node)
                 waiting += _sides(node)
-                waiting += [writer for topic in _topics(node) for writer in self._writers(topic)]
+                waiting += [writer for topic in node.topics for writer in self._writers(topic)]
         return found
 
     def _writers(self, topic: str) -> list[Node]:
-        may_write = (sink for sink in self._sinks if isinstance(sink, nodes.DynamicSink) or sink.topic == topic)
-        return [sink.parent for sink in may_write]
-
-
-def _topics(node: Node) -> tuple[str, ...]:
-    """The topics that a source reads."""
-    if isinstance(node, nodes.TableSource):
-        return (node.topic,)
-    return tuple(getattr(node, "topics", ()))
+        return [node.parent for node in self._declared if node.may_write(topic)]
 
 
 def _sides(table: Node) -> tuple[Node, ...]:
     """What a table is made of; of a foreign-key join, the tables and not what travels between them."""
-    return (table.table, table.right_table) if isinstance(table, nodes.ResponseJoin) else table.parents
+    return table.joined_tables or table.parents

@@ -10,15 +10,6 @@ from penstock.errors import PartitioningWarning
 from penstock.plan import nodes
 from penstock.plan.node import Node
 
-_METHODS: dict[type[Node], str] = {
-    nodes.SelectKey: "select_key",
-    nodes.Map: "map",
-    nodes.FlatMap: "flat_map",
-    nodes.Process: "process",
-    nodes.ProcessValues: "process_values",
-    nodes.KeyById: "deduplicate",
-    nodes.RestoreKey: "deduplicate",
-}
 _WHY = {
     nodes.RestoreKey: "{step} leaves records in the partitions of their ids",
     nodes.Process: "{step} may forward records under other keys, which stay in the partitions of the old ones",
@@ -40,7 +31,7 @@ class Misplaced(NamedTuple):
         """What is wrong, and the ways out."""
         step, moved = _named(self.processor), type(self.moved)
         why = _WHY.get(moved, _GIVES).format(step=_named(self.moved))
-        kept = nodes.connected_stores(self.processor)
+        kept = self.processor.store_names
         stores = f"the store {kept[0]!r}" if len(kept) == 1 else f"the stores {', '.join(map(repr, kept))}"
         return (
             f"{step} has {stores}, and {why}. With several partitions the rows of one key lie in several tasks, each "
@@ -55,7 +46,7 @@ def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
     Whatever groups, joins or makes a table puts a repartition in where one is needed; processors do not.
     """
     for node in dict.fromkeys(declared):
-        if isinstance(node, nodes.Process) and nodes.connected_stores(node):
+        if node.store_names:
             for moved in dict.fromkeys(_movers(node)):
                 yield Misplaced(node, moved)
 
@@ -80,4 +71,4 @@ def _movers(node: Node) -> Iterator[Node]:
 
 
 def _named(node: Node) -> str:
-    return f"{_METHODS.get(type(node), node.name)} at {node.where}"
+    return f"{node.method or node.name} at {node.where}"

@@ -7,7 +7,7 @@ declared before a grouping may find its source without a store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from penstock.plan import nodes
@@ -15,9 +15,6 @@ from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.caching import uncached_tables
 from penstock.plan.passes.null_keys import before_null_keys
 from penstock.plan.passes.versioned import versioned_tables
-
-_ASKED_FOR_OLD = {nodes.INNER: (False, False), nodes.LEFT: (True, False), nodes.OUTER: (True, True)}
-"""Which sides of a join send old values to it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,17 @@ class TableFacts:
         """All stores of the topology, by their names."""
         return {spec.name: spec for spec in self.stores.values()} | self.added
 
+    def looked_up_tables(self, table: Node) -> tuple[Node, ...]:
+        """The tables in whose stores the values of a table can be told."""
+        own = (table,) if table in self.stores else ()
+        if own and not table.collapses_updates:
+            return own
+        return (*own, *(found for parent in table.parents for found in self.looked_up_tables(parent)))
+
+    def looked_up_stores(self, table: Node) -> tuple[str, ...]:
+        """The names of the stores from which the values of a table can be told."""
+        return tuple(self.stores[found].name for found in self.looked_up_tables(table))
+
 
 def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> TableFacts:
     """Go through the steps in order of declaration."""
@@ -58,82 +66,68 @@ def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> 
         added={spec.name: spec for spec in added},
     )
     for node in declared:
-        store = getattr(node, "store", None)
-        if store is not None and (store.named_by_user or not _is_source(node)):
-            facts.stores[node] = store
-        if isinstance(node, nodes.TableFilter):
-            _ask_for_old(facts, node.parent, force=False, asker=node)
-        elif isinstance(node, nodes.TableGroupBy | nodes.Suppress | nodes.SubscriptionSend | nodes.ForeignTableJoin):
-            _ask_for_old(facts, node.parent, force=True)
-        elif isinstance(node, nodes.StreamTableJoin | nodes.GlobalTableJoin):
-            _have_looked_up(facts, node.table)
-            _have_looked_up_as_of(facts, node.table)
-        elif isinstance(node, nodes.SubscriptionJoin | nodes.ResponseJoin):
-            _have_looked_up(facts, node.table)
-        elif isinstance(node, nodes.TableJoin):
-            for table, is_asked in zip(node.parents, _ASKED_FOR_OLD[node.kind], strict=True):
-                if is_asked:
-                    _ask_for_old(facts, table, force=True)
-                _have_looked_up(facts, table)
-            if node.is_complete:
-                _join_completely(facts, node)
+        if node.store is not None and (node.store.named_by_user or not node.store_when_asked):
+            facts.stores[node] = node.store
+        _ask(facts, node)
     for node in declared:
         if isinstance(node, nodes.SubscriptionSend) and _changes_in_silence(facts, node.parent):
             facts.silent.add(node.parent)
-            facts.watched.update(looked_up_stores(facts, node.parent))
-    joined = [{found for t in tables for found in looked_up_tables(facts, t)} for tables in _joined_tables(declared)]
+            facts.watched.update(facts.looked_up_stores(node.parent))
+    joined = [{found for t in node.joined_tables for found in facts.looked_up_tables(t)} for node in declared]
     return replace(facts, uncached=uncached_tables(declared, joined))
 
 
-def _joined_tables(declared: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
-    """The tables of each join of tables."""
-    for node in declared:
-        if isinstance(node, nodes.TableJoin):
-            yield node.parents
-        elif isinstance(node, nodes.ResponseJoin):
-            yield node.table, node.right_table
-
-
-def _join_completely(facts: TableFacts, join: nodes.TableJoin) -> None:
-    """Have the versions of both sides looked up as of any time, and remembered for as long as they can be."""
-    for table in join.parents:
+def _ask(facts: TableFacts, node: Node) -> None:
+    """Ask of other tables what a step needs of them."""
+    old = node.asks_old_of
+    for table in dict.fromkeys((*old, *node.looks_up)):
+        if table in old and _send_old(facts, table, force=not node.asks_old_if_kept) and node.asks_old_if_kept:
+            facts.sends_old.add(node)
+        if table in node.looks_up:
+            _have_looked_up(facts, table)
+    for table in node.looks_up_as_of:
         _have_looked_up_as_of(facts, table)
-        facts.joined_completely.update(looked_up_stores(facts, table))
+    if node.is_complete:
+        _join_completely(facts, node)
+
+
+def _join_completely(facts: TableFacts, join: Node) -> None:
+    """Have the versions of both sides remembered for as long as they can be."""
+    for table in join.parents:
+        facts.joined_completely.update(facts.looked_up_stores(table))
     if join.store is not None:
         facts.joined_completely.add(join.store.name)
 
 
-def _ask_for_old(facts: TableFacts, table: Node, force: bool, asker: Node | None = None) -> bool:
+def _send_old(facts: TableFacts, table: Node, force: bool) -> bool:
     """Have a table send old values; False when that needs a store that it has not and is not to be forced to have."""
-    sends = _enable(facts, table, force)
-    if sends and asker is not None:
-        facts.sends_old.add(asker)
-    return sends
-
-
-def _enable(facts: TableFacts, table: Node, force: bool) -> bool:
-    if table in facts.sends_old and not isinstance(table, nodes.TableFilter):
+    if table in facts.sends_old and not table.asks_old_if_kept:
         return True
-    if _is_source(table):
+    if table.store_when_asked:
         if table not in facts.stores and not force:
             return False
-        facts.stores[table] = table.store  # type: ignore[attr-defined]
+        _have_store(facts, table)
     elif isinstance(table, nodes.TableJoin):
         for parent in table.parents:
-            _enable(facts, parent, force=True)
-    elif (table not in facts.stores or isinstance(table, nodes.Suppress)) and not _enable(facts, table.parent, force):
+            _send_old(facts, parent, force=True)
+    elif (table not in facts.stores or table.collapses_updates) and not _send_old(facts, table.parent, force):
         return table in facts.sends_old
     facts.sends_old.add(table)
     return True
 
 
+def _have_store(facts: TableFacts, table: Node) -> None:
+    assert table.store is not None
+    facts.stores[table] = table.store
+
+
 def _have_looked_up(facts: TableFacts, table: Node) -> None:
     """Have a store from which the values of a table can be told."""
-    if _is_source(table):
-        facts.stores[table] = table.store  # type: ignore[attr-defined]
+    if table.store_when_asked:
+        _have_store(facts, table)
     if table in facts.stores:
         facts.looked_up.add(facts.stores[table].name)
-    if table not in facts.stores or isinstance(table, nodes.Suppress):
+    if table not in facts.stores or table.collapses_updates:
         for parent in table.parents:
             _have_looked_up(facts, parent)
 
@@ -147,19 +141,6 @@ def _have_looked_up_as_of(facts: TableFacts, table: Node) -> None:
             _have_looked_up_as_of(facts, parent)
 
 
-def looked_up_tables(facts: TableFacts, table: Node) -> tuple[Node, ...]:
-    """The tables in whose stores the values of a table can be told."""
-    own = (table,) if table in facts.stores else ()
-    if own and not isinstance(table, nodes.Suppress):
-        return own
-    return (*own, *(found for parent in table.parents for found in looked_up_tables(facts, parent)))
-
-
-def looked_up_stores(facts: TableFacts, table: Node) -> tuple[str, ...]:
-    """The names of the stores from which the values of a table can be told."""
-    return tuple(facts.stores[found].name for found in looked_up_tables(facts, table))
-
-
 def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
     """Whether what a table sends does not tell all that happens to its values.
 
@@ -171,7 +152,7 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
     before that the table in front of it had, and not the one that was sent on; and so does a join that is kept in a
     versioned store, which refuses what is too old.
     """
-    if isinstance(table, nodes.WindowedAggregate | nodes.Suppress):
+    if table.windowed_by is not None or table.collapses_updates:
         return True
     if isinstance(table, nodes.TableJoin):
         left, right = (_topics_of(parent) for parent in table.parents)
@@ -186,11 +167,4 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
 
 def _topics_of(table: Node) -> frozenset[str]:
     """The topics whose records change a table at once."""
-    if isinstance(table, nodes.Repartition):
-        return frozenset({table.topic})
-    own = getattr(table, "topics", ()) or ((table.topic,) if isinstance(table, nodes.TableSource) else ())
-    return frozenset(own).union(*(_topics_of(parent) for parent in table.parents))
-
-
-def _is_source(node: Node) -> bool:
-    return isinstance(node, nodes.TableSource | nodes.ToTable)
+    return frozenset(table.source_topics) or frozenset[str]().union(*map(_topics_of, table.parents))

@@ -22,7 +22,6 @@ def versioned_tables(declared: Iterable[Node]) -> frozenset[Node]:
 
 
 def _is_versioned(node: Node, found: set[Node]) -> bool:
-    if node.inherits_versions and not getattr(node, "materialized", False):
+    if node.inherits_versions and not node.materialized:
         return all(parent in found for parent in node.parents)
-    store = getattr(node, "store", None)
-    return store is not None and store.is_versioned
+    return node.store is not None and node.store.is_versioned

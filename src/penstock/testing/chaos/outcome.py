@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.commit.coordinator import Coordinator
+from penstock.engine.commit.opening import open_application
 from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.query.committed import committed_store
@@ -34,16 +34,16 @@ def outcome(
         storage: where its commits lie, if not in the folder.
     """
     log = FileLog(folder / "log")
-    coordinator = Coordinator(topology, application_id, settings, log, storage or checkpoint(folder))
+    opened = open_application(topology, application_id, settings, log, storage or checkpoint(folder))
     found: Outcome = {}
     for topic in [*topology.sink_topics, *settings.dead_letters]:
         for partition, end in enumerate(log.end_offsets(topic)):
             found[f"{topic}[{partition}]"] = _records(log, topic, partition, end)
     for spec in topology.facts.stores.values():
-        with committed_store(coordinator, spec.name) as store:
+        with committed_store(opened, spec.name) as store:
             found[spec.name] = sorted(store.all(), key=str)
-    found["offsets"] = coordinator.offsets()
-    found["figures"] = coordinator.manifest.metrics
+    found["offsets"] = opened.offsets(opened.manifest)
+    found["figures"] = opened.manifest.metrics
     return found
 
 

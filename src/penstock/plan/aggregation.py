@@ -1,0 +1,34 @@
+"""How values become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.plan.columns import BOTH, NEITHER, VALUE, Columns
+from penstock.plan.functions import Maker, UserFunction
+from penstock.serdes import Serde
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Aggregation:
+    """How values become one: ``count``, ``reduce`` (from the first value) or ``aggregate`` (from an initializer).
+
+    ``subtract`` takes a value out again, for grouped tables; ``merge`` makes one aggregate of those of two sessions.
+    """
+
+    kind: str
+    add: UserFunction | None = None
+    initialize: Callable[[], Any] | None = None
+    subtract: UserFunction | None = None
+    merge: UserFunction | None = None
+
+    @property
+    def reads_columns(self) -> Columns:
+        """The columns that its functions look into."""
+        return {"count": NEITHER, "reduce": VALUE}.get(self.kind, BOTH)
+
+    def maker(self, type_: Serde) -> Maker | None:
+        """The function that its results come out of, which are of this type; None for counts."""
+        return None if self.add is None else Maker(self.add, type_)

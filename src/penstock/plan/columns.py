@@ -1,0 +1,24 @@
+"""Which columns of records a function looks into: what nobody looks into is not decoded."""
+
+from __future__ import annotations
+
+from penstock.plan.fields import Field
+from penstock.plan.functions import UserFunction
+
+Columns = frozenset[str]
+KEY: Columns = frozenset(("key",))
+VALUE: Columns = frozenset(("value",))
+BOTH: Columns = KEY | VALUE
+NEITHER: Columns = frozenset()
+
+
+def columns_of(function: UserFunction | Field | None) -> Columns:
+    """The columns that are decoded for a function of (value) or (key, value)."""
+    if function is None or isinstance(function, Field) or function.columnar:
+        return NEITHER
+    return VALUE if function.arity == 1 else BOTH
+
+
+def columns_of_joiner(joiner: UserFunction) -> Columns:
+    """The columns that are decoded for a function of two values, or of a key and two values."""
+    return VALUE if joiner.arity == 2 else BOTH
