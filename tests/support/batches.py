@@ -237,7 +237,8 @@ class _Run:
 
     def _rows(self, tables: Iterator[Any], causes: bool, first: list[str]) -> Iterator[Any]:
         """Rows sorted as Spark sorts them, in batches of any size."""
-        table = pa.concat_tables(tables, promote_options="default")
+        every = list(tables)
+        table = pa.concat_tables(every, promote_options="default") if every else pa.table({})
         if not len(table):
             return
         names = [name for name in (*first, *SORTED_BY) if name in table.schema.names and (causes or name != "cause")]

@@ -92,6 +92,8 @@ class BatchAttempt(Attempt):
         """What a task did, with the positions of its topics in the log: DataFrames move none."""
         offsets, before = dict(done.offsets), self._entries[task.name].offsets
         for place, topic, partition in task.places:
+            if topic not in self._ends:  # a repartition topic
+                continue
             offsets.pop(place, None)
             if topic in plan.ranges:
                 offsets[place] = plan.ranges[topic][partition].end
