@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, Topology, consume, produce
+from batch import job
+from batch.job import COLUMNS, shop
+from penstock import consume, open_store, produce
 from penstock.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 
-
-def shop() -> Topology:
-    """Orders, counted by customer, and by item behind a repartition."""
-    builder = StreamsBuilder()
-    orders = builder.stream("orders", key=str, value=dict)
-    orders.group_by_key().count("counts").to_stream().to("totals")
-    orders.group_by(lambda key, order: order["item"], key=str).count("by_item").to_stream().to("items")
-    return builder.build()
-
-
-COLUMNS = ["customer", "item", "at"]
+JOB = Path(job.__file__)
 MORNING = [("ann", "tea", 1), ("bob", "tea", 2), ("ann", "milk", 3)]
 NOON = [("ann", "tea", 4), ("cid", "milk", 5)]
 
@@ -134,3 +131,51 @@ def test_a_seed_wants_to_know_what_the_topic_has_of_its_rows_and_a_new_applicati
     world.batch(MORNING, seed="shop", then={"orders": "latest"})
     with pytest.raises(ConfigError, match="cannot be seeded: it has made commits already"):
         world.batch(MORNING, seed="shop", then={"orders": "latest"})
+
+
+def ran(folder: Path, what: str, crash_at: str = "") -> int:
+    """The exit status of a job, which may be killed at a point."""
+    env = {**os.environ, "PENSTOCK_CRASH_AT": crash_at}
+    return subprocess.run([sys.executable, str(JOB), str(folder), what], env=env, stderr=subprocess.DEVNULL).returncode
+
+
+def results(folder: Path) -> dict[str, list[tuple[str, int]]]:
+    return {
+        topic: sorted((record.key, record.value) for record in consume(topic, log=folder / "log"))
+        for topic in ("totals", "items")
+    }
+
+
+def counted(rows: list[tuple[str, str, int]], column: int) -> dict[str, int]:
+    return dict(Counter(row[column] for row in rows))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("after-take-over:2", id="the driver, as the second batch begins"),
+        pytest.param("before-manifest:2", id="the driver, with all tasks done"),
+        pytest.param("after-manifest:2", id="the driver, before anybody sees the results"),
+        pytest.param("after-delta:3:{folder}/once", id="a worker, with its state written"),
+    ],
+)
+def test_a_job_that_is_killed_and_repeated_gives_what_one_gives_that_was_not(point: str, tmp_path: Path) -> None:
+    at = point.format(folder=tmp_path)
+    status = ran(tmp_path, "batches", at)
+    assert status == (0 if "delta" in at else -signal.SIGKILL)
+    assert ran(tmp_path, "batches") == 0
+    found = results(tmp_path)
+    every = [*job.MORNING, *job.NOON]
+    assert dict(found["totals"]) == counted(every, 0)
+    assert dict(found["items"]) == counted(every, 1)
+    assert len(found["totals"]) == 7 + 5  # the last update of each key, of each batch
+    assert len(found["items"]) == 3 + 4
+
+
+def test_a_seed_that_is_killed_is_not_there_and_can_be_made_again(tmp_path: Path) -> None:
+    assert ran(tmp_path, "seed", "before-manifest:1") == -signal.SIGKILL
+    with open_store(tmp_path / "state" / "checkpoint", "counts") as store:
+        assert list(store.all()) == []
+    assert ran(tmp_path, "seed") == 0
+    with open_store(tmp_path / "state" / "checkpoint", "counts") as store:
+        assert {key: value for key, value, _ in store.all()} == counted(job.MORNING, 0)

@@ -328,6 +328,54 @@ class Topology(Declarations):
         given = (key, value, timestamp, order, timestamp_unit, log, partitions, stores)
         return run_batch(self, spark, sources or {}, *given, application_id, batch, seed, then, **settings)
 
+    def batches(
+        self,
+        application_id: str,
+        topic: str | None = None,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        timestamp: str | None = None,
+        order: str | Sequence[str] | None = None,
+        timestamp_unit: str | None = None,
+        log: Log | Kafka | Path | str | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+        **settings: Unpack[SettingsArguments],
+    ) -> Callable[[DataFrame, int], None]:
+        """What takes each batch of a streaming DataFrame as the next commit of an application (docs/batch.md).
+
+        Spark repeats a batch after a failure; it counts once, by the query and the number of the batch.
+
+        Args:
+            application_id: the application.
+            topic: in whose place the DataFrame stands; may be left out where the topology reads one topic.
+            key, value, timestamp, order, timestamp_unit, log, partitions: as for ``run_batch``.
+            name: that of the query, which stays the same when the query is started again. By default Spark's id of
+                it, which a classic session tells.
+            settings: settings as keywords.
+
+        Raises:
+            ConfigError: the topology does not read the topic.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=dict).group_by_key().count("counts").to_stream().to("totals")
+        >>> take = builder.build().batches("shop", key="customer", timestamp="at")
+        >>> def follow(orders):
+        ...     return orders.writeStream.option("checkpointLocation", "lake/query").foreachBatch(take).start()
+        """
+        from penstock.engine.batch.queries import batches
+
+        columns: dict[str, Any] = {
+            "key": key,
+            "value": value,
+            "timestamp": timestamp,
+            "order": order,
+            "timestamp_unit": timestamp_unit,
+        }
+        return batches(self, application_id, topic, name, **columns, log=log, partitions=partitions, **settings)
+
     def _repr_html_(self) -> str:
         return drawing.of_topology(self.sub_topologies)
 

@@ -81,17 +81,17 @@ class Application:
         with ExitStack() as stack:
             stack.callback(ApplicationLock(self._folder, self._id).release)
             storage = open_storage(self.checkpoint)
-            newest = Manifests(storage).newest() or Manifest(-1, {})
-            if job.name is not None and job.name.counted_in(newest):
+            if job.seeds is not None:
+                self._check_is_new(Manifests(storage).newest() or Manifest(-1, {}))
+            self._make_topics(job.sources, partitions)
+            coordinator = self._taken_over(storage, stack)  # what a killed run committed is in its topics then
+            if job.name is not None and job.name.counted_in(coordinator.manifest):
+                commit = coordinator.manifest.commit
                 _log.warning(
                     "application %r: batch %s counts already, so nothing was done; the application is at commit %d",
-                    self._id, job.name, newest.commit,
+                    self._id, job.name, commit,
                 )  # fmt: skip
-                return Outcome(newest.commit, 0, True, {}, {}, {})
-            if job.seeds is not None:
-                self._check_is_new(newest)
-            self._make_topics(job.sources, partitions)
-            coordinator = self._taken_over(storage, stack)
+                return Outcome(commit, 0, True, {}, {}, {})
             return self._run(job, coordinator)
 
     @property

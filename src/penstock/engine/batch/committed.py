@@ -18,7 +18,7 @@ class BatchCommit(BatchResult):
 
     def __init__(self, spark: Any, application: Application, outcome: Outcome):
         self._spark, self._application, self._outcome = spark, application, outcome
-        self.commit, self.is_repeated = outcome.commit, outcome.is_repeated
+        self.commit, self.records, self.is_repeated = outcome.commit, outcome.records, outcome.is_repeated
 
     @property
     def topics(self) -> list[str]:
@@ -73,5 +73,5 @@ class BatchCommit(BatchResult):
         """Nothing: all of it is in the log and in the checkpoint."""
 
     def __repr__(self) -> str:
-        what = "counted already" if self.is_repeated else f"{self._outcome.records:,} records"
+        what = "counted already" if self.is_repeated else f"{self.records:,} records"
         return f"<commit {self.commit} of a batch: {what}>"

@@ -40,6 +40,8 @@ class BatchResult:
 
     commit: int | None = None
     """The number of the commit that the batch is of its application; None where it is none's."""
+    records = 0
+    """How many records and rows were read, where it is a commit of an application."""
     is_repeated = False
     """Whether a batch of this name counted already in the application, so that nothing was done."""
 

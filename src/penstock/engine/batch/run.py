@@ -95,7 +95,7 @@ def run_batch(
         outcome = application.run(Job(found, run, name, seeds, kept if seed else ()), counts)
         if seed:
             (result,) = results
-            result.commit = outcome.commit
+            result.commit, result.records = outcome.commit, outcome.records
             return result
         for result in results:
             result.close()
