@@ -17,12 +17,12 @@ help:
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
 	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000; KEEP=1'
 	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'
-	@echo 'make lint    ruff and mypy'
+	@echo 'make lint    ruff, mypy, and the English of README, docs and CHANGELOG'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
 	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
 	@echo 'make docs    the documentation as a site, in site/, every link checked'
-	@echo 'make pictures  the pictures of docs/looking.md; needs Chromium'
+	@echo 'make pictures  the pictures of docs/looking.md, which need Chromium, and the plot of the README'
 	@echo 'make release-state VERSION=X.Y.Z   what this release leaves on disk, for the tests of later ones'
 	@echo 'make lock    requirements.lock from pyproject.toml; needs uv'
 	@echo 'make clean   remove what these made'
@@ -62,6 +62,7 @@ outages: $(READY)
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python scripts/prose.py
 	@$(BIN)/mypy
 
 bench: $(READY)
@@ -82,11 +83,13 @@ dist: $(READY)
 release-state: $(READY)
 	@cd tests && ../$(BIN)/python -m support.release $(VERSION)
 
+# Not --quiet: it drops the warnings that strict builds count, and a broken link would pass.
 docs: $(READY)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo 'site/index.html is where it begins.'
 
 pictures: $(READY)
+	@$(BIN)/python scripts/plot.py
 	@$(BIN)/python scripts/screenshots.py
 
 # What is pinned already stays as it is; UPGRADE=--upgrade takes the newest of everything.

@@ -87,7 +87,7 @@ def without_undo() -> Iterator[None]:
 def _only_put(self: TransactionalRows, rows: IntArray, values: Values) -> None:
     nothing = np.zeros(0, np.int64)
     self._undo.append((rows, (nothing, nothing), np.zeros(0, np.bool_)))
-    self._table.assign(rows, *values)
+    self._table.assign(rows, values)
     self._dirty[rows] = True
     self.approximate_num_uncommitted_entries += len(rows)
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: the pages that lie outside docs/, the sources that pages lead to, and the links to both."""
+"""A hook of mkdocs: the pages outside docs/, the sources that pages lead to, and the links to both."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    "README.md": "first-steps.md",
+    "README.md": "README.md",
+    "docs/README.md": "documentation.md",
     "bench/RESULTS.md": "figures.md",
     "CHANGELOG.md": "changelog.md",
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-"""The pages outside docs/, by their paths in the repository."""
+"""Pages that lie elsewhere in the repository than in the site: the README is the front page."""
 ORIGINS = {page: path for path, page in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)")
 
@@ -32,6 +33,9 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Bring in the pages outside docs/, and each source that a page leads to."""
+    docs_readme = files.get_file_from_path("README.md")
+    if docs_readme is not None:
+        files.remove(docs_readme)
     for path, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
     sources = {
@@ -50,6 +54,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     uri = page.file.src_uri
     if uri.startswith("source/"):
         return markdown
+    if uri == "README.md":
+        page.meta["hide"] = ["navigation"]
     return LINK.sub(lambda link: _relinked(uri, link), markdown)
 
 

@@ -202,7 +202,7 @@ class TopicExistsError(LogError):
 
 
 class OffsetOutOfRangeError(LogError):
-    """The offset asked for was removed by retention, does not exist yet, or is that of a topic made anew since.
+    """The offset asked for was removed by retention, does not exist yet, or is that of a topic created again since.
 
     >>> from penstock import OffsetOutOfRangeError
     >>> def follow(topology):
@@ -248,7 +248,7 @@ class CommitError(PenstockError):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
     ...     except CommitError as error:
-    ...         print("start it again, it goes on from the last commit:", error)
+    ...         print("start it again, it continues from the last commit:", error)
     """
 
 
@@ -272,7 +272,7 @@ class FencedError(CommitError):
     ...     try:
     ...         topology.start(application_id="orders").await_termination()
     ...     except FencedError:
-    ...         print("another program goes on with the work")
+    ...         print("another program continues the work")
     """
 
 
@@ -299,7 +299,7 @@ class PenstockWarning(UserWarning):
 
 
 class PartitioningWarning(PenstockWarning):
-    """A processor with a store gets records that do not lie in the partitions of their keys.
+    """A processor with a store gets records that are not in the partitions of their keys.
 
     >>> import warnings
     >>> from penstock import PartitioningWarning, Stores, StreamsBuilder

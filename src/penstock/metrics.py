@@ -76,7 +76,7 @@ class Metric(NamedTuple):
     client: str = ""
     """The application."""
     scope: str = ""
-    """Of what it is in Kafka Streams 4.3, see ``GROUPS``; nothing for figures of steps, and for those of the texts."""
+    """Its scope in Kafka Streams 4.3, see ``GROUPS``; empty for metrics of steps, and for those of the KIPs' texts."""
 
     @property
     def level(self) -> str:

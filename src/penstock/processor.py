@@ -137,7 +137,7 @@ class ProcessorContext(Protocol):
         """Have a function called again and again.
 
         What ``init`` schedules goes on after a restart where it was. What is scheduled later is gone then, as in Kafka
-        Streams: functions are not kept. So let ``init`` schedule, and keep in a store what is to be done at which time.
+        Streams: functions are not kept. So let ``init`` schedule, and keep in a store which work is due at which time.
 
         Args:
             interval: milliseconds, a ``timedelta``, or text such as ``"10 seconds"``; at least a millisecond.
@@ -176,7 +176,7 @@ class Processor(ABC, Generic[KIn, VIn]):
         """Process one record."""
 
     def close(self) -> None:
-        """Called when the task ends; stores cannot be read any more."""
+        """Called when the task ends; stores can no longer be read."""
 
 
 class FixedKeyProcessor(Processor[KIn, VIn]):

@@ -88,7 +88,7 @@ class _Plan:
         return made
 
 
-_plan_of = cache(_Plan)
+_plan_of: Callable[[Any], _Plan] = cache(_Plan)
 
 
 class Rows:

@@ -145,7 +145,7 @@ class Settings:
         schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
             none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
-        checkpoint: where commits lie: a folder, or the URL of an object store.
+        checkpoint: where commits are kept: a folder, or the URL of an object store.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
             on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
         statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes;
@@ -156,8 +156,8 @@ class Settings:
             before those that are ahead are not read any further (in Kafka Streams: `input.buffer.max.bytes`).
         chunk_records: how many records a task works on at once.
         chunk_bytes: how many bytes of records it works on at once, at most.
-        max_task_idle: how long a task waits for records of a topic that is read to its end, before it goes on with
-            those of the others that it reads: a duration, 0 for not at all (in Kafka Streams: `max.task.idle.ms`).
+        max_task_idle: how long a task waits for records of a topic that is read to its end, before it continues with
+            its other topics. A duration; 0 for not at all (in Kafka Streams: `max.task.idle.ms`).
         on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
         deserialization_exception_handler: what to do with a record that does not decode, in place of what ``on_error``
@@ -169,22 +169,23 @@ class Settings:
         dead_letter_topic: where dead letters go, unless ``on_error`` says it.
         processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
             so that a crash in between has records processed again on the state that they have changed already.
-        auto_offset_reset: where a source topic is begun that the application has not read yet, unless the source says
-            it itself: ``"earliest"`` (with the first record that is still there), ``"latest"`` (with what comes from
-            now on), ``"by_duration:1 day"`` (with what is not older), ``"by_timestamp:2026-01-01"`` (with what is of
-            that time or later), or ``"none"`` (the start fails). A global table is always read from the earliest.
-        default_key_serde: the type of keys where the topology says none (``str`` for what is read; what functions make
-            keeps the type it had): a type or a serde; in files ``"str"``, ``"int"``, ``"float"``, ``"bytes"``,
-            ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
+        auto_offset_reset: where the application begins in a source topic that it has not read yet, unless the source
+            names a place itself. ``"earliest"`` is the first record that is still there, ``"latest"`` the end of the
+            topic. ``"by_duration:1 day"`` begins with records that are not older, ``"by_timestamp:2026-01-01"`` with
+            those of that time or later. With ``"none"`` the start fails. A global table is always read from the
+            earliest.
+        default_key_serde: the type of keys where the topology names none. By default source topics have ``str``, and
+            the results of functions keep their type. It is a type or a serde; in files ``"str"``, ``"int"``,
+            ``"float"``, ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
         default_value_serde: the type of values where the topology says none (``json`` for what is read).
         default_timestamp_extractor: where the times of records come from that the topology does not say:
             ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
         on_lost_records: what to do when retention has removed records that were not read yet: ``"fail"``, or
-            ``"skip"`` to go on with the first one that is still there.
-        commit_interval: how long, at least, from the beginning of a commit to that of the next, in milliseconds or as
-            text such as ``"100 ms"``; 0 commits as fast as it goes, and a record that comes while nothing is under way
-            is never waited with (in Kafka Streams: `commit.interval.ms`).
+            ``"skip"`` to continue with the first one that is still there.
+        commit_interval: the least time from the beginning of a commit to that of the next, in milliseconds or as text
+            such as ``"100 ms"``. 0 commits as fast as possible: a record that comes to an idle program is committed at
+            once (in Kafka Streams: `commit.interval.ms`).
         slot_timeout: how long a slot may say nothing while it works before Spark is to replace it; to start it has that
             time too, and a minute at least.
         standby_replicas: on a cluster, how many other machines have a copy of each task's state that follows it commit
@@ -206,6 +207,11 @@ class Settings:
         snapshot_interval: when the first of them is that old: a duration,
         snapshot_commits: and at the latest after so many commits, and those up to the next flush.
         block_cache_bytes: how many bytes of its database a task keeps in memory.
+        origins: where each value comes from, for ``penstock config``.
+
+    >>> settings = Settings(commit_max_bytes=64_000_000, on_error="skip")
+    >>> settings.commit_max_bytes, settings.commit_interval
+    (64000000, 0)
     """
 
     log_dir: Path = Path(".penstock/log")

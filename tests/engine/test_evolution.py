@@ -24,10 +24,10 @@ from penstock import (
     faults,
 )
 from penstock.engine.evolution.matching import Wishes
-from penstock.engine.shared import description
 from penstock.errors import ConfigError
 from penstock.faults import EVOLUTION_POINTS, START_POINTS
 from penstock.log.produce import produce
+from penstock.state.kinds.duplicates import DuplicateWindowStore
 from support.world import World
 
 pytestmark = pytest.mark.kip("KS-12")
@@ -282,7 +282,7 @@ def test_duplicates_that_an_earlier_release_kept_as_one_side_of_a_join_are_refus
     topology = builder.build()
     world = world_of(tmp_path, topology)
     with monkeypatch.context() as earlier:
-        earlier.setitem(description._ROWS, "DuplicateWindowStore", "one side of a join")
+        earlier.setattr(DuplicateWindowStore, "content", "one side of a join")
         run(world, topology, "a")
     with pytest.raises(ConfigError, match="rows was one side of a join and is windows with duplicates now"):
         run(world, topology, "a")

@@ -33,7 +33,7 @@ from penstock.ops.core.notes import TaskFacts
 from penstock.ops.tables.update_cache import EmitCache
 from penstock.serdes import BYTES, INT, STR
 from penstock.settings import Settings
-from penstock.state.columns.rows import Keys, RowTable
+from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.storage import LocalStorage
 
@@ -181,7 +181,7 @@ def test_values_that_were_replaced_do_not_pile_up_in_memory_until_there_are_very
     table = RowTable()
     rows = table.add(Keys(pa.array([b"key"], pa.binary())))
     for time in range(100):
-        table.assign(rows, pa.array([bytes(MB)], pa.binary()), np.array([time]))
+        table.assign(rows, Values(pa.array([bytes(MB)], pa.binary()), np.array([time])))
         table.compact()
     assert table.nbytes < 60 * MB
     assert table.values(rows).timestamps.tolist() == [99]

@@ -184,6 +184,50 @@ def test_a_suppression_that_waits_goes_on_waiting_when_a_topic_appears(tmp_path:
     assert [(key.start, value) for key, value in world.output()] == [(0, 1)]
 
 
+def test_a_task_that_waits_for_a_topic_goes_on_waiting_when_another_one_appears(tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream(re.compile("in-.*"), value=str).to("out")
+    world = World(tmp_path, builder.build(), max_task_idle="5 s")
+    put(world, "in-1", "a")
+    world.log.create_topic(TopicInfo("in-2", 1, "str", "str"))
+    application, now = world.start(), [0.0]
+    application.coordinator.idling.now = lambda: now[0]
+    application.run_until()  # it waits from now on
+    now[0] = 3.0
+    put(world, "in-3", "b")
+    application.run_until()
+    assert world.output() == []
+    now[0] = 5.0
+    application.run_until()
+    assert world.output() == [("a", "x")], "and what comes now waits for in-1 in its turn"
+
+
+def test_who_reads_a_store_sees_what_comes_of_a_topic_that_appears(world: World):
+    put(world, "in-1", "a")
+    application = run(world)
+    counts = application.stores().view("counts")
+    assert counts.get("a") == 1
+    put(world, "in-2", "a")
+    application.run_until()
+    assert counts.get("a") == 2
+
+
+def test_a_topic_that_appears_makes_a_new_coordinator_with_new_tasks_on_the_same_commits(world: World):
+    put(world, "in-1", "a")
+    application = run(world)
+    before, host = application.coordinator, application.host
+    put(world, "in-2", "a")
+    application.run_until()
+    after = application.coordinator
+    assert after is not before
+    assert application.host is not host
+    assert before.topology.source_topics == ("in-1",), "what was there stays as it was"
+    assert after.topology.source_topics == ("in-1", "in-2")
+    assert after.manifest.commit == before.manifest.commit + 2
+    before.give_up()
+    assert after.given_up.is_set(), "who stops the program while they change places stops the one that goes on"
+
+
 def test_the_test_driver_pipes_into_any_topic_that_matches():
     driver = TopologyTestDriver(by_pattern())
     driver.pipe_input("in-1", "a", "x")

@@ -1,4 +1,4 @@
-"""The README's promises: its programs run, its commands print what it shows, its links lead somewhere."""
+"""The promises of the README and of the pages that go on from it: programs run, commands print what they show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from penstock import StreamsBuilder, dsl
 from support import readme
 
 HELLO = readme.ROOT / "examples" / "hello" / "app.py"
-PROGRAM, *SNIPPETS = readme.blocks("python")
+PAGES = ("running.md", "testing.md", "topics.md", "processors.md")
+"""The pages with snippets that need no more than the README's program."""
+[PROGRAM] = readme.blocks("python")
+SNIPPETS = [snippet for page in PAGES for snippet in readme.blocks("python", readme.page(page))]
 ON_SPARK = [snippet for snippet in SNIPPETS if "spark" in snippet or ".start(" in snippet]
 WITHOUT_SPARK = [snippet for snippet in SNIPPETS if snippet not in ON_SPARK]
 FOLDER = "/home/you/words"
-"""Where the README has its program."""
+"""Where the pages have their program."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
 
@@ -34,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], folder: Path) -> tuple[list[str], list[str]]:
-    """The lines that a command printed, on its output and beside it; times are blanked, the folder is the README's."""
+    """The lines that a command printed, on its output and beside it; times are blanked, the folder is the pages'."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(folder)}
     ran = subprocess.run(
@@ -63,10 +66,10 @@ def test_a_snippet_runs(snippet: str, folder: Path):
 
 
 @pytest.mark.slow
-def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_on_from_there(folder: Path):
-    for step in readme.console_steps():
+def test_the_commands_print_what_the_pages_show_and_the_snippets_on_spark_go_on_from_there(folder: Path):
+    for step in readme.console_steps() + readme.console_steps(readme.page("running.md")):
         goes_on = "tail counts" in step.command
-        if goes_on:  # the README has the program running meanwhile
+        if goes_on:  # the page has the program running meanwhile
             run(["penstock", "run", "app.py:topology", "--available-now"], folder)
         printed, beside = run(["sh", "-c", step.command], folder)
         shown = lines_of("\n".join(step.shown))
@@ -87,10 +90,6 @@ def test_the_commands_print_what_the_readme_shows_and_the_snippets_on_spark_go_o
     ]
 
 
-def section(title: str) -> str:
-    return readme.README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-
-
 def steps() -> set[str]:
     """The methods of streams, tables and what they are grouped into."""
     modules = [importlib.import_module(f"penstock.dsl.{found.name}") for found in pkgutil.iter_modules(dsl.__path__)]
@@ -102,12 +101,12 @@ def steps() -> set[str]:
 def test_the_tables_of_the_dsl_name_every_step_and_all_windows():
     windows = {name for name in penstock.__all__ if name.endswith("Windows")}
     inner = {"build", "parent_for", "default_branch", "no_default_branch"}
-    assert (steps() | windows) - set(re.findall(r"\w+", section("The DSL"))) == inner
+    assert (steps() | windows) - set(re.findall(r"\w+", readme.page("dsl.md"))) == inner
 
 
 def test_nothing_is_said_to_be_missing_and_what_is_said_to_have_no_effect_is_there():
-    first = section("Limits").strip().partition("\n- ")[0]
-    assert first.startswith("- Nothing is accepted and then ignored")
+    first = readme.page("limits.md").partition("\n\n")[2].partition("\n\n## ")[0]
+    assert first.startswith("Nothing is accepted and then ignored")
     kinds = [kind for kind in vars(penstock).values() if isinstance(kind, type)]
     told = {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
     assert {name for name in told if not any(hasattr(one, name) for one in (penstock, *kinds))} == set()

@@ -103,7 +103,7 @@ def differences(expected: pd.DataFrame, found: dict[str, Departure]) -> list[str
 
 
 @pytest.mark.slow
-def test_the_year_equals_the_plain_computation_and_differs_without_versions_as_the_readme_says(tmp_path: Path):
+def test_the_year_equals_the_plain_computation_and_differs_without_versions_as_the_docs_say(tmp_path: Path):
     flights, observations = feed.read()[0], weather.observations()
     log = tmp_path / "log"
     weather.fill(log, flights, observations)
@@ -121,7 +121,7 @@ def test_the_year_equals_the_plain_computation_and_differs_without_versions_as_t
     assert summaries["departures-in-full"].startswith("327,197 with the weather in which they left, 0 with later, 0")
     assert list(summaries) == list(weather.ways)
     for topic, summary in summaries.items():
-        shown = next(line for line in readme.README.splitlines() if line.startswith(f"| `{topic}`"))
+        shown = next(line for line in readme.page("examples.md").splitlines() if line.startswith(f"| `{topic}`"))
         figures = [cell.strip() for cell in shown.split("|")[3:-1]]
         assert summary == (
             f"{figures[0]} with the weather in which they left, {figures[1]} with later, {figures[2]} with earlier "

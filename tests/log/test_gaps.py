@@ -13,7 +13,8 @@ import pytest
 from penstock import consume
 from penstock.errors import SerdeError
 from penstock.log.base import TopicInfo
-from penstock.log.records import join_records
+from penstock.log.records import Records
+from penstock.rows import joined
 from penstock.watch.topics import TopicLook
 from support.logs import GappedLog, append, rows, rows_of
 
@@ -51,9 +52,9 @@ def test_an_error_names_the_offset_of_the_record_that_does_not_decode(log: Gappe
 def test_pieces_are_joined_with_the_offsets_they_have(log: GappedLog):
     pieces = list(log.read("t", 0, 0, 8))
     assert [len(piece) for piece in pieces] == [2, 2]
-    joined = join_records(pieces)
-    assert (rows_of(joined), joined.end) == (RECORDS, 7)
-    assert rows_of(joined.slice(1, 3)) == RECORDS[1:3]
+    every = joined(Records, pieces)
+    assert (rows_of(every), every.end) == (RECORDS, 7)
+    assert rows_of(every.slice(1, 3)) == RECORDS[1:3]
 
 
 def test_pieces_without_gaps_of_their_own_may_have_one_between_them():
@@ -61,7 +62,7 @@ def test_pieces_without_gaps_of_their_own_may_have_one_between_them():
     log.create_topic(TopicInfo("t", 1))
     append(log, "t", (b"a", b"A", 1))
     append(log, "t", (b"b", b"B", 2))
-    assert rows_of(join_records(list(log.read("t", 0, 0, 9)))) == [(0, b"a", b"A", 1), (2, b"b", b"B", 2)]
+    assert rows_of(joined(Records, list(log.read("t", 0, 0, 9)))) == [(0, b"a", b"A", 1), (2, b"b", b"B", 2)]
 
 
 @pytest.mark.parametrize("count", range(6))

@@ -47,7 +47,7 @@ def rows(log: Log, topic: str, partition: int = 0, start: int = 0, end: int | No
 
 
 def _rows(piece: Records) -> list[tuple[Any, ...]]:
-    offsets = piece.offsets_of(np.arange(len(piece))).tolist()
+    offsets = piece.offsets.tolist()
     headers = [()] * len(piece) if piece.headers is None else piece.headers.to_pylist()
     pairs = [[(one["key"], one["value"]) for one in some or ()] for some in headers]
     return list(zip(offsets, piece.key.to_pylist(), piece.value.to_pylist(), piece.timestamp.tolist(), pairs))

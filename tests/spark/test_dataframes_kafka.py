@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,53 @@ def test_kafka_out_of_reach_is_an_error_and_no_folder(spark: Any, tmp_path: Path
     with pytest.raises(LogError):
         penstock.write(spark.range(1), "t", log=Kafka("127.0.0.1:1", timeout="1 s"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_hour_of_a_topic_of_kafka_is_all_that_is_read_for_it(spark: Any, cluster: Cluster, tmp_path: Path):
+    topic, now = cluster.topic("hour", 2), int(time.time() * 1000)
+    old = [(f"k{number}", number, now - 7_200_000 + number) for number in range(200)]
+    new = [(f"k{number}", number, now - 60_000, [("h", b"x")]) for number in range(200, 210)]
+    penstock.produce([*old, *new], topic, value=int, log=cluster.log)
+    cluster.wait_for_records(topic, 210)
+    reader = spark.read.format("penstock").options(topic=topic, log=cluster.log.url, includeHeaders=True)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = reader.load().where("timestamp >= current_timestamp() - interval 1 hour")
+        found = {(bytes(row["key"]), row["headers"][0].key, bytes(row["headers"][0].value)) for row in frame.collect()}
+        leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        read = leaf.metrics().apply("numOutputRows").value()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert found == {(f"k{number}".encode(), "h", b"x") for number in range(200, 210)}
+    assert read == 10
+    reader = spark.read.format("penstock").options(topic=topic, log=cluster.log.url, minPartitions=8)
+    assert reader.option("endingTimestamp", now - 3_600_000).load().count() == 200
+    reader = spark.read.format("penstock").options(topic=topic, log=cluster.log.url, minPartitions=8)
+    frame = reader.option("startingTimestamp", now - 3_600_000).load()
+    assert (frame.count(), frame.rdd.getNumPartitions()) == (10, 8)
+
+
+def test_a_stream_of_kafka_begins_at_an_offset_goes_on_in_parts_and_its_raw_sink_writes_each_batch_once(
+    spark: Any, cluster: Cluster, tmp_path: Path
+):
+    source, out, checkpoint = cluster.topic("in"), cluster.topic("out"), tmp_path / "ck"
+
+    def run(start: str) -> list[Any]:
+        reader = spark.readStream.format("penstock").options(topic=source, log=cluster.log.url, startingOffsets=start)
+        frame = reader.option("maxOffsetsPerTrigger", 2).load().select("key", "value")
+        writer = frame.writeStream.format("penstock").options(topic=out, log=cluster.log.url)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [value for _, value, _ in cluster.rows(out)]
+
+    rows = [("a", f"v{number}") for number in range(6)]
+    penstock.produce(rows, source, key=str, value=str, log=cluster.log)
+    cluster.wait_for_records(source, 6)
+    begin = f'{{"{source}": {{"0": 1}}}}'
+    assert run(begin) == [b"v1", b"v2", b"v3", b"v4", b"v5"]
+    last = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*"))
+    for file in (checkpoint / "commits").glob(f"*{last}*"):  # as after kill -9 behind the transaction
+        file.unlink()
+    penstock.produce([("a", "v6")], source, key=str, value=str, log=cluster.log)
+    cluster.wait_for_records(source, 7)
+    assert run("latest") == [b"v1", b"v2", b"v3", b"v4", b"v5", b"v6"]

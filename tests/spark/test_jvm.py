@@ -146,7 +146,7 @@ def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
     place.parent.mkdir(parents=True)
     left = place.with_name(f"{place.stem}-77.made")
     left.write_bytes(bytes(2 << 20))
-    class_archive._take(left, place)
+    os.utime(left, (2000, 2000))
     (starting / "does").write_text(f'echo "$@" >> "{starting}/starts"\nkill -ABRT $$\n')
     jvm.begin(session._options("app", starting / "spark.log"))
     with pytest.raises(ConfigError, match="its JVM ended with code -6"):
@@ -156,6 +156,18 @@ def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
         False,
     ]
     assert not place.exists()
+
+
+def test_a_start_that_fails_leaves_no_archive_of_classes(starting: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(starting / "cache"))
+    (starting / "does").write_text(
+        'left=$(echo "$@" | sed \'s/.*ArchiveClassesAtExit="\\([^"]*\\)".*/\\1/\')\n'
+        f'echo classes > "$left"; ls "{starting}/cache/penstock" > "{starting}/made"; exit 1\n'
+    )
+    with pytest.raises(ConfigError, match="its JVM ended with code 1"):
+        context_for(None, "app", starting / "spark.log")
+    assert (starting / "made").read_text().endswith(f"-{os.getpid()}.made\n")
+    assert list((starting / "cache" / "penstock").iterdir()) == []
 
 
 def test_a_start_makes_the_checksum_of_the_archive_once(starting: Path, monkeypatch: pytest.MonkeyPatch):

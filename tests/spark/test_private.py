@@ -116,3 +116,15 @@ def test_the_thread_that_listens_for_accumulators_ends_when_it_is_told(spark: Sp
     thread.join(10)
     assert not thread.is_alive()
     Context._accumulatorServer.server_close()
+
+
+def test_only_the_worker_that_is_given_filters_plans_with_them():
+    program = (
+        "import importlib, sys; from penstock.engine.spark import private\n"
+        "importlib.import_module(f'pyspark.sql.worker.{sys.argv[1]}'); print(private.plans_with_filters())"
+    )
+    said = {}
+    for worker in ("data_source_pushdown_filters", "plan_data_source_read"):
+        ran = subprocess.run([sys.executable, "-c", program, worker], capture_output=True, text=True)
+        said[worker] = ran.stdout.strip() or ran.stderr
+    assert said == {"data_source_pushdown_filters": "True", "plan_data_source_read": "False"}

@@ -31,7 +31,7 @@ def test_changes_of_key_value_and_window_stores_come_back_in_order():
 
 def test_slices_are_written_as_what_they_show():
     changes = ChangeSet(keys_of([b"a", b"b", b"c"]), values_of([(b"1", 1), (b"2", 2), (b"3", 3)]))
-    values = changes.values._replace(data=changes.values.data.slice(1), timestamps=changes.values.timestamps[1:])
+    values = changes.values.with_columns(data=changes.values.data.slice(1), timestamps=changes.values.timestamps[1:])
     [(_, back)] = round_trip(("s", ChangeSet(changes.keys.take(np.array([1, 2])), values)))
     assert (back.keys.data.to_pylist(), as_tuples(back.values)) == ([b"b", b"c"], [(b"2", 2), (b"3", 3)])
 

@@ -43,7 +43,7 @@ def test_values_are_unpacked_in_any_order_and_from_any_slice(rows, data):
 
 @given(one=ROWS, other=ROWS)
 def test_joined_entries_are_sorted(one, other):
-    joined = as_lists(entries_of(one).join(entries_of(other)))
+    joined = as_lists(entries_of(one).merge(entries_of(other)))
     assert [entry[:3] for entry in joined] == sorted(
         e[:3] for e in as_lists(entries_of(one)) + as_lists(entries_of(other))
     )

@@ -123,7 +123,7 @@ def test_a_table_of_many_rows_finds_all_of_them_while_it_grows():
     table = RowTable()
     for start in range(0, len(names), 700):
         some = names[start : start + 700]
-        table.assign(table.add(keys_of(some)), *values_of((name, 1) for name in some))
+        table.assign(table.add(keys_of(some)), values_of((name, 1) for name in some))
     rows = table.find(keys_of([*names, b"key-30000"]))
     assert rows[-1] == -1
     assert table.values(rows[:-1]).data.to_pylist() == names
@@ -133,10 +133,10 @@ def test_values_are_assigned_replaced_taken_away_and_restored():
     table = RowTable()
     rows = table.add(keys_of([b"a", b"b", b"c"]))
     assert as_tuples(table.values(rows)) == [None, None, None]
-    table.assign(rows, *values_of([(b"1", 1), (b"", 2), (None, 3)]))
+    table.assign(rows, values_of([(b"1", 1), (b"", 2), (None, 3)]))
     assert as_tuples(table.values(rows[::-1])) == [None, (b"", 2), (b"1", 1)]
     remembered = table.remember(rows[:2])
-    table.assign(rows[:2], *values_of([(None, 4), (b"22", 5)]))
+    table.assign(rows[:2], values_of([(None, 4), (b"22", 5)]))
     assert as_tuples(table.values(rows)) == [None, (b"22", 5), None]
     assert table.present().tolist() == [False, True, False]
     table.restore(rows[:2], remembered)
@@ -146,7 +146,7 @@ def test_values_are_assigned_replaced_taken_away_and_restored():
 def test_a_table_keeps_chosen_rows_under_new_numbers():
     table = RowTable()
     rows = table.add(keys_of([b"a", b"b", b"c"], [1, 2, 3]))
-    table.assign(rows, *values_of([(b"1", 1), (None, 2), (b"3", 3)]))
+    table.assign(rows, values_of([(b"1", 1), (None, 2), (b"3", 3)]))
     table.keep(np.array([2, 1]))
     assert len(table) == 2
     assert table.find(keys_of([b"a", b"b", b"c"], [1, 2, 3])).tolist() == [-1, 1, 0]
@@ -159,8 +159,8 @@ def test_compacting_throws_away_replaced_values_and_keeps_the_rest():
     table = RowTable()
     rows = table.add(keys_of([b"%d" % i for i in range(100)]))
     for _ in range(20):
-        table.assign(rows, *values_of((b"x" * 100, i) for i in range(100)))
-    table.assign(rows[:1], *values_of([(None, 0)]))
+        table.assign(rows, values_of((b"x" * 100, i) for i in range(100)))
+    table.assign(rows[:1], values_of([(None, 0)]))
     before, values = table.nbytes, as_tuples(table.values(rows))
     table.compact()
     assert table.nbytes < before / 2

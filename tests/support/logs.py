@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,8 @@ class GappedLog(MemoryLog):
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         for records in super().read(topic, partition, start, end):
-            left = np.flatnonzero(~np.isin(records.every_offset, self._removed))
-            if len(left):
-                rows, offsets = pa.array(left), records.every_offset[left]
-                columns = records.key.take(rows), records.value.take(rows), records.timestamp[left]
-                yield replace(Records(int(offsets[0]), *columns), offsets=offsets)
+            if len(left := records.keep(~np.isin(records.offsets, self._removed))):
+                yield left
 
 
 Row = tuple[Any, ...]
@@ -72,7 +68,7 @@ def rows_of(records: Records) -> list[Row]:
     columns = [records.key.to_pylist(), records.value.to_pylist(), records.timestamp.tolist()]
     if records.headers is not None:
         columns.append([_pairs(headers) for headers in records.headers.to_pylist()])
-    return list(zip(records.every_offset.tolist(), *columns, strict=True))
+    return list(zip(records.offsets.tolist(), *columns, strict=True))
 
 
 def _headers(every: Iterable[Iterable[tuple[str, bytes]]]) -> Any:

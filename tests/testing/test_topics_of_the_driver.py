@@ -214,7 +214,7 @@ def test_a_store_of_another_kind_is_refused():
 
 
 NOT_FOR_USERS = {
-    "Topology": {"Copartition", "DynamicSink", "Node", "SubTopology", "TableFacts"},  # facts for the engine
+    "Topology": {"Copartition", "DynamicSink", "Node", "Repartition", "SubTopology", "TableFacts"},  # for the engine
     "KGroupedStream": {"Node"},
     "BufferConfig": {"EagerBufferConfig", "StrictBufferConfig"},  # each is a BufferConfig
     "BufferedTransaction": {"Rows"},

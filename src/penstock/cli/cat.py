@@ -146,7 +146,7 @@ def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
 def _begin_of_last(log: Log, topic: str, partition: int, within: Range, count: int) -> int:
     """The offset of the first of the last so many records of a partition."""
     newest = log.newest(topic, partition, *within, count)
-    return within[1] if newest is None else newest.offset
+    return within[1] if newest is None else int(newest.offsets[0])
 
 
 class _Lines:

@@ -14,10 +14,11 @@ from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, moment, print_json, size
 from penstock.losses import losses_of, together
-from penstock.plan.nodes import Deduplicate, Suppress, WindowedAggregate
+from penstock.plan.node import Hold, Node
+from penstock.plan.nodes import Deduplicate
 from penstock.plan.topology import Topology
 from penstock.query.checkpoint import Checkpoint
-from penstock.query.held import Held, close_wait, held_by
+from penstock.query.held import Held, held_by
 from penstock.query.remembered import Remembered, remembered_by
 from penstock.storage import open_storage
 
@@ -93,12 +94,8 @@ def _explain_losses(checkpoint: Checkpoint, node: str | None, as_json: bool) -> 
                 click.echo(f"  task {task}: {one.records:,}")
 
 
-def _chosen(topology: Topology, name: str | None) -> list[Suppress | Deduplicate | WindowedAggregate]:
-    known = {
-        node.name: node
-        for node in topology.nodes
-        if isinstance(node, Suppress | Deduplicate) or (isinstance(node, WindowedAggregate) and node.final)
-    }
+def _chosen(topology: Topology, name: str | None) -> list[Node]:
+    known = {node.name: node for node in topology.nodes if node.hold is not None or isinstance(node, Deduplicate)}
     if name is not None and name not in known:
         there = f"there are {', '.join(known)}" if known else "this program has neither"
         raise click.BadParameter(
@@ -136,21 +133,20 @@ def _remembers(remembered: Remembered) -> str:
     )
 
 
-def _explain_held(node: Suppress | WindowedAggregate, held: list[Held]) -> None:
+def _explain_held(node: Node, held: list[Held]) -> None:
+    assert node.hold is not None
     records, nbytes = sum(one.records for one in held), sum(one.bytes or 0 for one in held)
-    is_window = isinstance(node, WindowedAggregate) or node.suppressed.time_ms is None
-    thing = "window" if is_window else "update"
-    in_memory = f" ({size(nbytes)})" if isinstance(node, Suppress) else ""
+    thing = "window" if node.hold.is_of_windows else "update"
+    in_memory = f" ({size(nbytes)})" if node.collapses_updates else ""
     click.echo(f"{node.name} holds {count(records, thing)} back{in_memory}.")
-    wait = node.wait_ms if isinstance(node, Suppress) else close_wait(node)
-    if is_window:
-        click.echo(f"  A window goes when stream time is {wait:,} ms past its end.")
+    if node.hold.is_of_windows:
+        click.echo(f"  A window goes when stream time is {node.hold.wait_ms:,} ms past its end.")
     else:
-        click.echo(f"  An update goes {wait:,} ms of stream time after the first of its key.")
+        click.echo(f"  An update goes {node.hold.wait_ms:,} ms of stream time after the first of its key.")
     for one in held:
         click.echo(f"  task {one.task}: {_waits_for(one, thing)}")
     if records:
-        click.echo(f"  {_what_moves_time(node)}")
+        click.echo(f"  {_what_moves_time(node.hold)}")
 
 
 def _waits_for(held: Held, thing: str) -> str:
@@ -164,8 +160,8 @@ def _waits_for(held: Held, thing: str) -> str:
     )
 
 
-def _what_moves_time(node: Suppress | WindowedAggregate) -> str:
-    idle = node.suppressed.idle_advance_ms if isinstance(node, Suppress) else None
+def _what_moves_time(hold: Hold) -> str:
+    idle = hold.idle_advance_ms
     if idle is None:
         return "Stream time moves on with the records that come to the task, and only with them."
     return f"Stream time moves on with the records that come to the task, and by {idle:,} ms in as long without one."

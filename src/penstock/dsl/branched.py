@@ -63,7 +63,7 @@ class Branched(Options):
 
     @option
     def with_consumer(self, chain: Callable[[KStream[Any, Any]], Any], name: str | None = None) -> Branched:
-        """With a function that does with the branch what is to be done; nothing of it is found afterwards."""
+        """With a function that takes the branch and builds its steps; the branch is not among the results."""
         return self._chained(name, consumer=chain)
 
     @option

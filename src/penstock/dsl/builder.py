@@ -113,14 +113,14 @@ class StreamsBuilder(KafkaNames):
             key: the type of the keys: ``str`` (default), ``int``, ``float``, ``bytes``, a serde.
             value: the type of the values: one of these, a dict, dataclass or ``msgspec.Struct`` (JSON); anything JSON
                 can say by default.
-            timestamp: a field of the value such as ``"at"`` or ``"order.at"``, or a function of (value) or
-                (key, value), that gives a record's time: milliseconds since 1970, a ``datetime`` or text in ISO 8601
-                (UTC where no zone is given); or a ``TimestampExtractor``, which gets the whole record. Without it the
-                time is the one the record carries.
+            timestamp: the time of a record: a field of the value such as ``"at"`` or ``"order.at"``, or a function of
+                (value) or (key, value). Times are milliseconds since 1970, a ``datetime`` or text in ISO 8601 (UTC
+                where no zone is given). It may also be a ``TimestampExtractor``, which gets the whole record. Without
+                it the time is the one the record carries.
             name: the step's name.
             offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
-                ``"none"`` (its start fails), a ``timedelta`` (what is not older), a ``datetime`` (what is of that
-                time or later), or an ``AutoOffsetReset``; by default what the setting ``auto_offset_reset`` says.
+                ``"none"`` (its start fails), or an ``AutoOffsetReset``. A ``timedelta`` takes records that are not
+                older, a ``datetime`` those of that time or later. By default the setting ``auto_offset_reset`` says it.
             consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
             timestamp_unit: what the numbers in the field that ``timestamp`` names count since 1970: ``"s"``, ``"ms"``
                 (default), ``"us"`` or ``"ns"``.
@@ -349,7 +349,7 @@ class StreamsBuilder(KafkaNames):
         A ``Consumed`` may say how the topic is read, as for ``stream``.
 
         Raises:
-            TopologyError: the table is to be versioned, which global tables cannot be, or has two types; the
+            TopologyError: the table is declared as versioned, which global tables cannot be, or has two types; the
                 ``Consumed`` says where the topic is begun, and it is read as a whole.
 
         >>> from penstock.testing import TopologyTestDriver

@@ -16,7 +16,7 @@ _ARGUMENTS = ("store_name", "key_serde", "value_serde")
 class Deduplicated(Options):
     """The name of a deduplication, its store's name, and the types of its ids and values.
 
-    ``key_serde`` is the type of what is compared besides the key: of the key itself for ``deduplicate_by_key``, of the
+    ``key_serde`` is the type of the compared ids: of the key itself for ``deduplicate_by_key``, of the
     id for the other two. Two ids are the same if their bytes are. ``value_serde`` is the type of the values on their
     way through a repartition topic, if there is one.
 

@@ -248,7 +248,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
 
 
 class KGroupedTable(KafkaNames, Generic[K, V]):
-    """A table grouped anew. A row's old value leaves its old group before its new value joins its new one."""
+    """A table grouped by new keys. A row's old value leaves its old group before its new value joins its new one."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None):
         self._graph = graph

@@ -151,7 +151,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
                 partition, several, none (it is dropped then and counted), or None for Kafka's choice
                 (``StreamPartitioner``, KIP-837).
             create: whether topics that a function chooses are made when they do not exist; else records for them fail,
-                and ``on_error`` says what becomes of them.
+                and ``on_error`` says how they are handled.
             produced: types, name and partitioner in a ``Produced``; it may also stand behind the topic, as in Kafka
                 Streams.
 

@@ -70,8 +70,8 @@ class Materialized(Options):
     def as_(self, store: str | Supplier | StoreSupplier) -> Materialized:
         """Kept in a store of this name, in one that ``Stores`` describes, or in one of your own.
 
-        A store of your own (docs/stores.md) is told by its supplier: an object with a ``name``, and a method ``get()``
-        that gives a new object of a class that extends ``penstock.KeyValueStore[bytes, bytes]``, one for each task
+        Give a store of your own (docs/stores.md) by its supplier: an object with a ``name`` and a method ``get()``. For
+        each task, ``get()`` returns a new object of a class that extends ``penstock.KeyValueStore[bytes, bytes]``
         (KIP-892). It keeps tables without windows.
 
         Of a store that is described, what it says goes: whether it is in memory, its retention, its segments.
@@ -134,14 +134,14 @@ class Materialized(Options):
 
     @option
     def with_retention(self, retention: Duration) -> Materialized:
-        """Windows are kept for this long, counted from their start (KIP-328). Other tables are kept for ever."""
+        """Windows are kept for this long, counted from their start (KIP-328). Other tables are kept forever."""
         return self._but(retention_ms=to_ms(retention, "retention"))
 
     @option
     def with_segment_interval(self, segment_interval: Duration) -> Materialized:
         """Windows, or sessions by their end, expire by whole segments, and one covers this long (KIP-94).
 
-        By default it is half the retention, and at least a minute. Shorter segments let go of expired rows earlier,
+        By default it is half the retention, and at least a minute. Shorter segments drop expired rows earlier,
         longer ones are fewer column families on disk. Without effect for tables without windows.
 
         Raises:

@@ -65,7 +65,7 @@ class Printed(Options):
 
     @option
     def with_key_value_mapper(self, mapper: Callable[..., Any]) -> Printed:
-        """With a function of (key, value), or (key, value, context), that gives what is to be read of a record."""
+        """With a function of (key, value), or (key, value, context), that gives the text for a record."""
         return self._but(mapper=mapper)
 
     def printer(self, step: str) -> Callable[..., None]:

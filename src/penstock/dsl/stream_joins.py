@@ -91,9 +91,9 @@ class StreamJoins(Stream[K, V]):
         """Each record together with what the other side has for its key; records that find nothing are left out.
 
         Another *stream* has every record of the key that is near in time; the result has the later of both times. A
-        *table* has the value of the key: a versioned one that of the record's time, any other what it is when the
-        record's turn comes (KIP-914). A *global table* has the value of any key that ``key_selector`` gives. Records
-        without a value, or without a key to look up, are dropped and counted.
+        *table* has the value of the key: a versioned one that of the record's time, any other one the value at the
+        moment when the record is processed (KIP-914). A *global table* has the value of any key that ``key_selector``
+        gives. Records without a value, or without a key to look up, are dropped and counted.
 
         Args:
             other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
@@ -193,7 +193,7 @@ class StreamJoins(Stream[K, V]):
     ) -> KStream[K, Any]:
         """Every record of this stream, joined as by ``join``; one that finds nothing is joined with None.
 
-        With another stream that is when no partner can come any more: once stream time has passed its window and the
+        With another stream that is when no partner can come: once stream time has passed its window and the
         grace period.
         """
         options = TableOptions(key_selector, grace, joined)

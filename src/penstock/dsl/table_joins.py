@@ -105,17 +105,17 @@ class TableJoins(KafkaNames, Generic[K, V]):
             materialized: how to keep the result.
             name: the step's name.
             foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
-                of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing any
-                more when their store has let go of them (``Materialized.with_retention``). As in Kafka Streams, a value
-                of no bytes in the other table, such as an empty string, counts as none here.
+                of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing
+                after their store has dropped them (``Materialized.with_retention``). As in Kafka Streams, a value of
+                no bytes in the other table, such as an empty string, counts as none here.
             versioned_join: what to emit for out-of-order records of versioned tables: by default nothing, as in Kafka
                 Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
                 changes, at its time, so that the results, read as a versioned table, are right at every timestamp
                 that both tables' history retentions reach. Both tables must be versioned, and what is made of the
                 result is versioned, too; give a store of it the longer history retention of the two.
 
-            partitioner: for a join by a foreign key how this table is partitioned, where that is not as Kafka's
-                partitioner does it: a function as for ``KStream.to``, which gets the key and None
+            partitioner: for a join by a foreign key how this table is partitioned, if not by Kafka's partitioner.
+                It is a function as for ``KStream.to``, which gets the key and None
                 (``TableJoined.with``, KIP-775).
             other_partitioner: the same for the other table.
             table_joined: for a join by a foreign key the name and both partitioners in a ``TableJoined``; it may also

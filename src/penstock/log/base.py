@@ -11,8 +11,9 @@ import msgspec
 
 from penstock.arrays import Binary, IntArray
 from penstock.errors import ConfigError, OffsetOutOfRangeError, RefusedRecordError, TopicNotFoundError
-from penstock.log.records import Records, first_at, join_records
+from penstock.log.records import Records, first_at
 from penstock.log.watch import LookingWatch, TopicWatch
+from penstock.rows import joined
 from penstock.storage import FileRef, Storage
 from penstock.topic_names import check_topic_name
 
@@ -166,7 +167,7 @@ class Log(ABC):
             pieces = [piece for piece in self.read(topic, partition, begin, end) if len(piece)]
             found = sum(map(len, pieces))
             if begin == start or found >= count:
-                return join_records(pieces).slice(max(found - count, 0), found) if pieces else None
+                return joined(Records, pieces).slice(max(found - count, 0), found) if pieces else None
             look *= _FURTHER_BACK
         return None
 

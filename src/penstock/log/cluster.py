@@ -83,7 +83,7 @@ class Kafka:
         """All options with their values, the secret ones too: for librdkafka and nobody else.
 
         Raises:
-            ConfigError: a variable or a file that a value is to come from is not there.
+            ConfigError: a variable or a file for a value is missing.
         """
         return options_found(self._options, _VARIABLE, "Kafka", environment)
 

@@ -160,7 +160,7 @@ def _decoded(
     keys = _decode_column(decode, key, records, records.key, f"topic {topic!r}, partition {partition}")
     values = _decode_column(decode, value, records, records.value, f"topic {topic!r}, partition {partition}")
     rows = zip(keys, values, records.timestamp.tolist(), _headers(records), strict=True)
-    offsets = records.every_offset.tolist()
+    offsets = records.offsets.tolist()
     for offset, (key_, value_, timestamp, headers) in zip(offsets, rows, strict=True):
         yield ConsumerRecord(key_, value_, timestamp, headers, topic=topic, partition=partition, offset=offset)
 
@@ -173,8 +173,7 @@ def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary,
             try:
                 decode(serde, data.slice(row, 1))
             except Exception as error:
-                offset = int(records.offsets_of(np.array([row]))[0])
-                raise SerdeError(f"{where}, offset {offset}: {describe(error)}") from error
+                raise SerdeError(f"{where}, offset {records.offsets[row]}: {describe(error)}") from error
         raise
 
 

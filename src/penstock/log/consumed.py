@@ -79,7 +79,7 @@ def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serd
         "value": decoded(value, records.value, records, f"topic {topic!r}, partition {partition}"),
         "timestamp": pa.array(records.timestamp).cast(TIME),
         "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-        "offset": pa.array(records.every_offset, pa.int64()),
+        "offset": pa.array(records.offsets, pa.int64()),
         "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
     }
     return pa.record_batch(list(columns.values()), names=list(columns))
@@ -96,7 +96,7 @@ def decoded(serde: Serde, data: Any, records: Records, where: str) -> Any:
             try:
                 column_of(serde, data.slice(row, 1))
             except Exception as error:
-                kind, offset = column_type(serde), int(records.every_offset[row])
+                kind, offset = column_type(serde), int(records.offsets[row])
                 raise SerdeError(f"{where}, offset {offset}: it is no {kind}: {error}") from error
         raise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from penstock.log.base import (
     reach,
     removed_meanwhile,
 )
-from penstock.log.records import Records
+from penstock.log.records import Records, offsets_from
 from penstock.storage import FileRef
 
 
@@ -80,12 +80,12 @@ class MemoryLog(Log):
         found = self._topic(topic)
         check_start(topic, partition, start, found.starts[partition])
         for records in found.pieces[partition]:
-            if records.offset < end and records.offset + len(records) > start:
-                yield records.slice(max(start - records.offset, 0), min(end - records.offset, len(records)))
+            if len(some := records.between(start, end)):
+                yield some
 
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
-        pieces = (piece for piece in self._topic(topic).pieces[partition] if piece.offset + len(piece) > start)
-        return reach(((p.offset + len(p), p.nbytes, int(p.timestamp.max())) for p in pieces), end, nbytes)
+        pieces = (piece for piece in self._topic(topic).pieces[partition] if piece.end > start)
+        return reach(((piece.end, piece.nbytes, int(piece.timestamp.max())) for piece in pieces), end, nbytes)
 
     def writer(self, topic: str, name: str) -> _MemoryWriter:
         return _MemoryWriter(self._topic(topic).written, f"{topic}-{name}")
@@ -102,7 +102,8 @@ class MemoryLog(Log):
             arrival = np.arange(self.arrived, self.arrived + len(records))
             self.arrived += len(records)
             end = found.ends[segment.partition]
-            found.pieces[segment.partition].append(replace(records, offset=end, arrival=arrival))
+            offsets = offsets_from(end, len(records))
+            found.pieces[segment.partition].append(records.with_columns(offsets=offsets, arrival=arrival))
             found.ends[segment.partition] += len(records)
         return True
 
@@ -111,7 +112,7 @@ class MemoryLog(Log):
         check_trim(topic, starts, found.ends)
         for partition, start in starts.items():
             found.starts[partition] = max(start, found.starts[partition])
-            found.pieces[partition] = [r for r in found.pieces[partition] if r.offset + len(r) > start]
+            found.pieces[partition] = [piece for piece in found.pieces[partition] if piece.end > start]
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).producers.get(producer, -1)

@@ -133,8 +133,8 @@ class Suppressed(Options):
     'final'
 
     Raises:
-        ConfigError: the buffer is none, or may emit early what is to be final, or an idle advance is to end a time
-            limit.
+        ConfigError: the buffer is none, or may emit early although results must be final, or an idle advance ends a
+            time limit.
     """
 
     buffer: BufferConfig = field(default_factory=StrictBufferConfig)
@@ -164,7 +164,7 @@ class Suppressed(Options):
         A window closes when stream time reaches its end plus the grace period. The table must be that of a windowed
         aggregation, and the buffer one that never emits early.
 
-        Each stream of a windowed cogroup goes by its own stream time, as in Kafka Streams: a stream that lags behind
+        Each stream of a windowed cogroup goes by its own stream time, as in Kafka Streams. A stream that lags behind
         the others may still change a window whose result is out, and the changed result comes out too.
 
         Raises:
@@ -190,8 +190,10 @@ class Suppressed(Options):
 
     @option
     def with_idle_advance(self, duration: Duration) -> Suppressed:
-        """Let time go on without records: when a task has read all of its input and gets no more for so long by the
-        wall clock, its stream time moves on by as much, so that the last windows close too.
+        """Let time advance without records, so that the last windows close too.
+
+        When a task has read all of its input, and gets no more for so long by the wall clock, its stream time moves on
+        by as much.
 
         Raises:
             ConfigError: the suppression is not one until windows close, or the duration is 0.

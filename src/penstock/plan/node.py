@@ -171,6 +171,11 @@ class Node:
         return ()
 
     @fact
+    def carries_changes(self) -> bool:
+        """Whether its records are changes of a table, with the values before."""
+        return False
+
+    @fact
     def source_topics(self) -> tuple[str, ...]:
         """The topics that its records come from, the one that it repartitions through as well."""
         return self.topics
@@ -215,6 +220,13 @@ class Node:
     def value(self) -> Serde | None:
         """The type of the values of its results, where it says one."""
         return None
+
+    @property
+    def types(self) -> tuple[Serde, Serde]:
+        """Those of keys and values, of a step that says both."""
+        assert self.key is not None
+        assert self.value is not None
+        return self.key, self.value
 
     @fact
     def function(self) -> UserFunction | Field | None:

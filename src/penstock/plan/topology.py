@@ -228,17 +228,17 @@ class Topology(Declarations):
             application_id: names the application: its folder, its internal topics, its job in Spark.
             log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the settings' one.
             spark: the session to run on; by default the active one, else a new local one.
-            trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
+            trigger: ``"available-now"`` to process all waiting records and stop; a duration in place of the setting
                 ``commit_interval``; by default the program commits as records come, until it is stopped.
             slots: how many Python processes work at once; by default as many as cores.
             on_progress: called after every commit.
             state_restore_listener: is told how stores are restored, from the start on.
             state_listener: called with (new state, old state) at every change of the application's state.
             uncaught_exception_handler: called with the error that is about to stop the application; its answer
-                ``"replace"`` begins anew from the last commit, with new tasks, and ``"stop"`` stops.
+                ``"replace"`` starts again from the last commit, with new tasks, and ``"stop"`` stops.
             rename: where the topology has changed, the new names of its stores by the old ones: their rows go on.
             drop: the stores and topics that the topology no longer has, or has as something else: what was kept of
-                them is let go of. Said again at later starts it changes nothing.
+                them is removed. Said again at later starts it changes nothing.
             settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
 
         Returns:

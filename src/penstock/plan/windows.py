@@ -36,7 +36,7 @@ class TimeWindows(KafkaNames):
 
     @property
     def final_after_ms(self) -> int:
-        """How long after its end a window takes no record any more."""
+        """How long after its end a window still takes records."""
         return self.grace_period_ms
 
     @classmethod
@@ -118,7 +118,7 @@ class UnlimitedWindows(KafkaNames):
         """The window that begins at a time, in milliseconds or as a ``datetime``; earlier records are left out.
 
         Raises:
-            ConfigError: the start lies before 1970.
+            ConfigError: the start is before 1970.
         """
         if isinstance(start, bool) or not isinstance(start, int | datetime):
             raise ConfigError(f"the start of an unlimited window is milliseconds or a datetime; got {start!r}")
@@ -133,7 +133,7 @@ class UnlimitedWindows(KafkaNames):
         return self
 
     def until(self, duration: Duration) -> Self:
-        """Refused: an unlimited window is kept for ever."""
+        """Refused: an unlimited window is kept forever."""
         raise ConfigError(f"until({duration!r}) cannot be set for unlimited windows: they are kept for ever")
 
 
@@ -193,7 +193,7 @@ class SlidingWindows(KafkaNames):
 class SessionWindows(KafkaNames):
     """Sessions: records of a key with no more than a gap of inactivity between them.
 
-    With a grace period (KIP-328) a session takes no record any more when stream time is past its end by more than gap
+    With a grace period (KIP-328) a session takes no more records when stream time is past its end by more than gap
     and grace. KIP-94's own form, ``inactivity_gap(gap).until(retention)``, has no grace period: it drops nothing, but a
     record later than the retention makes a session of its own that is sent on and not stored.
 
@@ -224,7 +224,7 @@ class SessionWindows(KafkaNames):
 
     @classmethod
     def inactivity_gap(cls, inactivity_gap: Duration) -> Self:
-        """KIP-94's form: sessions that close only when they are not kept any more, see ``until``."""
+        """KIP-94's form: sessions that close only when the store no longer keeps them, see ``until``."""
         gap_ms = to_ms(inactivity_gap, "the inactivity gap")
         return cls(gap_ms, max(DEFAULT_MAINTAIN_MS - gap_ms, 0), closes=False)
 

@@ -22,7 +22,7 @@ from penstock.storage import open_storage
 
 
 class ApplicationStores:
-    """All stores of an application. There is one copy of each store that was asked for, whoever asks.
+    """All stores of an application. There is one copy of each requested store, which all callers share.
 
     Args:
         live: takes questions to the tasks of an application that runs at least once, so that views show what is not
@@ -69,7 +69,7 @@ class ApplicationStores:
     def catch_up(self) -> None:
         """Take over what was committed since, of the stores that somebody has asked for.
 
-        What cannot be read now is told to whoever reads next.
+        If a store cannot be read now, the next read of it raises.
         """
         with self._lock:
             stores = list(self._stores.values())

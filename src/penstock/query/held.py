@@ -7,11 +7,12 @@ from typing import Any
 
 from penstock.durations import MAX_MS
 from penstock.engine.shared.layout import TaskId
-from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores
 from penstock.state.kinds.buffer import TimeOrderedBuffer
+from penstock.state.kinds.session import SessionStore
+from penstock.state.kinds.window import WindowStore
 
 
 @dataclass(frozen=True)
@@ -33,46 +34,34 @@ class Held:
         return asdict(self)
 
 
-def held_by(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowedAggregate) -> list[Held]:
-    """What every task holds back for a step, as of the last commit."""
+def held_by(checkpoint: Checkpoint, node: Node) -> list[Held]:
+    """What every task holds back for a step that does, as of the last commit."""
+    assert node.store is not None
     with committed_stores(checkpoint, node.store.name) as stores:
         found = {task: _held_in(checkpoint, node, task, store) for task, store in stores.items()}
     return [found[task] for task in sorted(found, key=lambda task: TaskId.parse(task).partition)]
 
 
-def _held_in(checkpoint: Checkpoint, node: nodes.Suppress | nodes.WindowedAggregate, task: str, store: Any) -> Held:
-    if isinstance(node, nodes.Suppress):
-        return _buffered(checkpoint, node, task, store)
-    return _unclosed(checkpoint, node, task, store)
-
-
-def _buffered(checkpoint: Checkpoint, node: nodes.Suppress, task: str, store: Any) -> Held:
-    assert isinstance(store, TimeOrderedBuffer)
-    stream_time = _time(checkpoint, task, node.name)
-    times = [time + node.wait_ms for _, time, _, _ in store.rows()]
-    return _of(node, task, times, store.numbers.get("bytes", 0), stream_time)
-
-
-def _unclosed(checkpoint: Checkpoint, node: nodes.WindowedAggregate, task: str, store: Any) -> Held:
-    """The windows whose results have not been sent on: those that end after the time up to which they have."""
-    sides = [parent.name for parent in node.parents if isinstance(parent, nodes.CogroupInput)]
-    stream_time = max(_time(checkpoint, task, name) for name in sides or [node.name])
-    emitted = _time(checkpoint, task, f"{node.name}-emitted")
-    is_time_window = type(node) is nodes.WindowAggregate
-    if isinstance(node, nodes.SessionAggregate):
-        ends = [session.end for session, _ in store.rows()]
-    else:
-        size: int = node.windows.size_ms  # type: ignore[union-attr]
-        ends = [min(start, MAX_MS - size) + size for _, start, _, _ in store.rows()]
-    wait = close_wait(node)
-    open_ = [end + wait for end in ends if end > emitted or (end == emitted and not is_time_window)]
+def _held_in(checkpoint: Checkpoint, node: Node, task: str, store: Any) -> Held:
+    assert node.hold is not None
+    if isinstance(store, TimeOrderedBuffer):
+        times = [time + node.hold.wait_ms for _, time, _, _ in store.rows()]
+        return _of(node, task, times, store.numbers.get("bytes", 0), _time(checkpoint, task, node.name))
+    open_ = [end + node.hold.wait_ms for end in _unclosed(checkpoint, node, task, store)]
+    stream_time = max(_time(checkpoint, task, side.name) for side in node.sides or (node,))
     return _of(node, task, open_, None, stream_time)
 
 
-def close_wait(node: nodes.WindowedAggregate) -> int:
-    """How far stream time must be past a window's end for its result to go; for a session a millisecond further than
-    for a suppression to let it go, as in Kafka Streams."""
-    return int(node.windows.final_after_ms) + isinstance(node, nodes.SessionAggregate)
+def _unclosed(checkpoint: Checkpoint, node: Node, task: str, store: Any) -> list[int]:
+    """The ends of the windows whose results have not been sent on: after the time up to which they have."""
+    emitted = _time(checkpoint, task, f"{node.name}-emitted")
+    if isinstance(store, SessionStore):
+        ends = [session.end for session, _ in store.rows()]
+    else:
+        size = node.keeps.window_size_ms
+        ends = [min(start, MAX_MS - size) + size for _, start, _, _ in store.rows()]
+    closes_at_end = isinstance(store, WindowStore)
+    return [end for end in ends if end > emitted or (end == emitted and not closes_at_end)]
 
 
 def _time(checkpoint: Checkpoint, task: str, clock: str) -> int:

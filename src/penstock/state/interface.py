@@ -106,7 +106,7 @@ class StateStore(ABC):
     """A store of one task.
 
     A class of one's own has ``name``, opens in ``init`` and lets go in ``close``. It writes to its medium in
-    ``commit``; one of before KIP-892, which has ``flush`` instead, works as it is, with a ``DeprecationWarning``. The
+    ``commit``; one from before KIP-892, which has ``flush`` instead, works as it is, with a ``DeprecationWarning``. The
     rest has defaults, those of a store that knows neither transactions nor offsets.
 
     >>> class Notes(StateStore):
@@ -142,7 +142,7 @@ class StateStore(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections. What is not committed is not kept."""
+        """Close files and connections. What is not committed is not kept."""
 
     @property
     @abstractmethod
@@ -166,7 +166,7 @@ class StateStore(ABC):
         """Make all writes, those of open transactions too, part of the store, together with these offsets.
 
         A store whose transactions are atomic keeps the offsets atomically with the writes. By default this calls the
-        ``flush`` of a store of before KIP-892.
+        ``flush`` of a store from before KIP-892.
 
         Args:
             changelog_offsets: the changelog offsets of the writes.
@@ -235,11 +235,11 @@ class Transaction(StateStore):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether it can be read and written: not any more once it is committed or closed."""
+        """Whether it can be read and written: until it is committed or closed."""
 
     @abstractmethod
     def new_transaction(self) -> StateStore:
-        """A new transaction of the same store, once this one is not used any more; it may be this one, begun anew."""
+        """A new transaction of the same store, when this one is no longer used; it may be this one, begun again."""
 
     @abstractmethod
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:

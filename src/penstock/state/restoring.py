@@ -46,10 +46,10 @@ class StateRestoreListener:
         """
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """A store is where it is to be, after so many rows."""
+        """A store is restored completely, after so many rows."""
 
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """A restore ended before that, after so many rows: its process died, or a file was damaged. It begins anew,
+        """A restore ended before that, after so many rows: its process died, or a file was damaged. It begins again,
         or the application stops."""
 
 

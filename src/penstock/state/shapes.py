@@ -20,8 +20,8 @@ V = TypeVar("V")
 class KeyValueStore(StateStore, Generic[K, V]):
     """The latest value of every key.
 
-    A class of one's own has ``put``, ``get`` and ``range`` besides what every store has; the others are made of these,
-    and may be written anew where the medium has something faster.
+    Your own class has ``put``, ``get`` and ``range``, and the methods of every store. The other methods are made of
+    these. Write them yourself where the medium has something faster.
 
     >>> class Words(KeyValueStore[bytes, bytes]):
     ...     name, persistent, is_open = "words", False, True
@@ -107,7 +107,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
 
 class TimestampedBytesStore:
-    """Marks the class of a persistent store that keeps what it is given as the value of a table, as in Kafka Streams:
+    """Marks the class of a persistent store that keeps timestamps with the values of a table, as in Kafka Streams:
     8 bytes of timestamp, big endian, in front of the value. Stores that are not persistent get the same.
 
     A persistent store without the mark gets the value alone, and after a restart nobody knows the timestamps.

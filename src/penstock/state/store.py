@@ -75,6 +75,8 @@ class StateStore(interface.StateStore):
     name: str
     in_memory = False
     """Whether all rows are in memory, besides what is on disk."""
+    content = ""
+    """What its rows are, in words: each start writes it down, and the next one goes on only with the same."""
     needs_folder = False
     """Whether it keeps files of its own, in the folder of its context."""
     restored_to = -1

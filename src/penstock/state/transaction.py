@@ -73,7 +73,7 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read and written: not any more once it is committed or closed."""
+        """Whether it can be read and written: until it is committed or closed."""
         return not self._ended
 
     @property

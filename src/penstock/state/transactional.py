@@ -184,7 +184,7 @@ class TransactionalRows:
         self._undo.append((rows, remembered, self._dirty[rows]))
         if self.replaced is not None:
             self.replaced.note(rows, remembered)
-        self._table.assign(rows, *values)
+        self._table.assign(rows, values)
         self._dirty[rows] = True
         self.approximate_num_uncommitted_entries += len(rows)
         self.approximate_num_uncommitted_bytes += 48 * len(rows) + int(spans(values.data).length.sum())
@@ -257,7 +257,7 @@ class TransactionalRows:
         if self.base is not None and not self.is_all_here:
             found = binary(self.base.get_many(self._physical(rows)))
             if found.null_count < len(found):
-                self._table.assign(rows, *unpack_all(found))
+                self._table.assign(rows, unpack_all(found))
         return rows
 
     def _load_known(self, keys: Keys) -> IntArray:
@@ -268,7 +268,7 @@ class TransactionalRows:
         known = np.flatnonzero(is_present(found))
         if known.size:
             rows[known] = self._add(keys.take(known))
-            self._table.assign(rows[known], *unpack_all(found.drop_null()))
+            self._table.assign(rows[known], unpack_all(found.drop_null()))
         return rows
 
     def _take_in(self, keys: Keys, packed: Binary) -> None:
@@ -276,7 +276,7 @@ class TransactionalRows:
         unknown = np.flatnonzero(self._table.find(keys) < 0)
         if unknown.size:
             rows = self._add(keys.take(unknown))
-            self._table.assign(rows, *unpack_all(packed.take(pa.array(unknown))))
+            self._table.assign(rows, unpack_all(packed.take(pa.array(unknown))))
 
     def _add(self, keys: Keys) -> IntArray:
         """New rows, without values."""

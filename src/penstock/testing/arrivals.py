@@ -13,7 +13,6 @@ from penstock.engine.shared.exchange import EARLIEST, LATEST
 from penstock.engine.task.pieces import Piece
 from penstock.engine.task.reader import Chunk, Input, Reader
 from penstock.log.records import Records
-from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.record import Record
@@ -27,7 +26,7 @@ def arrival_reader(topology: Topology) -> type[Reader]:
 
 
 def _is_announcement(part: Part) -> bool:
-    return part.kind == "source" and any(isinstance(parent, nodes.Announce) for parent in part.node.parents)
+    return part.kind == "source" and not all(parent.is_in_kafka_streams for parent in part.node.parents)
 
 
 def _written(topology: Topology) -> dict[str, int]:

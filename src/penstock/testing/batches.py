@@ -7,26 +7,10 @@ it causes meets nothing else on its way, that is the same again.
 
 from __future__ import annotations
 
-from penstock.plan import nodes
+from penstock.plan.nodes import Process
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
-
-_KEEP_ONE = (
-    nodes.StreamSource,
-    nodes.Repartition,
-    nodes.Filter,
-    nodes.Map,
-    nodes.MapValues,
-    nodes.SelectKey,
-    nodes.Peek,
-    nodes.ToStream,
-    nodes.TableFilter,
-    nodes.TableMapValues,
-)
-"""Steps that make one record, or none, of a record."""
-_CACHED = (nodes.StreamAggregate, nodes.WindowAggregate, nodes.ToTable, nodes.TableSource)
-"""Steps with caches that can send updates on at once."""
 
 
 def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
@@ -35,10 +19,7 @@ def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
         return False
     cached = [number for number, part in enumerate(sub.parts) if _is_cached(part, facts)]
     above = sub.parts[: cached[-1] + 1] if cached else ()
-    kinds = [type(part.node) for part in above if not _is_cached(part, facts)]
-    return all(kind in _KEEP_ONE for kind in kinds) and all(
-        type(sub.parts[number].node) in _CACHED for number in cached
-    )
+    return all(part.node.caches_last_update if _is_cached(part, facts) else part.node.makes_one for part in above)
 
 
 def batchable_topics(topology: Topology, caching: bool) -> frozenset[str]:
@@ -56,7 +37,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
         if len(readers) != 1 or readers[0].is_global or readers[0].global_parts:
             return False
         [sub] = readers
-        if any(isinstance(part.node, nodes.Process | nodes.DynamicSink) for part in sub.parts):
+        if any(isinstance(part.node, Process) or part.node.selector is not None for part in sub.parts):
             return False  # a processor may remember what is then rolled back
         has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
         if (has_caches and not updates_each_key_once(sub, facts)) or own & set(sub.sink_topics):
@@ -73,7 +54,7 @@ def _is_cached(part: Part, facts: TableFacts) -> bool:
     spec = facts.stores.get(part.node)
     if spec is None or part.kind != "processor" or not spec.caching or spec.is_versioned:
         return False
-    return not isinstance(part.node, nodes.Suppress | nodes.Deduplicate) and not getattr(part.node, "final", False)
+    return part.node.caches_updates and not part.node.final
 
 
 def _is_chain(sub: SubTopology) -> bool:

@@ -22,7 +22,6 @@ from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import TaskFacts
-from penstock.plan import nodes
 from penstock.plan.names import check_name
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.rewriting import matching
@@ -32,6 +31,7 @@ from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Live
 from penstock.record import Record
+from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
@@ -43,7 +43,6 @@ from penstock.testing.records import (
     as_input,
     as_read,
     batch_of,
-    carries_changes,
     checked_row,
     column_of,
     header_pairs,
@@ -182,7 +181,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         for part in sub.working_parts:
             readers = Readers(sub, part, len(self._tasks), self._partitions.tasks_of(sub))
             if part.kind == "source":
-                if getattr(part.node, "pattern", None) is not None:
+                if part.node.pattern is not None:
                     self._by_pattern.append(readers)
                 for topic in part.topics:
                     self._sources.setdefault(topic, []).append(readers)
@@ -223,9 +222,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             ConfigError: the topology does not read this topic, it has no such partition, or the driver is closed.
             ProcessingError: the record failed, or the topology feeds itself without an end.
         """
-        node = self._source_node(topic)
+        key_type, value_type = self._source_types(topic)
         time = to_timestamp(timestamp)
-        columns = column_of(key, node.key, "key", topic), column_of(value, node.value, "value", topic)
+        columns = column_of(key, key_type, "key", topic), column_of(value, value_type, "value", topic)
         if partition is None:
             partition = self._partitions.of_key(topic, columns[0], self._piped)
         else:
@@ -257,7 +256,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             ConfigError: the topology does not read this topic, a row has another form, or the driver is closed.
             ProcessingError: a record failed; those before it are processed.
         """
-        self._source_node(topic)
+        self._source_types(topic)
         if topic not in self._batchable:
             for record in records:
                 self.pipe_input(topic, *checked_row(topic, record))
@@ -329,22 +328,21 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         if self._is_closed:
             raise ConfigError("the driver is closed; make a new TopologyTestDriver")
 
-    def _source_node(self, topic: str) -> nodes.StreamSource | nodes.TableSource:
-        """The source that reads a topic from outside."""
+    def _source_types(self, topic: str) -> tuple[Serde, Serde]:
+        """The types of keys and values of a topic that is read from outside."""
         self._check_open()
         if topic not in self._sources:
             self._take_up(topic)
         if topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
             raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
-        node = self._sources[topic][0].part.node
-        assert isinstance(node, nodes.StreamSource | nodes.TableSource)
-        return node
+        return self._sources[topic][0].part.node.types
 
     def _take_up(self, topic: str) -> None:
         """Have a topic read by the source whose pattern it matches, if there is one."""
         for readers in self._by_pattern:
-            if matching(readers.part.node.pattern, [topic]):  # type: ignore[attr-defined]
+            pattern = readers.part.node.pattern
+            if pattern is not None and matching(pattern, [topic]):
                 self._sources[topic] = [readers]
 
     def _view(self, name: str) -> AnyView:
@@ -390,8 +388,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         dropped = [list(context.commit.dropped_positions or ()) for _, _, context in self._tasks]
         ran: list[tuple[Flow, TaskState, Context]] = []
         try:
-            node = self._source_node(topic)
-            found = self._through(topic, batch_of(rows, node.key, node.value), ran)
+            found = self._through(topic, batch_of(rows, *self._source_types(topic)), ran)
         except Exception:
             self._offsets = before[0]
             for (_, state, context), figures, positions in zip(self._tasks, before[1], dropped, strict=True):
@@ -422,7 +419,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             flow = self._tasks[number][0]
             ran.append(self._tasks[number])
             self._current = self._taken((topic, 0), batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
-            if carries_changes(part) and not isinstance(batch, Changes):
+            if part.node.carries_changes and not isinstance(batch, Changes):
                 batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
             pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
             outputs = [(name, one) for piece in pieces for name, batches in piece.items() for one in batches]
@@ -430,15 +427,13 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             if not internal:
                 return in_order(outputs, {name: part.topics[0] for name, part in self._sinks.items() if part.topics})
             topic = next(self._sinks[name].topics[0] for name, _ in outputs)
-            source = self._sources[topic][0].part.node
-            assert isinstance(source, nodes.Repartition)
-            batch = as_input(merge(internal), source)
+            batch = as_input(merge(internal), self._sources[topic][0].part.node)
 
     def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: Queued) -> None:
         flow, state, context = task
         times, order = np.array([record.timestamp]), (np.zeros(1, np.int64),)
         batch = Batch(record.key, record.value, times, order, record.headers)
-        if carries_changes(part):
+        if part.node.carries_changes:
             old = record.old if record.old is not None else null_column(1, record.value.serde)
             batch = Changes(record.key, record.value, times, order, record.headers, old=old)
         self._deliver(flow.step({part.name: batch}), state)
@@ -465,10 +460,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         topic = part.topics[0] if one.to_topic is None else one.to_topic[0]
         timestamp = int(one.timestamp[0])
         if topic in self._sources:
-            source = self._sources[topic][0].part.node
-            assert isinstance(source, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
-            key, value = BytesColumn(one.key.encoded(), source.key), BytesColumn(one.value.encoded(), source.value)
-            old = old_of(one, source.value)
+            key_type, value_type = self._sources[topic][0].part.node.types
+            key, value = BytesColumn(one.key.encoded(), key_type), BytesColumn(one.value.encoded(), value_type)
+            old = old_of(one, value_type)
             self._count_fed_back(topic)
             place = topic, self._partitions.of_result(topic, one, task)
             self._enqueue(place, Queued(key, value, old, timestamp, one.headers))

@@ -17,8 +17,7 @@ from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_l
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.ops.core.failures import Origin
-from penstock.plan.nodes import Repartition
-from penstock.plan.physical import Part
+from penstock.plan.node import Node
 from penstock.query.plain import decoded
 from penstock.record import Record, as_row
 from penstock.serdes import Serde
@@ -89,11 +88,12 @@ def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
     )
 
 
-def as_input(sent: Batch, source: Repartition) -> Batch:
+def as_input(sent: Batch, source: Node) -> Batch:
     """What was sent to a repartition topic, as it is read from there."""
-    key, value = BytesColumn(sent.key.encoded(), source.key), BytesColumn(sent.value.encoded(), source.value)
+    key_type, value_type = source.types
+    key, value = BytesColumn(sent.key.encoded(), key_type), BytesColumn(sent.value.encoded(), value_type)
     order = (np.arange(len(sent)),)
-    old = old_of(sent, source.value)
+    old = old_of(sent, value_type)
     if old is not None:
         return Changes(key, value, sent.timestamp, order, sent.headers, old=old)
     return Batch(key, value, sent.timestamp, order, sent.headers)
@@ -146,8 +146,3 @@ def header_pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
 def place_of(batch: Batch, row: int) -> tuple[int, ...]:
     """The place of one row in the order of processing."""
     return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)
-
-
-def carries_changes(part: Part) -> bool:
-    """Whether a source reads changes of a table."""
-    return isinstance(part.node, Repartition) and part.node.carries_changes

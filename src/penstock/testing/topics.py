@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
 from penstock.java_names import KafkaNames
-from penstock.plan.nodes import StreamSource, TableSource
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
 from penstock.record import Record
@@ -275,8 +274,8 @@ class TopicAccess(KafkaNames):
     _order: list[tuple[str, Record]]
     _sinks: dict[str, Part]
 
-    def _source_node(self, topic: str) -> StreamSource | TableSource:
-        """The source that reads a topic from outside."""
+    def _source_types(self, topic: str) -> tuple[Serde, Serde]:
+        """The types of keys and values of a topic that is read from outside."""
         raise NotImplementedError
 
     def create_input_topic(
@@ -294,8 +293,8 @@ class TopicAccess(KafkaNames):
         Raises:
             ConfigError: the topology does not read this topic.
         """
-        node = self._source_node(topic)
-        types = node.key if key is None else of(key, "key"), node.value if value is None else of(value, "value")
+        keys, values = self._source_types(topic)
+        types = keys if key is None else of(key, "key"), values if value is None else of(value, "value")
         begin = self.wall_clock_ms if start is None else to_timestamp(start, "start")
         return TestInputTopic(
             cast("TopologyTestDriver", self), topic, *types, begin, to_ms(auto_advance, "auto_advance")
@@ -335,7 +334,7 @@ class TopicAccess(KafkaNames):
     def types_of(self, topic: str) -> tuple[Serde, Serde]:
         """The types in which a topic is written."""
         part = next((part for part in self._sinks.values() if topic in part.topics or not part.topics), None)
-        return (BYTES, BYTES) if part is None else (part.node.key, part.node.value)  # type: ignore[attr-defined]
+        return (BYTES, BYTES) if part is None else part.node.types
 
     def read_all_output(self) -> list[tuple[str, Record]]:
         """The records written to all topics since the last call, with their topics, in the order of writing."""

@@ -86,7 +86,7 @@ class TopicLook:
 
 def _rows(records: Records, partition: int, key: Serde, value: Serde) -> list[dict[str, Any]]:
     columns = (
-        records.every_offset.tolist(),
+        records.offsets.tolist(),
         records.timestamp.tolist(),
         decoded(key, records.key),
         decoded(value, records.value),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.log.base import Log
 from penstock.log.open import open_log
-from penstock.log.records import Records
+from penstock.log.records import Records, offsets_from
 from penstock.plan.physical import SubTopology
 from penstock.serdes import BYTES
 from penstock.storage import LocalStorage, open_storage
@@ -88,7 +87,9 @@ class Spool:
         for records in read_exchange(self._storage, self.refs(number, partition)):
             begin, offset = offset, offset + len(records)
             if offset > start:
-                yield replace(records, offset=begin, placed=False).slice(max(start - begin, 0), len(records))
+                yield records.with_columns(offsets=offsets_from(begin, len(records)), placed=False).between(
+                    start, offset
+                )
 
 
 class _Spooled(StageLog):
@@ -105,7 +106,7 @@ class _Spooled(StageLog):
             return
         first = self.firsts.get(topic, 0)
         for records in self.spool.read(self.inputs[topic], partition, start - first):
-            yield replace(records, offset=records.offset + first)
+            yield records.with_columns(offsets=records.offsets + first)
 
 
 class SpooledLog(_Spooled):

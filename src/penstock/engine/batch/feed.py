@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from penstock.batch import HEADERS
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.engine.task.reader import Chunk, Reader
 from penstock.errors import ConfigError
-from penstock.log.records import Records
+from penstock.log.records import Records, offsets_from
 from penstock.log.tables import Chosen
 
 BINARY, LONG = pa.binary(), pa.int64()
@@ -76,8 +76,9 @@ class RowsOf:
         times = batch.column("timestamp")
         self._check(times)
         rows = pa.RecordBatch.from_struct_array(batch.column(self.column)).cast(self.schema)
-        records = replace(self.chosen.encode(rows), offset=offset, timestamp=_longs(times))
-        return replace(records, cause=_causes(batch), placed=self.placed and not records.key.null_count)
+        records, offsets = self.chosen.encode(rows), offsets_from(offset, len(rows))
+        placed = self.placed and not records.key.null_count
+        return records.with_columns(offsets=offsets, timestamp=_longs(times), cause=_causes(batch), placed=placed)
 
     def _check(self, times: Any) -> None:
         where = f"run_batch: topic {self.topic!r}: column {self.timestamp!r} holds"
@@ -179,7 +180,7 @@ class Feed:
                 yield self._taken(one, batch.take(pa.array(places)), clock[places], places)
 
     def _taken(self, one: RowsOf, batch: Any, clock: IntArray, places: IntArray) -> Taken:
-        records = replace(one.records(batch, self._offsets[one.number]), clock=clock)
+        records = one.records(batch, self._offsets[one.number]).with_columns(clock=clock)
         self._offsets[one.number] += len(places)
         partition = _longs(batch.column("partition").cast(LONG)) if "partition" in batch.schema.names else None
         return Taken(one, records, places, partition)

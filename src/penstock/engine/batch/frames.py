@@ -198,7 +198,7 @@ def log_rows(place: Any, topic: str, partition: int, range_: Range, first_cause:
             count = len(records)
             clock = np.maximum.accumulate(np.maximum(records.timestamp, highest))
             highest = int(clock[-1]) if count else highest
-            offsets = records.every_offset
+            offsets = records.offsets
             yield pa.record_batch(
                 {
                     "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -77,7 +76,7 @@ class Outbox:
             self._topics[topic] = None
             yield from self._output(topic, partition, records)
             if topic in self._stage.sent:
-                yield self._sent(topic, partition, replace(records, clock=records.timestamp))
+                yield self._sent(topic, partition, records.with_columns(clock=records.timestamp))
         for topic in done.exchange.keys() - around:
             refs = done.exchange[topic]
             for ref in refs:

@@ -78,8 +78,8 @@ class BatchResult:
     def dataframe(self, topic: str) -> Any:
         """The records of an output topic.
 
-        Its columns are key and value, with the types of the topic where Spark has them; timestamp; partition and
-        headers; and where each record stands: task, and number among what that task wrote into the partition.
+        Its columns are key and value, with the types of the topic where Spark has them, then timestamp, partition and
+        headers. The columns task and number give the order of records: a number among those that a task wrote.
 
         Raises:
             ConfigError: the topology does not write it.

@@ -144,14 +144,14 @@ class Coordinator:
         own |= {"places": None, "published": self.publishing.last, "outputs": outputs, "sinks_of": -1}
         taken = msgspec.structs.replace(begun, **own)
         refused = refusal(newest, taken, self.manifests.place(number), TAKE_OVER)
-        if refused is not None or not self.manifests.create(taken):
-            self.storage.delete(name)
-            if refused is not None:
-                raise refused
-            return False
-        self.manifest = taken
-        evolution.tell(newest)
-        return True
+        if refused is None and self.manifests.create(taken):
+            self.manifest = taken
+            evolution.tell(newest)
+            return True
+        self.storage.delete(name)
+        if refused is not None:
+            raise refused
+        return False
 
     def _carried(self, newest: Manifest, fitted: Manifest) -> Manifest | None:
         """A manifest with the rows that tasks of a changed topology begin with; None when there is a newer one."""

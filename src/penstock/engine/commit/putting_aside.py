@@ -22,6 +22,7 @@ import pyarrow as pa
 from penstock.batch import HEADERS
 from penstock.engine.commit.attempt import attempt_name
 from penstock.engine.commit.claim import producer_of
+from penstock.engine.commit.invariants import PUT_ASIDE, refusal
 from penstock.engine.commit.publishing import publish_newest
 from penstock.engine.shared.description import Description
 from penstock.engine.shared.manifest import Manifest, Manifests
@@ -123,9 +124,11 @@ class PuttingAside:
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms())
         name = self._starts.write(commit, start)
         crash_point("before-put-aside")
-        if not self._manifests.create(self._manifest(sinks, name, start.at, dead_letters is not None)):
+        manifest = self._manifest(sinks, name, start.at, dead_letters is not None)
+        refused = refusal(self._newest, manifest, self._manifests.place(commit), PUT_ASIDE)
+        if refused is not None or not self._manifests.create(manifest):
             self._storage.delete(name)
-            raise FencedError(
+            raise refused or FencedError(
                 f"application {self.found.application_id!r} has made commit {commit} meanwhile: it runs, on another "
                 "machine perhaps. Stop it, and look again; nothing was changed"
             )

@@ -6,7 +6,6 @@ import numpy as np
 
 from penstock.engine.shared.manifest import Manifest
 from penstock.log.strange_times import tell_of_strange_times
-from penstock.plan import nodes
 from penstock.plan.topology import Topology
 
 _IN_A_FIELD = 'timestamp_unit="{unit}" where the source is read'
@@ -18,7 +17,7 @@ class SourceTimes:
 
     def __init__(self, topology: Topology):
         parts = (part for sub in topology.sub_topologies for part in sub.parts if part.kind == "source")
-        self._left = {p.name: p for p in parts if isinstance(p.node, nodes.StreamSource | nodes.TableSource)}
+        self._left = {p.name: p for p in parts if p.node.is_source}
 
     def after(self, manifest: Manifest) -> None:
         """Warn of the times of sources that this commit was the first of."""
@@ -27,6 +26,5 @@ class SourceTimes:
             if now < 0:
                 continue
             del self._left[name]
-            assert isinstance(part.node, nodes.StreamSource | nodes.TableSource)
             way_out = _CARRIED if part.node.timestamp is None else _IN_A_FIELD
             tell_of_strange_times(", ".join(part.topics), np.array([now]), way_out)

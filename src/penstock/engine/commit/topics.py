@@ -20,6 +20,7 @@ from penstock.log.base import Log, TopicInfo
 from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
+from penstock.plan.node import Node
 from penstock.plan.serdes import prepare_serdes
 from penstock.plan.topology import Topology
 from penstock.serdes import fits, is_known
@@ -69,7 +70,7 @@ def _check_types(topology: Topology, log: Log) -> None:
             for topic in part.topics:
                 if isinstance(node, nodes.Sink) and log.exists(topic):
                     _check_sink(node, log.topic(topic))
-                elif isinstance(node, nodes.StreamSource | nodes.TableSource) and log.exists(topic):
+                elif node.is_source and log.exists(topic):
                     _check_source(node, log.topic(topic))
 
 
@@ -86,8 +87,9 @@ def _check_sink(node: nodes.Sink, info: TopicInfo) -> None:
             )
 
 
-def _check_source(node: nodes.StreamSource | nodes.TableSource, info: TopicInfo) -> None:
-    for what, held, serde in (("key", info.key, node.key), ("value", info.value, node.value)):
+def _check_source(node: Node, info: TopicInfo) -> None:
+    key, value = node.types
+    for what, held, serde in (("key", info.key, key), ("value", info.value, value)):
         if is_known(serde) and not fits(held, serde):
             raise ConfigError(
                 f"topic {info.name!r} holds {what}s of type {held}, but the source at {node.where} reads {what}s of "
@@ -271,12 +273,8 @@ class Topics:
         """How a source says that it is begun, or else the setting. Global tables always begin with all there is."""
         usual = AutoOffsetReset.of(self._settings.auto_offset_reset)
         for node in self._topology.nodes:
-            if isinstance(node, nodes.GlobalTable) and node.topic == topic:
-                return AutoOffsetReset.earliest()
-            if isinstance(node, nodes.TableSource) and node.topic == topic:
-                return node.offset_reset or usual
-            if isinstance(node, nodes.StreamSource) and topic in node.topics:
-                return node.offset_reset or usual
+            if topic in node.topics:
+                return AutoOffsetReset.earliest() if node.is_global else node.offset_reset or usual
         return usual
 
     def next_offset(self, at: int, topic: str, partition: int, start: int, end: int) -> int:

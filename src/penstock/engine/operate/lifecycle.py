@@ -30,7 +30,7 @@ class State(StrEnum):
     """Its tasks are being opened, in their first slots or in new ones."""
     RUNNING = "RUNNING"
     PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
-    """The commit under way is the last one."""
+    """The current commit is the last one."""
     NOT_RUNNING = "NOT_RUNNING"
     PENDING_ERROR = "PENDING_ERROR"
     ERROR = "ERROR"
@@ -71,7 +71,7 @@ class UncaughtExceptionResponse(StrEnum):
     """
 
     REPLACE_THREAD = "replace"
-    """Begin anew from the last commit, with new tasks."""
+    """Start again from the last commit, with new tasks."""
     SHUTDOWN_CLIENT = "stop"
     """Stop the program; so does ``SHUTDOWN_APPLICATION``, since there is one program for an application."""
     SHUTDOWN_APPLICATION = "stop_application"

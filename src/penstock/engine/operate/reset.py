@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from penstock.engine.commit.invariants import RESET, refusal
 from penstock.engine.commit.putting_aside import PuttingAside
 from penstock.engine.shared.description import Description
 from penstock.engine.shared.layout import TaskId, global_place
@@ -208,19 +209,26 @@ class Reset:
         self._refused.execute(dead_letters=None)
         self._refused.publish(self.plan.outputs)
         self._newest = self._manifests.newest() or self._newest
+        if self._newest.commit >= self.plan.commit:
+            raise self._fenced()
         by = f"penstock reset, process {os.getpid()} on {socket.gethostname()}"
         start = msgspec.structs.replace(self._start, by=by, at=wall_clock_ms(), topology=self._description())
         name = self._starts.write(self.plan.commit, start)
         crash_point("before-reset")
-        if not self._manifests.create(self._manifest(name, start.at)):
+        manifest = self._manifest(name, start.at)
+        refused = refusal(self._newest, manifest, self._manifests.place(manifest.commit), RESET)
+        if refused is not None or not self._manifests.create(manifest):
             self._storage.delete(name)
-            raise FencedError(
-                f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
-                "another machine perhaps. Stop it, and reset it then; nothing was changed"
-            )
+            raise refused or self._fenced()
         crash_point("after-reset")
         for topic in self.plan.outputs:
             self._log.trim(topic, dict(enumerate(self._log.end_offsets(topic))))
+
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
+            "another machine perhaps. Stop it, and reset it then; nothing was changed"
+        )
 
     def _description(self) -> Description:
         """What the next start is held against: nothing that is gone now stands in a changed topology's way."""

@@ -10,8 +10,7 @@ import numpy as np
 from penstock.arrays import Binary, IntArray, partitions, without_first, without_last
 from penstock.engine.evolution.carrying import store_in
 from penstock.engine.shared.stores import stores_of
-from penstock.plan import nodes
-from penstock.plan.node import Node
+from penstock.plan.kept import Kept, KeptIds
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, pair
@@ -33,12 +32,12 @@ class Placing:
 
     Attributes:
         store: the store.
-        node: the step that it belongs to; None for one that was added.
+        kept: what is kept there.
         key: the type of the keys of records, where it is known.
     """
 
     store: StateStore
-    node: Node | None
+    kept: Kept
     key: Serde | None
 
     def partitions(self, family: str, rows: Binary, count: int) -> IntArray:
@@ -63,10 +62,8 @@ def placings_of(topology: Topology, sub: SubTopology) -> dict[str, Placing]:
         if store.name in everywhere or isinstance(store, UserStore):
             continue
         node = nodes_of.get(store.name)
-        key = facts.added[store.name].key if node is None else facts.stores[node].key
-        if isinstance(node, nodes.Deduplicate):
-            key = node.key
-        found[store.name] = Placing(store, node, None if isinstance(store, SubscriptionStore) else key)
+        kept, key = (Kept(), facts.added[store.name].key) if node is None else (node.keeps, node.partition_key)
+        found[store.name] = Placing(store, kept, None if isinstance(store, SubscriptionStore) else key)
     return found
 
 
@@ -88,12 +85,12 @@ def _held(placing: Placing, family: str, rows: Binary) -> Binary:
     if family.startswith(f"{placing.store.name}:"):
         return rows
     keys = without_first(rows, _TIME)
-    return without_last(keys, _NUMBER) if isinstance(placing.node, nodes.StreamTableJoin) else keys
+    return without_last(keys, _NUMBER) if placing.kept.is_numbered else keys
 
 
 def _deduplicated(placing: Placing, family: str, rows: Binary) -> Binary:
-    assert isinstance(placing.node, nodes.Deduplicate)
-    return rows if placing.node.id_selector is None else pair.unpack(rows)[0]
+    assert isinstance(placing.kept, KeptIds)
+    return pair.unpack(rows)[0] if placing.kept.are_pairs else rows
 
 
 def _waiting(placing: Placing, family: str, rows: Binary) -> Binary:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from penstock.arrays import partitions
+from penstock.engine.commit.invariants import RESCALE, refusal
 from penstock.engine.commit.publishing import publish_newest, read_up_to
 from penstock.engine.rescaling.moving import Moving
 from penstock.engine.shared.description import Description, description_of
@@ -198,7 +199,7 @@ class Rescale:
             keys = records.key if key is None else key.routing(records.key)
             elsewhere = np.flatnonzero(partitions(keys, source.now, partition) != partition)
             if len(elsewhere):
-                offset = int(records.offsets_of(elsewhere[:1])[0])
+                offset = int(records.offsets[elsewhere[0]])
                 raise self._refused(
                     f"topic {source.topic!r}, partition {partition}, offset {offset}: Kafka's partitioner puts this "
                     "record's key into another partition now that there are so many. What is not read yet has to be "
@@ -246,9 +247,11 @@ class Rescale:
         crash_point("before-rescale")
         start = self._new_start()
         name = self._starts.write(self.plan.commit, start)
-        if not self._manifests.create(self._manifest(tasks, name, start.at)):
+        manifest = self._manifest(tasks, name, start.at)
+        refused = refusal(self._newest, manifest, self._manifests.place(manifest.commit), RESCALE)
+        if refused is not None or not self._manifests.create(manifest):
             self._storage.delete(name)
-            raise FencedError(
+            raise refused or FencedError(
                 f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
                 "another machine perhaps. Stop it, and rescale it then; nothing was changed"
             )

@@ -21,7 +21,6 @@ from functools import cached_property
 from penstock.engine.shared.groups import groups_of
 from penstock.engine.shared.reach import leads, subs_above
 from penstock.engine.shared.sharing import Sharing
-from penstock.plan import nodes
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part, SubTopology
 
@@ -110,7 +109,7 @@ def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFac
 def _know_time(sub: SubTopology, laps: Mapping[str, int]) -> bool:
     """Whether all that a sub-topology reads has come when its processors have their turn: they hear of its time."""
     last = max(laps[part.name] for part in sub.parts if part.kind == "source")
-    return all(laps[part.name] >= last for part in sub.parts if isinstance(part.node, nodes.HOSTING))
+    return all(laps[part.name] >= last for part in sub.parts if part.node.hosts)
 
 
 def _before(part: Part, owners: Mapping[str, set[str]]) -> Iterator[str]:

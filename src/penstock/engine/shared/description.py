@@ -20,20 +20,6 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.store import StateStore
 
-_ROWS = {
-    "KeyValueStore": "values by key",
-    "UserStore": "values by key",
-    "WindowStore": "windows",
-    "SessionStore": "sessions",
-    "SlidingStore": "sliding windows",
-    "VersionedStore": "versions by key",
-    "TimeOrderedBuffer": "updates that are held back",
-    "DeduplicationStore": "ids",
-    "JoinWindowStore": "one side of a join",
-    "DuplicateWindowStore": "windows with duplicates",
-    "WaitingStore": "records that wait for a partner",
-    "SubscriptionStore": "subscriptions of a foreign-key join",
-}
 _WINDOWS = {
     "size_ms": "window size",
     "advance_ms": "advance",
@@ -102,7 +88,7 @@ def description_of(topology: Topology, layout: Layout, known: Collection[str] | 
         for node in topology.nodes
         if isinstance(node, nodes.Sink) and node.types_before not in (("", ""), (node.key.name, node.value.name))
     }
-    through = [node for node in topology.nodes if isinstance(node, nodes.Repartition)]
+    through = topology.repartitions
     return Description(
         topics,
         readers,
@@ -110,8 +96,8 @@ def description_of(topology: Topology, layout: Layout, known: Collection[str] | 
         dict(_clocks(topology, known)),
         traces.topics,
         _everywhere(topology, subs),
-        {node.topic: (node.key.name, node.value.name) for node in through},
-        {node.topic: node.types_before for node in through if all(node.types_before)},
+        {topic: (node.key.name, node.value.name) for topic, node in through.items()},
+        {topic: node.types_before for topic, node in through.items() if all(node.types_before)},
         {topic: now for topic, (now, _) in outputs.items()},
         {topic: before for topic, (_, before) in outputs.items()},
     )
@@ -121,9 +107,7 @@ def _everywhere(topology: Topology, subs: list[SubTopology]) -> dict[int, dict[s
     kept = topology.facts.stores
     found = {
         sub.id: {
-            part.node.topic: kept[part.node].name
-            for part in sub.global_parts
-            if isinstance(part.node, nodes.TableSource) and part.node in kept
+            topic: kept[part.node].name for part in sub.global_parts if part.node in kept for topic in part.node.topics
         }
         for sub in subs
     }
@@ -137,17 +121,10 @@ def _clocks(topology: Topology, known: Collection[str] | None) -> Iterator[tuple
         for part in sub.parts:
             if part.kind == "source":
                 node = part.node
-                topics = topics_read(node, known) if isinstance(node, nodes.StreamSource) else part.topics
+                topics = part.topics if node.pattern is None else topics_read(node, known)
                 yield f"topics {', '.join(topics)}", part.name
     for node in topology.nodes:
-        if connected := nodes.connected_stores(node):
-            yield f"processor of {', '.join(sorted(connected))}", node.name
-        elif isinstance(node, nodes.CogroupInput):
-            yield f"input {node.side} of {node.shared.name}", node.name
-        elif isinstance(node, nodes.StreamJoin):
-            yield f"join of {node.left.store.name} and {node.right.store.name}", node.name
-        elif isinstance(node, nodes.SubscriptionReceive):
-            yield f"subscribers in {node.store.name}", node.subscribe.name
+        yield from node.clocks
 
 
 def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces) -> Iterator[tuple[StoreSpec, Kept]]:
@@ -166,29 +143,33 @@ def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces
 
 
 def _facts(node: Node | None, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
-    kind = type(store).__name__
-    yield "rows", _ROWS.get(kind, kind)
+    yield "rows", store.content
     yield "kind", spec.kind
     for name, serde in (("key", spec.key), ("value", spec.value)):
         if serde is not None:
             yield name, serde.name
-    if isinstance(node, nodes.TableSource):
-        yield "topic", node.topic
-    yield from _of_aggregation(getattr(node, "aggregation", None))
-    windows: Any = getattr(node, "windows", None)
-    for of, names in ((windows, _WINDOWS), (store, _SEGMENTS)):
-        for attribute, name in names.items():
-            if isinstance(value := getattr(of, attribute, None), int):
-                yield name, f"{value} ms"
-    if isinstance(node, nodes.WindowedAggregate):
+    if node is not None:
+        yield from _of_step(node)
+    yield from _times(store, _SEGMENTS)
+    if node is not None and node.windowed_by is not None:
         yield "results", "one when a window closes" if node.final else "each update"
 
 
-def _of_aggregation(aggregation: nodes.Aggregation | None) -> Iterator[tuple[str, str]]:
-    if aggregation is not None:
-        yield "made by", aggregation.kind
-        if aggregation.initialize is not None and (first := _type_of(aggregation.initialize)):
+def _of_step(node: Node) -> Iterator[tuple[str, str]]:
+    for topic in node.topics:
+        yield "topic", topic
+    if node.aggregation is not None:
+        yield "made by", node.aggregation.kind
+        if node.aggregation.initialize is not None and (first := _type_of(node.aggregation.initialize)):
             yield "first value", first
+    yield from _times(node.windows, _WINDOWS)
+
+
+def _times(of: object, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """What windows, or a store, say of times, as far as they have them."""
+    for attribute, name in names.items():
+        if isinstance(value := getattr(of, attribute, None), int):
+            yield name, f"{value} ms"
 
 
 def _type_of(initialize: Callable[[], Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from penstock.engine.shared.stores import stores_of
-from penstock.plan import nodes
+from penstock.plan.kept import Kept
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
@@ -102,8 +102,7 @@ def _kind(store: StateStore) -> type[StateStore]:
 
 def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_everywhere: bool) -> StoreFormat:
     key, value = spec.types
-    sized = nodes.WindowAggregate | nodes.SlidingAggregate | nodes.JoinWindow
-    size = node.windows.size_ms if isinstance(node, sized) else spec.window_size or 0
+    kept = Kept() if node is None else node.keeps
     return StoreFormat(
         kind=_kind(store).__name__,
         sub=sub,
@@ -111,9 +110,9 @@ def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_
         value=value.name,
         arguments={name: getattr(store, name) for name in _ARGUMENTS[_kind(store)]},
         keeps_beyond=getattr(store, "keeps_beyond", 0),
-        window_size=size,
+        window_size=kept.window_size_ms or spec.window_size or 0,
         is_everywhere=is_everywhere,
-        is_numbered=isinstance(node, nodes.StreamTableJoin),
+        is_numbered=kept.is_numbered,
     )
 
 

@@ -103,7 +103,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
         TopologyError: topics that are joined have different numbers of partitions.
     """
     partitions = {topic: log.topic(topic).partitions for topic in topology.source_topics}
-    internal = {node.topic: node for node in topology.nodes if isinstance(node, nodes.Repartition)}
+    internal = topology.repartitions
     writers = {t: [s for s in topology.sub_topologies if t in s.sink_topics] for t in internal}
     waiting = [sub for sub in topology.sub_topologies if not sub.is_global]
     tasks: dict[int, int] = {}

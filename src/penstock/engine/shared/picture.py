@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from penstock.engine.shared.layout import Layout
-from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -79,9 +78,6 @@ def _part(part: Part) -> DrawnPart:
 
 
 def _holds(node: Node) -> Holding | None:
-    if isinstance(node, nodes.Suppress):
-        return Holding(node.store.name, node.wait_ms, node.suppressed.time_ms is None)
-    if isinstance(node, nodes.WindowedAggregate) and node.final:
-        is_session = isinstance(node, nodes.SessionAggregate)  # see query/held.py
-        return Holding(node.store.name, int(node.windows.final_after_ms) + is_session, True)
-    return None
+    if node.hold is None or node.store is None:
+        return None
+    return Holding(node.store.name, node.hold.wait_ms, node.hold.is_of_windows)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from penstock.engine.shared.reach import parts_below
-from penstock.plan import nodes
 from penstock.plan.physical import SubTopology
 
 _READERS = ""
@@ -29,12 +28,12 @@ class Sharing:
         for part in sub.parts:
             for store in part.stores:
                 users[store].add(one.get(part.name, part.name))
-        named = {store for part in sub.parts for store in nodes.connected_stores(part.node)}
+        named = {store for part in sub.parts for store in part.node.store_names}
         shared = {store for store in named if len(users[store]) > 1}
         sharing = {name for store in shared for name in users[store]}
         self.parts = frozenset(part.name for part in sub.parts if one.get(part.name, part.name) in sharing)
         """The parts that share a store with a processor, or are processors that share one."""
-        readers = {part.name for part in sub.parts if part.reads and isinstance(part.node, nodes.HOSTING)}
+        readers = {part.name for part in sub.parts if part.reads and part.node.hosts}
         for part in sub.global_parts if readers else ():
             if part.kind == "processor":  # those who read it do not disturb each other, so they count as one
                 users[part.name] = {part.name, _READERS}
@@ -45,7 +44,7 @@ class Sharing:
             reached = {source.name} | below[source.name]
             reached = {one.get(name, name) for name in reached} | ({_READERS} if reached & readers else set())
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
-        self._hosts = {one.get(p.name, p.name) for p in sub.parts if isinstance(p.node, nodes.HOSTING)} | {_READERS}
+        self._hosts = {one.get(p.name, p.name) for p in sub.parts if p.node.hosts} | {_READERS}
         self.depth_first = frozenset(name for name in self._touched if self.meets({name}))
         """The sources whose records reach several steps that share a store, a processor among them."""
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
-from penstock.plan import nodes
-from penstock.plan.buffering import SPILL_TO_DISK
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.kept import (
+    Kept,
+    KeptAsDescribed,
+    KeptIds,
+    KeptSessions,
+    KeptSide,
+    KeptSlidingWindows,
+    KeptSubscriptions,
+    KeptUpdates,
+    KeptWaiting,
+    KeptWindows,
+)
+from penstock.plan.node import StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
 from penstock.serdes.primitives import NumberSerde
@@ -36,15 +47,15 @@ def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = Ma
     """
     made: dict[str, StateStore] = {}
     for part in sub.parts:
-        for name in nodes.connected_stores(part.node):
+        for name in part.node.store_names:
             if name in facts.added and name not in made:
                 made[name] = store_of(replace(facts.added[name], name=names.get(name, name)))
     for part in sub.working_parts:
         spec = facts.stores.get(part.node)
         if spec is not None and part.kind == "processor":
-            made[spec.name] = store = _STORES.get(type(part.node), _key_value_store)(
-                part.node, replace(spec, name=names.get(spec.name, spec.name))
-            )
+            kept = part.node.keeps
+            store = _STORES[type(kept)](kept, replace(spec, name=names.get(spec.name, spec.name)))
+            made[spec.name] = store
             if isinstance(store, VersionedStore):
                 store.remembers_deletions = spec.name in facts.joined_completely
             if isinstance(store, SegmentedStore):
@@ -54,7 +65,7 @@ def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = Ma
 
 def has_own_stores(sub: SubTopology, facts: TableFacts) -> bool:
     """Whether its tasks have stores that a user brings."""
-    added = {name for part in sub.parts for name in nodes.connected_stores(part.node)}
+    added = {name for part in sub.parts for name in part.node.store_names}
     specs = [*map(facts.added.get, added), *(facts.stores.get(part.node) for part in sub.working_parts)]
     return any(spec is not None and spec.supplier is not None for spec in specs)
 
@@ -81,7 +92,7 @@ def store_of(spec: StoreSpec) -> StateStore:
     return KeyValueStore(spec.name, spec.in_memory)
 
 
-def _key_value_store(node: Node, spec: StoreSpec) -> StateStore:
+def _key_value_store(spec: StoreSpec) -> StateStore:
     if spec.supplier is not None:
         return UserStore(spec.name, spec.supplier)
     if spec.history_retention is not None:
@@ -95,11 +106,10 @@ def _versioned_store(spec: StoreSpec, history_retention: int) -> VersionedStore:
     return store
 
 
-def _window_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.WindowAggregate)
-    retention = spec.retention or node.windows.retention_ms
+def _window_store(kept: KeptWindows, spec: StoreSpec) -> StateStore:
+    retention = spec.retention or kept.retention_ms
     store = WindowStore(spec.name, retention, spec.in_memory, spec.segment_interval)
-    return _kept_until_closed(store, spec) if node.final else store
+    return _kept_until_closed(store, spec) if kept.is_final else store
 
 
 def _kept_until_closed(store: WindowStore | SlidingStore, spec: StoreSpec) -> StateStore:
@@ -110,68 +120,33 @@ def _kept_until_closed(store: WindowStore | SlidingStore, spec: StoreSpec) -> St
     return store
 
 
-def _deduplication_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.Deduplicate)
-    return DeduplicationStore(spec.name, node.interval)
+def _sliding_store(kept: KeptSlidingWindows, spec: StoreSpec) -> StateStore:
+    retention = spec.retention or kept.retention_ms
+    store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, kept.slot_ms)
+    return _kept_until_closed(store, spec) if kept.is_final else store
 
 
-def _buffer(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.Suppress)
-    config = node.suppressed.buffer
-    room = Room(config.record_limit, config.byte_limit) if config.when_full == SPILL_TO_DISK else Room()
-    return TimeOrderedBuffer(spec.name, node.wait_ms, node.suppressed.time_ms is None, room)
-
-
-def _sliding_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.SlidingAggregate)
-    retention, slot = spec.retention or node.windows.retention_ms, 2 * node.windows.time_difference_ms
-    store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, slot)
-    return _kept_until_closed(store, spec) if node.final else store
-
-
-def _session_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.SessionAggregate)
-    retention, gap = spec.retention or node.windows.retention_ms, node.windows.inactivity_gap_ms
-    store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, gap)
-    store.keeps_beyond = int(node.final)  # what ends just when the retention does has not closed yet
+def _session_store(kept: KeptSessions, spec: StoreSpec) -> StateStore:
+    retention = spec.retention or kept.retention_ms
+    store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, kept.gap_ms)
+    store.keeps_beyond = int(kept.is_final)  # what ends just when the retention does has not closed yet
     return store
 
 
-def _join_window_store(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.JoinWindow)
-    windows = node.windows
-    return JoinWindowStore(spec.name, windows.size_ms, windows.retention_ms, spec.in_memory)
+def _buffer(kept: KeptUpdates, spec: StoreSpec) -> StateStore:
+    return TimeOrderedBuffer(spec.name, kept.wait_ms, kept.times_follow, Room(kept.record_limit, kept.byte_limit))
 
 
-def _waiting_store(node: Node, spec: StoreSpec) -> StateStore:
-    return WaitingStore(spec.name, spec.in_memory)
-
-
-def _grace_buffer(node: Node, spec: StoreSpec) -> StateStore:
-    assert isinstance(node, nodes.StreamTableJoin)
-    assert node.grace is not None
-    return TimeOrderedBuffer(spec.name, node.grace, times_follow=True)
-
-
-def _subscription_store(node: Node, spec: StoreSpec) -> StateStore:
-    return SubscriptionStore(spec.name, spec.in_memory)
-
-
-def _added_store(node: Node, spec: StoreSpec) -> StateStore:
-    return store_of(spec)
-
-
-_STORES: dict[type[Node], Callable[[Node, StoreSpec], StateStore]] = {
-    nodes.GlobalStore: _added_store,
-    nodes.WindowAggregate: _window_store,
-    nodes.StreamTableJoin: _grace_buffer,
-    nodes.Deduplicate: _deduplication_store,
-    nodes.Suppress: _buffer,
-    nodes.SessionAggregate: _session_store,
-    nodes.SlidingAggregate: _sliding_store,
-    nodes.WindowDistinct: _window_store,
-    nodes.SessionDistinct: _session_store,
-    nodes.JoinWindow: _join_window_store,
-    nodes.StreamJoin: _waiting_store,
-    nodes.SubscriptionReceive: _subscription_store,
+_STORES: dict[type[Kept], Callable[[Any, StoreSpec], StateStore]] = {
+    Kept: lambda kept, spec: _key_value_store(spec),
+    KeptAsDescribed: lambda kept, spec: store_of(spec),
+    KeptWindows: _window_store,
+    KeptSlidingWindows: _sliding_store,
+    KeptSessions: _session_store,
+    KeptSide: lambda kept, spec: JoinWindowStore(spec.name, kept.window_size_ms, kept.retention_ms, spec.in_memory),
+    KeptWaiting: lambda kept, spec: WaitingStore(spec.name, spec.in_memory),
+    KeptSubscriptions: lambda kept, spec: SubscriptionStore(spec.name, spec.in_memory),
+    KeptIds: lambda kept, spec: DeduplicationStore(spec.name, kept.interval_ms),
+    KeptUpdates: _buffer,
 }
+"""The kind of store for what a step keeps."""

@@ -14,12 +14,11 @@ from typing import Any
 
 import msgspec
 
-from penstock.plan import nodes
+from penstock.plan.aggregation import Aggregation
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.topology import Topology
 
 _NUMBER = re.compile(r"\d{10}")
-_WHATEVER = (nodes.Repartition, nodes.RestoreKey)
 
 
 def without_number(name: str) -> str:
@@ -53,8 +52,7 @@ class Traces:
             self._coarse_of(node)
             self._fine_of(node)
         self.stores = {spec.name: self._trace(spec.name, node) for node, spec in topology.facts.stores.items()}
-        kept = (node for node in topology.nodes if isinstance(node, nodes.Repartition))
-        self.topics = {node.topic: self._trace(node.topic, node) for node in kept}
+        self.topics = {topic: self._trace(topic, node) for topic, node in topology.repartitions.items()}
 
     def _trace(self, name: str, node: Node) -> Trace:
         own = without_number(name)
@@ -73,20 +71,16 @@ class Traces:
     def _fine_of(self, node: Node) -> str:
         """Where it stands among all steps, with their functions."""
         if node not in self._fine:
-            topics = topics_read(node, self._known) if isinstance(node, nodes.StreamSource) else ()
-            functions = (_code(value) for value in _values(node, topics))
+            functions = (_code(value) for value in _values(node, topics_read(node, self._known)))
             above = [self._fine_of(parent) for parent in _above(node)]
             self._fine[node] = _digest(type(node).__name__, self._topics(node), *functions, "above", *above)
         return self._fine[node]
 
     def _topics(self, node: Node) -> str:
-        if isinstance(node, nodes.StreamSource):
-            return ",".join(sorted(topics_read(node, self._known)))
-        return node.topic if isinstance(node, nodes.TableSource) else ""
+        return ",".join(sorted(topics_read(node, self._known)))
 
     def _is_passed_over(self, node: Node) -> bool:
-        is_source = isinstance(node, nodes.StreamSource | nodes.TableSource)
-        return isinstance(node, _WHATEVER) or not (is_source or node in self._facts.stores)
+        return not node.is_source and node not in self._facts.stores
 
 
 def _above(node: Node) -> Iterator[Node]:
@@ -98,7 +92,7 @@ def _above(node: Node) -> Iterator[Node]:
             yield value
 
 
-def topics_read(source: nodes.StreamSource, known: Collection[str] | None) -> tuple[str, ...]:
+def topics_read(source: Node, known: Collection[str] | None) -> tuple[str, ...]:
     """The topics of a source; where it reads by a pattern and some are known, those among them."""
     if source.pattern is None or known is None:
         return source.topics
@@ -114,7 +108,7 @@ def _values(node: Any, topics: tuple[str, ...] = ()) -> Iterator[Any]:
             or isinstance(value, Node | StoreSpec)
         ):
             continue
-        if isinstance(value, nodes.Aggregation):
+        if isinstance(value, Aggregation):
             yield from _values(value)
         elif isinstance(value, list | tuple):
             yield from value

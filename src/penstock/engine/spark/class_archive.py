@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,31 +70,24 @@ def java_options() -> str:
         place = archive()
         if place is None:
             return ""
-        if _is_whole(place) or _adopted(place):
+        if _is_there(place):
             return f"{java_option('-XX:SharedArchiveFile=', place)} -Xshare:auto {_QUIETLY}"
         place.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(place.parent, os.W_OK):
             return ""
     except (OSError, RuntimeError):  # there may be no home
         return ""
-    return f"{java_option('-XX:ArchiveClassesAtExit=', _made_by(place, os.getpid()))} {_QUIETLY}"
+    return f"{java_option('-XX:ArchiveClassesAtExit=', _made(place))} {_QUIETLY}"
 
 
 def state() -> str:
     """What ``penstock doctor`` says of it."""
-    try:
-        place = archive()
-        if place is not None and _is_whole(place):
-            return f"{place} ({place.stat().st_size >> 20} MB)"
-        if java_options():
-            return f"not there yet: the first program that ends leaves it in {folder()}"
-    except OSError:
-        pass
+    options, place = java_options(), archive()
+    if place is not None and place.exists():
+        return f"{place} ({place.stat().st_size >> 20} MB)"
+    if options:
+        return f"not there yet: the first program that ends leaves it in {folder()}"
     return f"cannot be kept in {folder()}: Spark takes a second or two longer to start"
-
-
-def _made_by(place: Path, pid: int) -> Path:
-    return place.with_name(f"{place.stem}-{pid}.made")
 
 
 def remove() -> bool:
@@ -105,6 +99,19 @@ def remove() -> bool:
     return True
 
 
+def forget_made() -> None:
+    """Remove what the JVM of this process has left: its start failed, so that is not all that a start needs."""
+    place = archive()
+    if place is not None:
+        with suppress(OSError):
+            _made(place).unlink(missing_ok=True)
+
+
+def _made(place: Path) -> Path:
+    """Where the JVM of this process leaves an archive."""
+    return place.with_name(f"{place.stem}-{os.getpid()}.made")
+
+
 def _forget(place: Path) -> None:
     for file in (place, _sum_of(place)):
         file.unlink(missing_ok=True)
@@ -114,45 +121,37 @@ def _sum_of(place: Path) -> Path:
     return place.with_suffix(".sum")
 
 
-def _is_whole(place: Path) -> bool:
-    """Whether there is an archive, as it was when it was taken; one that is damaged crashes the JVM, and is removed."""
-    if not place.exists():
-        return False
-    try:
-        if _sum_of(place).read_text() == _checksum(place):
-            return True
-    except (OSError, ValueError):  # it was taken before there were checksums, has been removed meanwhile, or is empty
-        pass
-    _forget(place)
-    return False
-
-
 def _checksum(file: Path) -> str:
     with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return f"{checksum(data):016x}"
 
 
-def _take(made: Path, place: Path) -> None:
-    """Have what a JVM has left be the archive."""
-    _sum_of(place).write_text(_checksum(made))
-    made.replace(place)
-    _remove_old(place.parent)
+def _is_there(place: Path, at_rest: float = _AT_REST_SECONDS) -> bool:
+    """Whether there is an archive as it was when it was taken; one that a JVM has left is taken if there is none. An
+    archive that is damaged would crash JVMs, and is removed.
 
-
-def _adopted(place: Path) -> bool:
-    """Take what a JVM has left; whether there was something whole."""
+    Args:
+        at_rest: for how many seconds what a JVM has left must not have changed.
+    """
+    if place.exists():
+        with suppress(OSError, ValueError):  # it was taken before there were checksums, or is gone by now, or empty
+            if _sum_of(place).read_text() == _checksum(place):
+                return True
+        _forget(place)
     for made in place.parent.glob(f"{place.stem}-*.made"):
         facts = made.stat()
-        if facts.st_size >= _WHOLE_BYTES and time.time() - facts.st_mtime > _AT_REST_SECONDS:
-            _take(made, place)
+        if facts.st_size >= _WHOLE_BYTES and time.time() - facts.st_mtime >= at_rest:
+            _sum_of(place).write_text(_checksum(made))
+            made.replace(place)
+            _remove_old(place.parent)
             return True
     return False
 
 
 def _remove_old(place: Path) -> None:
     """Remove the archives of environments that have not made one for long, and those that somebody's end cut short."""
-    for pattern in (f"{_PREFIX}*.jsa", f"{_PREFIX}*.sum", f"{_PREFIX}*.made"):
-        newest_first = sorted(place.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
+    for kind in ("jsa", "sum", "made"):
+        newest_first = sorted(place.glob(f"{_PREFIX}*.{kind}"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest_first[_KEPT:]:
             old.unlink(missing_ok=True)
 
@@ -160,13 +159,11 @@ def _remove_old(place: Path) -> None:
 def make() -> Path | None:
     """Run a small program on Spark, and keep the classes that it needed; None where that does not work."""
     place = archive()
-    if place is None or _is_whole(place) or _adopted(place):
+    if place is None or _is_there(place):
         return place
     ran = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
-    for made in place.parent.glob(f"{place.stem}-*.made"):
-        if ran.returncode == 0 and made.stat().st_size >= _WHOLE_BYTES:
-            _take(made, place)
-            return place
+    if ran.returncode == 0 and _is_there(place, at_rest=0):
+        return place
     print(ran.stderr[-2000:], file=sys.stderr)
     return None
 
@@ -175,7 +172,7 @@ _PROGRAM = """
 import subprocess, tempfile
 from pathlib import Path
 from penstock import StreamsBuilder, produce
-from pyspark import SparkContext
+from penstock.engine.spark import private
 
 with tempfile.TemporaryDirectory() as folder:
     produce([("a", "x"), ("b", "y")], "in", value=str, log=f"{folder}/log", partitions=2)
@@ -185,8 +182,9 @@ with tempfile.TemporaryDirectory() as folder:
         "archive", log=f"{folder}/log", state_dir=Path(folder, "state"), trigger="available-now", slots=2
     )
     streams.await_termination()
-    jvm = SparkContext._gateway.proc
-    SparkContext._gateway.shutdown()
+    gateway = private.gateway()
+    jvm = gateway.proc
+    gateway.shutdown()
     jvm.stdin.close()
     jvm.wait(120)  # it writes the archive now
 """

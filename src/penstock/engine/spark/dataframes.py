@@ -13,10 +13,21 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine.spark.frame_readers import BatchReader, Columns, StreamReader
+from penstock.batch import HEADERS
+from penstock.engine.spark import private
+from penstock.engine.spark.frame_readers import BatchReader, Columns, FilteringBatchReader, StreamReader
 from penstock.engine.spark.frame_types import written_schema
 from penstock.engine.spark.frame_writers import BatchWriter, StreamWriter, Target
 from penstock.engine.spark.log_option import Place, place_of
+from penstock.engine.spark.read_options import (
+    HEADERS_COLUMN,
+    READ_OPTIONS,
+    ReadOptions,
+    check_for_batch,
+    check_for_stream,
+    check_for_write,
+    truth,
+)
 from penstock.engine.spark.session import work_with_this_python
 from penstock.engine.spark.source import OffsetsReader
 from penstock.errors import ConfigError
@@ -29,7 +40,7 @@ from penstock.serdes import BYTES, from_name
 from penstock.serdes.arrow_columns import column_type
 
 FORMAT = "penstock"
-_OPTIONS = ("topic", "log", "typed", "partitions", "timestamp_unit")
+_OPTIONS = ("topic", "log", "typed", *READ_OPTIONS, "partitions", "timestamp_unit")
 _CHECKPOINT = "checkpointlocation"
 """Spark's own option of a streaming query, which it hands on."""
 _PLACE = (
@@ -42,7 +53,9 @@ _PLACE = (
 
 def make_known(spark: Any) -> None:
     """Have a session find ``format("penstock")``, whichever Python it looks for data sources with."""
-    if not hasattr(spark, "_jvm") or spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT):
+    if not private.is_classic(spark):
+        return
+    if private.scala_session_state(spark).dataSourceManager().dataSourceExists(FORMAT):
         return
     work_with_this_python(spark.sparkContext)
     spark.dataSource.register(PenstockSource)
@@ -50,8 +63,8 @@ def make_known(spark: Any) -> None:
 
 class PenstockSource(DataSource):
     """Options: ``topic``, ``log`` (a folder or ``kafka://host:port``, by default that of the settings); for reading
-    ``typed``: "true" gives keys and values as what they are, text and JSON as text; for writing ``partitions`` of a new
-    topic.
+    those of ``READ_OPTIONS``, and ``typed``: "true" gives keys and values as what they are, text and JSON as text; for
+    writing ``partitions`` of a new topic. docs/dataframes.md has each.
 
     A batch of a streaming query is in the topic once, however often Spark repeats it: it is known by the query's id and
     its number.
@@ -60,6 +73,7 @@ class PenstockSource(DataSource):
     def __init__(self, options: dict[str, str]):
         super().__init__(options)
         self._place, self._topic = _place_in(options)
+        self._asked = ReadOptions.of(options, self._topic)
 
     @classmethod
     def name(cls) -> str:
@@ -67,28 +81,32 @@ class PenstockSource(DataSource):
 
     def schema(self) -> Any:
         key, value = map(from_name, self._types())
-        return from_arrow_schema(pa.schema([("key", column_type(key)), ("value", column_type(value)), *_PLACE]))
+        headers = [(HEADERS_COLUMN, HEADERS)] if self._asked.headers else []
+        columns = [("key", column_type(key)), ("value", column_type(value)), *_PLACE, *headers]
+        return from_arrow_schema(pa.schema(columns))
 
     def reader(self, schema: Any) -> DataSourceReader:
-        return BatchReader(self._place, self._topic, Columns(schema, *self._types()))
+        check_for_batch(self.options, self._asked)
+        kind = FilteringBatchReader if private.plans_with_filters() else BatchReader
+        return kind(self._place, self._topic, Columns(schema, *self._types()), self._asked)
 
     def streamReader(self, schema: Any) -> OffsetsReader:  # noqa: N802
-        return StreamReader(self._place, self._topic, Columns(schema, *self._types()))
+        check_for_stream(self.options)
+        return StreamReader(self._place, self._topic, Columns(schema, *self._types()), self._asked)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        check_for_write(self.options)
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         return BatchWriter(self._target(schema))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        check_for_write(self.options)
         return StreamWriter(self._target(schema))
 
     def _types(self) -> tuple[str, str]:
         """The names of the types that keys and values are shown as."""
-        given = self.options.get("typed", "false").lower()
-        if given not in ("true", "false"):
-            raise ConfigError(f'format("penstock"): the option typed is true or false, got {given!r}')
-        if given == "false":
+        if not truth(self.options, "typed"):
             return BYTES.name, BYTES.name
         with closing(open_log(self._place)) as log:
             if not log.keeps_types:
@@ -128,7 +146,7 @@ class PenstockSource(DataSource):
 def _place_in(options: dict[str, str]) -> tuple[Place, str]:
     """The log and the topic that options name."""
     for name in options:
-        if name.lower() not in (*_OPTIONS, _CHECKPOINT):
+        if name.lower() not in (*map(str.lower, _OPTIONS), _CHECKPOINT):
             raise ConfigError(
                 f'format("penstock") has no option {name!r}{nearest(name.lower(), _OPTIONS)}; the options are '
                 f"{', '.join(_OPTIONS)}"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from penstock.batch import no_headers
 from penstock.engine.spark.frame_types import arrow_schema
 from penstock.engine.spark.log_option import Place
+from penstock.engine.spark.pushed_filters import PushedFilters, is_exact
+from penstock.engine.spark.read_options import HEADERS_COLUMN, Range, ReadOptions
 from penstock.engine.spark.source import START, Offsets, OffsetsReader
 from penstock.errors import OffsetOutOfRangeError
 from penstock.log.consumed import decoded
@@ -32,39 +35,54 @@ class Columns:
 class _Range(InputPartition):
     """Some records of one partition of the topic with this id."""
 
-    def __init__(self, topic: str, partition: int, start: int, end: int, id_: str):
-        super().__init__((topic, partition, start, end, id_))
+    def __init__(self, topic: str, one: Range, id_: str):
+        super().__init__((topic, *one, id_))
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, log: Place, topic: str, columns: Columns):
+    def __init__(self, log: Place, topic: str, columns: Columns, asked: ReadOptions):
         self._place = log
         self._topic = topic
         self._columns = columns
+        self._asked = asked
+        self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         with closing(open_log(self._place)) as log:
             id_ = log.topic_id(self._topic)
-            ends = log.end_offsets(self._topic)
-            starts = log.start_offsets(self._topic)
-        ranges = enumerate(zip(starts, ends, strict=True))
-        return [_Range(self._topic, p, start, end, id_) for p, (start, end) in ranges]
+            ranges = self._filters.narrowed(log, self._topic, self._asked.ranges(log, self._topic))
+        return [_Range(self._topic, one, id_) for one in self._asked.cut(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        if partition.value is None:  # Spark's own, where there is nothing to read
+            return iter(())
         return read_range(self._columns, self._place, *partition.value)
 
 
-class StreamReader(OffsetsReader):
-    """Offsets like those of the engine's own source, with the records behind them and the topic's id: a stream
-    does not go on in another topic than the one it began with."""
+class FilteringBatchReader(BatchReader):
+    """Reads what the filters of its DataFrame leave.
 
-    def __init__(self, log: Place, topic: str, columns: Columns):
-        super().__init__(log, [topic])
+    Spark refuses such a reader where ``spark.sql.python.filterPushdown.enabled`` is off, which is the default.
+    """
+
+    def pushFilters(self, filters: Sequence[Filter]) -> list[Filter]:  # noqa: N802
+        self._filters = PushedFilters(filters)
+        return [one for one in filters if not is_exact(one)]
+
+
+class StreamReader(OffsetsReader):
+    """The records between offsets, which have the topic's id beside them: a stream does not go on in another topic
+    than the one it began with."""
+
+    def __init__(self, log: Place, topic: str, columns: Columns, asked: ReadOptions):
+        super().__init__(log, [topic], asked.per_trigger)
         self._topic = topic
         self._columns = columns
+        self._asked = asked
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        starts = self._log.start_offsets(self._topic)
+        """Where a new query begins; Spark does not ask for it when a query goes on."""
+        starts = self._asked.first_offsets(self._log, self._topic)
         return {self._topic: {str(p): start for p, start in enumerate(starts)}} | self._id()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
@@ -84,7 +102,8 @@ class StreamReader(OffsetsReader):
         now = self._id()
         self._check(end, now)  # Spark may have planned this batch before the topic was made anew
         self._check_is_there(start)
-        return [_Range(*(*one.value, now[START]["id"])) for one in super().partitions(start, end)]
+        ranges = self._asked.cut([one.value[1:] for one in super().partitions(start, end)])
+        return [_Range(self._topic, one, now[START]["id"]) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._columns, self.place, *partition.value)
@@ -130,15 +149,16 @@ def read_range(
     with closing(open_log(place)) as log:
         for records in log.read(topic, partition, start, end):
             count = len(records)
-            yield pa.record_batch(
-                {
-                    "key": decoded(key, records.key, records, where),
-                    "value": decoded(value, records.value, records, where),
-                    "topic": pa.array([topic] * count, pa.string()),
-                    "partition": pa.array(np.full(count, partition, np.int32)),
-                    "offset": pa.array(records.every_offset),
-                    "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
-                }
-            ).cast(schema)
+            columns_read = {
+                "key": decoded(key, records.key, records, where),
+                "value": decoded(value, records.value, records, where),
+                "topic": pa.array([topic] * count, pa.string()),
+                "partition": pa.array(np.full(count, partition, np.int32)),
+                "offset": pa.array(records.offsets),
+                "timestamp": pa.array(records.timestamp * 1000, pa.timestamp("us", tz="UTC")),
+            }
+            if HEADERS_COLUMN in schema.names:
+                columns_read[HEADERS_COLUMN] = no_headers(count) if records.headers is None else records.headers
+            yield pa.record_batch(columns_read).cast(schema)
         if log.topic_id(topic) != id_:
             raise _made_anew(topic)

@@ -27,6 +27,7 @@ _OPTIONS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -180,6 +181,7 @@ def _gateway(options: Mapping[str, str], name: str, log_file: Path) -> Any:
     try:
         return jvm.gateway(options)
     except JvmEndedError as error:
+        class_archive.forget_made()
         if not error.has_crashed or not class_archive.remove():
             raise
         _log.warning("Spark's JVM crashed (code %s) and starts again without the archive of its classes", error.code)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from penstock.engine.spark.log_option import Place
+from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.open import open_log
 
 try:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # before Spark 4.2 a source is read to its end in one batch, which is what is wanted
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:  # before Spark 4.2 a source is read to its end in one batch, whatever the options say
+    ReadMaxRows = None
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         pass
@@ -27,9 +30,24 @@ START = ""
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, place: Place, topics: list[str]):
+    """Tells Spark how far topics go.
+
+    Args:
+        per_trigger: how many offsets a micro-batch goes on at most; None for all there are.
+
+    Raises:
+        ConfigError: Spark is too old for ``per_trigger``.
+    """
+
+    def __init__(self, place: Place, topics: list[str], per_trigger: int | None = None):
+        if per_trigger is not None and ReadMaxRows is None:
+            raise ConfigError(
+                'format("penstock"): the option maxOffsetsPerTrigger needs Spark 4.2 or newer, which tells a source '
+                f"where a batch begins; this is Spark {pyspark.__version__}. Leave it out, or install a newer pyspark"
+            )
         self.place = place
         self._topics = topics
+        self._per_trigger = per_trigger
         self._ends: Offsets | None = None
 
     @cached_property
@@ -44,8 +62,13 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if "_log" in self.__dict__:  # else nothing has asked for it
             self._log.close()
 
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        return ReadAllAvailable() if self._per_trigger is None else ReadMaxRows(self._per_trigger)
+
     def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
-        return self._ends if self._ends is not None else self._current()
+        ends = self._ends if self._ends is not None else self._current()
+        most = getattr(limit, "max_rows", None)
+        return ends if start is None or most is None else limited(start, ends, most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._ends = self._current()
@@ -60,3 +83,23 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for partition, last in ends.items()
             if topic != START and last > start.get(topic, {}).get(partition, 0)
         ]
+
+
+def limited(start: Offsets, ends: Offsets, most: int) -> Offsets:
+    """The end of a micro-batch of at most so many offsets.
+
+    Each partition's part of them is as large as its part of what waits, and one offset at least.
+
+    >>> limited({"t": {"0": 0, "1": 5}}, {"t": {"0": 90, "1": 15}}, 10)
+    {'t': {'0': 9, '1': 6}}
+    """
+    begun = {(topic, p): start.get(topic, {}).get(p, 0) for topic in ends if topic != START for p in ends[topic]}
+    waiting = {(topic, p): max(ends[topic][p] - at, 0) for (topic, p), at in begun.items()}
+    total = sum(waiting.values())
+    if total <= most:
+        return ends
+    found = {topic: dict(offsets) for topic, offsets in ends.items()}
+    for (topic, p), count in waiting.items():
+        if count:
+            found[topic][p] = begun[topic, p] + max(most * count // total, 1)
+    return found

@@ -215,7 +215,7 @@ class Streams(KafkaNames):
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
         """Have a function of (error) asked what to do when an error is about to stop the application: ``"replace"``
-        begins anew from the last commit, with new tasks, ``"stop"`` stops.
+        starts again from the last commit, with new tasks; ``"stop"`` stops.
 
         Raises:
             ConfigError: it is no function.
@@ -224,7 +224,7 @@ class Streams(KafkaNames):
         self._life.handler = handler
 
     def pause(self) -> None:
-        """Process nothing behind the commit under way, punctuations included, until ``resume``; the tasks stay open."""
+        """Process nothing after the current commit, punctuations included, until ``resume``; the tasks stay open."""
         self._check_open("pause")
         self._loop.pause()
 
@@ -272,9 +272,9 @@ class Streams(KafkaNames):
         self._listeners.append(listener)
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Have a listener told how restores go on from now on, in place of the one before; None for no one.
+        """Set the listener that is told about restores from now on, in place of the previous one; None for no one.
 
-        The restores of the start may be under way already: ``start(state_restore_listener=...)`` misses none.
+        The restores of the start may have begun already: ``start(state_restore_listener=...)`` misses none.
 
         Raises:
             ConfigError: the application was stopped, or it is no listener.
@@ -322,15 +322,15 @@ class Streams(KafkaNames):
         self._raise_failure()
 
     def stop(self, timeout: Duration | None = None) -> bool:
-        """Finish the commit under way, then stop; a later start goes on from there.
+        """Finish the current commit, then stop; a later start continues from there.
 
         What the last commit was can still be asked for: ``last_progress``, ``offsets()``, ``metrics()``.
 
         Args:
-            timeout: how long to wait for that at most; by default as long as it takes.
+            timeout: how long to wait for that at most; by default until it is done.
 
         Returns:
-            Whether it has stopped. If not, the commit under way is given up, and it stops soon; the next start makes
+            Whether it has stopped. If not, the current commit is given up, and it stops soon; the next start makes
             that commit again, so nothing is lost.
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000

@@ -18,14 +18,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.arrays import IntArray, concat
-from penstock.arrays import take as take_binary
+from penstock.arrays import IntArray
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, left_over, read_exchange
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.meetings import in_order
-from penstock.log.records import Records, join_headers
+from penstock.log.records import Records, offsets_from
+from penstock.rows import joined
 from penstock.storage import Storage
 
 
@@ -122,12 +121,14 @@ class MergedExchange:
         pieces = [piece for one, count in zip(self._channels, counts, strict=True) for piece in one.take(count)]
         if (order[1:] < order[:-1]).any():
             clock, which = clock[order], which[order]
-            pieces = [_gathered(pieces, order)]
+            pieces = [joined(Records, pieces).take(order)]
         self._given.append(which)
         begin = 0
         for piece in pieces:
             end = begin + len(piece)
-            yield _placed(piece, offset + begin, clock[begin:end])
+            # the clock of the sender says where the records come from in tests, see ``ArrivalReader``
+            places = {"offsets": offsets_from(offset + begin, len(piece)), "clock": clock[begin:end]}
+            yield piece.with_columns(arrival=piece.clock, **places)
             begin = end
 
     def left(self, taken: int) -> list[ExchangeRef]:
@@ -235,37 +236,5 @@ def _cause_of(piece: Records) -> IntArray:
     return np.zeros(len(piece), np.int64) if piece.cause is None else piece.cause
 
 
-def _placed(piece: Records, offset: int, clock: IntArray) -> Records:
-    """A piece with its offset; its own clock says where the records come from in tests, see ``ArrivalReader``."""
-    return Records(
-        offset,
-        piece.key,
-        piece.value,
-        piece.timestamp,
-        piece.headers,
-        piece.placed,
-        arrival=piece.clock,
-        clock=clock,
-        old=piece.old,
-        cause=piece.cause,
-    )
-
-
 def _causes_of(pieces: list[Records]) -> IntArray:
     return np.concatenate([_cause_of(piece) for piece in pieces])
-
-
-def _gathered(pieces: list[Records], order: IntArray) -> Records:
-    """Records of several pieces, in another order."""
-    headers = join_headers(pieces)
-    return Records(
-        0,
-        take_binary(concat([piece.key for piece in pieces]), order),
-        take_binary(concat([piece.value for piece in pieces]), order),
-        np.concatenate([piece.timestamp for piece in pieces])[order],
-        None if headers is None else headers.take(pa.array(order)),
-        True,
-        clock=np.concatenate([_clock_of(piece) for piece in pieces])[order],
-        old=take_binary(concat([piece.old for piece in pieces if piece.old is not None]), order),
-        cause=None if any(piece.cause is None for piece in pieces) else _causes_of(pieces)[order],
-    )

@@ -39,7 +39,7 @@ class Piece:
     def origin(self, row: int) -> Origin:
         key, value = self.records.key[row].as_py(), self.records.value[row].as_py()
         timestamp = int(self.records.timestamp[row])
-        offset = int(self.records.offsets_of(np.array([row]))[0])
+        offset = int(self.records.offsets[row])
         headers = self.records.headers
         own = () if headers is None else pairs_of(headers[row].as_py())
         return Origin(self.topic, self.partition, offset, key, value, timestamp, own)
@@ -47,4 +47,4 @@ class Piece:
 
 def causes_of(records: Records, rows: IntArray, first: int) -> IntArray:
     """What some records came of: in a topic of the log, of themselves."""
-    return first + records.offsets_of(rows) if records.cause is None else records.cause[rows]
+    return first + records.offsets[rows] if records.cause is None else records.cause[rows]

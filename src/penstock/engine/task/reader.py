@@ -23,8 +23,9 @@ from penstock.engine.shared.exchange import EARLIEST, LATEST
 from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.stretch import Stretch, places_behind, roots_of
 from penstock.engine.task.pieces import Piece, causes_of
-from penstock.log.records import Records, join_headers
+from penstock.log.records import Records
 from penstock.ops.core.failures import Origin
+from penstock.rows import joined_column
 from penstock.serdes import Serde
 
 
@@ -86,7 +87,7 @@ class Input:
         if self.end is None:
             return start + self.taken
         if self._waiting:
-            return self._waiting[0].offset
+            return int(self._waiting[0].offsets[0])
         if not self.may_have_more:
             return max(self.end, start)
         return start if self._behind is None else self._behind
@@ -442,7 +443,7 @@ class Reader:
         """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
         offsets = np.full(len(positions), -1, np.int64)
         for piece, rows, here in self._found(positions):
-            offsets[here] = piece.records.offsets_of(rows)
+            offsets[here] = piece.records.offsets[rows]
         return offsets
 
     def causes(self, positions: IntArray) -> IntArray:
@@ -463,7 +464,7 @@ class Reader:
         for piece, rows, here in self._found(positions):
             number[here] = topics.setdefault(names.get(piece.topic, piece.topic), len(topics))
             partition[here] = piece.partition
-            offset[here] = piece.records.offsets_of(rows)
+            offset[here] = piece.records.offsets[rows]
         topic = pa.array(list(topics), pa.string()).take(pa.array(number, mask=number < 0))
         return Origins(topic, partition, offset)
 
@@ -472,7 +473,7 @@ def _batch(one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> Ba
     key = BytesColumn(concat([piece.key for piece in pieces]), one.key)
     value = BytesColumn(concat([piece.value for piece in pieces]), one.value)
     timestamp = pieces[0].timestamp if len(pieces) == 1 else np.concatenate([piece.timestamp for piece in pieces])
-    headers = join_headers(pieces)
+    headers = joined_column("headers", pieces)
     placed = Placement(one.partition, one.partitions) if all(piece.placed for piece in pieces) else None
     if not one.changes:
         return Batch(key, value, timestamp, order, headers, placed)

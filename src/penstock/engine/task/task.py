@@ -30,7 +30,6 @@ from penstock.metrics import PROCESSED, Metric, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import DeadLetter, TaskFacts
-from penstock.plan import nodes
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
@@ -338,9 +337,7 @@ class Task:
         end: int | None = None,
         of_global_table: int | None = None,
     ) -> Input:
-        node = part.node
-        assert isinstance(node, nodes.StreamSource | nodes.TableSource | nodes.Repartition)
-        changes = isinstance(node, nodes.Repartition) and node.carries_changes
+        key, value = part.node.types
         count = self._partitions[topic]
         is_global = of_global_table is not None
         partition = self.id.partition if of_global_table is None else of_global_table
@@ -349,10 +346,10 @@ class Task:
             topic,
             partition,
             count,
-            key=node.key,
-            value=node.value,
+            key=key,
+            value=value,
             pieces=pieces,
-            changes=changes,
+            changes=part.node.carries_changes,
             goes_first=is_global,
             end=end,
             first_cause=self._meetings.first_cause(topic, partition) if self._meetings.topics else 0,

@@ -124,8 +124,8 @@ def _goes_alone(part: Part, parts: list[Part], below: set[str]) -> bool:
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)
-    is_timed = any(isinstance(other.node, nodes.HOSTING) for other in parts if other.name in reached)
-    gives = isinstance(part.node, nodes.Suppress | nodes.SlidingAggregate) or getattr(part.node, "final", False)
+    is_timed = any(other.node.hosts for other in parts if other.name in reached)
+    gives = isinstance(part.node, nodes.SlidingAggregate) or part.node.hold is not None
     return gives and not is_seen and not is_timed and not theirs & others
 
 

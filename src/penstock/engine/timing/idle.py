@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from penstock.engine.shared.layout import TaskId
 from penstock.ops.processors.punctuations import WALL_CLOCK
-from penstock.plan.nodes import Process, Suppress
+from penstock.plan.node import Node
+from penstock.plan.nodes import Process
 from penstock.plan.topology import Topology
 from penstock.state.task_state import STREAM_TIME, TASK_TIME, Numbers
 from penstock.times import wall_clock_ms
@@ -34,6 +35,14 @@ class Waiting(NamedTuple):
 
     task: str
     node: str
+
+
+class _Waits(NamedTuple):
+    """A suppression, its store, and how long a task waits before its time moves on."""
+
+    name: str
+    store: str
+    length_ms: int
 
 
 class IdleTasks:
@@ -61,11 +70,10 @@ class IdleTasks:
         """Watch the tasks of a topology from now on; what has waited goes on waiting."""
         self._processors: dict[int, str] = {}
         """Of each sub-topology with processors the name of one."""
-        self._nodes: dict[int, list[Suppress]] = {}
+        self._nodes: dict[int, list[_Waits]] = {}
         for sub in topology.sub_topologies:
             every = [part.node for part in sub.parts]
-            found = [node for node in every if isinstance(node, Suppress) and node.suppressed.idle_advance_ms]
-            if found:
+            if found := [waits for node in every if (waits := _waits(node)) is not None]:
                 self._nodes[sub.id] = found
             processors = [node.name for node in every if isinstance(node, Process)]
             if processors:
@@ -92,8 +100,8 @@ class IdleTasks:
         waits: dict[Waiting, float] = {}
         for task, numbers in at_end.items():
             for node in self._nodes.get(TaskId.parse(task).sub, ()):
-                if numbers.get(node.store.name, {}).get("records"):
-                    waiting, length = Waiting(task, node.name), _length(node)
+                if numbers.get(node.store, {}).get("records"):
+                    waiting, length = Waiting(task, node.name), node.length_ms
                     since = self._since.get(waiting, now)
                     times = int((now - since) * 1000 + 0.5) // length
                     waits[waiting] = since + times * length / 1000
@@ -132,7 +140,7 @@ class IdleTasks:
 
     def _seconds_of_suppressions(self) -> float:
         every = [node for nodes in self._nodes.values() for node in nodes]
-        lengths: dict[str, float] = {node.name: _length(node) / 1000 for node in every}
+        lengths: dict[str, float] = {node.name: node.length_ms / 1000 for node in every}
         rest = [since + lengths[waiting.node] - self._now() for waiting, since in self._since.items()]
         return max(min(rest, default=min(lengths.values(), default=_LONGEST_SECONDS)), _SHORTEST_SECONDS)
 
@@ -143,7 +151,8 @@ def _next_call(numbers: Numbers) -> int | None:
     return min((at for at in times if at >= 0), default=None)
 
 
-def _length(node: Suppress) -> int:
-    """How long a task waits before a suppression's time moves on, in milliseconds."""
-    assert node.suppressed.idle_advance_ms is not None
-    return node.suppressed.idle_advance_ms
+def _waits(node: Node) -> _Waits | None:
+    """A suppression whose time goes on without records; None for any other step."""
+    if node.store is None or node.hold is None or not node.hold.idle_advance_ms:
+        return None
+    return _Waits(node.name, node.store.name, node.hold.idle_advance_ms)

@@ -163,7 +163,7 @@ class FileLog(Log):
             try:
                 for records in found.read(state, partition, start, end):
                     yield records
-                    start = records.offset + len(records)
+                    start = records.end
                 return
             except CorruptDataError as error:  # or retention removed it, or it was merged
                 found.check_is_there()

@@ -138,8 +138,9 @@ class SegmentFiles:
                 return
             rows = reader.rows(number)
             if offset + rows > start:
-                records = from_record_batch(reader.batch(number), offset, segment.placed)
-                yield records.slice(max(start - offset, 0), min(end - offset, rows))
+                records = from_record_batch(reader.batch(number), offset, segment.placed).between(start, end)
+                if len(records):
+                    yield records
             offset += rows
         if offset != segment.end:
             raise CorruptDataError(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import HEADERS
+from penstock.batch import no_headers
 from penstock.errors import RefusedRecordError
 from penstock.log.base import Segment, SegmentWriter
 from penstock.log.kafka.limits import Limits, refused
@@ -54,7 +52,7 @@ class OutboxWriter(SegmentWriter):
             self._context = self._storage.write(self._name)
             self._writer = ipc.new_file(self._context.__enter__(), SCHEMA_WITH_HEADERS)
         if headers is None:
-            records = replace(records, headers=pa.nulls(len(timestamp), HEADERS))
+            records = records.with_columns(headers=no_headers(len(timestamp)))
         self._writer.write_batch(to_record_batch(records))
         before = self._contents.get(partition, Segment(partition, FileRef("", 0, 0), [], 0, 0, -1))
         self._contents[partition] = msgspec.structs.replace(

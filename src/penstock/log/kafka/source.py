@@ -7,7 +7,6 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.log.kafka.client import Clients, bulk_or_none, is_passing
@@ -117,11 +116,10 @@ class PartitionSource:
         """
         if start >= end:
             return
-        if start < self._next and self._kept and start >= self._kept[0].offset:
+        if start < self._next and self._kept and start >= self._kept[0].offsets[0]:
             for piece in list(self._kept):
-                first, stop = np.searchsorted(piece.every_offset, [start, end])
-                if first < stop:
-                    yield piece.slice(int(first), int(stop))
+                if len(some := piece.between(start, end)):
+                    yield some
             start = self._next
         is_much = end - start >= _MUCH
         if start != self._next or (is_much and self._queue is None and bulk_or_none() is not None):
@@ -161,11 +159,10 @@ class PartitionSource:
             self._fetch(end)
         piece = self._ahead.popleft() if self._ahead else None
         if piece is not None and piece.end > end:
-            inside = int(np.searchsorted(piece.every_offset, end))
-            self._ahead.appendleft(piece.slice(inside, len(piece)))
-            piece = piece.slice(0, inside)
-        is_over = self._ahead[0].offset >= end if self._ahead else self._seen >= end
-        self._next = end if is_over or piece is None else piece.end
+            self._ahead.appendleft(piece.between(end, piece.end))
+            piece = piece.between(0, end)
+        is_over = self._ahead[0].offsets[0] >= end if self._ahead else self._seen >= end
+        self._next = end if is_over or not piece else piece.end
         return piece
 
     def _fetch(self, end: int) -> None:
@@ -187,8 +184,7 @@ class PartitionSource:
     def _take(self, taken: Taken) -> None:
         records = taken.records
         if records is not None:
-            known = int(np.searchsorted(records.every_offset, self._seen))
-            records = records.slice(known, len(records))  # they were on their way when the consumer rested
+            records = records.between(self._seen, records.end)  # others were on their way when the consumer rested
             if len(records):
                 self._ahead.append(records)
                 self._seen = records.end

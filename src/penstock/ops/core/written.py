@@ -3,7 +3,7 @@ same chunk finds what record-at-a-time processing would have found there."""
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +11,9 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, without_last
 from penstock.batch import Changes, Order, order_columns
+from penstock.rows import Rows
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import physical_keys
-
-
-class Rows(Protocol):
-    """What is written for a key, in columns."""
-
-    def take(self, rows: IntArray) -> Self: ...
-
-    def join(self, *others: Self) -> Self: ...
-
 
 R = TypeVar("R", bound=Rows)
 

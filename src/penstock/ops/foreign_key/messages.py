@@ -23,11 +23,11 @@ from penstock.arrays import (
     fixed_binary,
     is_missing,
     spans,
-    take,
     without_first,
 )
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn
+from penstock.rows import Rows
 from penstock.serdes import BYTES, Serde
 
 _BITS, _IS_NULL, _OVERTAKES, _SUPERSEDED = 2, 1, 2, -1
@@ -50,7 +50,7 @@ class Instruction(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftValues:
+class LeftValues(Rows):
     """Values of the left table, with what is known of the changes that made them."""
 
     value: Binary
@@ -60,9 +60,6 @@ class LeftValues:
     """Which changes the same record replaces by others: responses to them come too late."""
     overtakes: BoolArray
     """Which responses may come before one to an earlier change of the same key."""
-
-    def __len__(self) -> int:
-        return len(self.serial)
 
     @classmethod
     def of(cls, value: Binary, serial: IntArray, superseded: BoolArray) -> LeftValues:
@@ -91,9 +88,6 @@ class LeftValues:
         flags = np.where(is_missing(self.value), _IS_NULL, 0) | np.where(self.overtakes, _OVERTAKES, 0)
         number = (np.where(self.superseded, _SUPERSEDED, self.serial) << _BITS) | flags
         return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), self.value.fill_null(b""), b"")
-
-    def take(self, rows: IntArray) -> LeftValues:
-        return LeftValues(take(self.value, rows), self.serial[rows], self.superseded[rows], self.overtakes[rows])
 
 
 @dataclass(frozen=True, slots=True)

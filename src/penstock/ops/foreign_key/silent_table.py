@@ -9,7 +9,7 @@ them are dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.foreign_key.left_changes import LeftChanges, differ
 from penstock.ops.tables.lookup import UNKNOWN, Lookup
 from penstock.ops.tables.table import row_numbers_of
+from penstock.rows import Rows
 from penstock.serdes import BYTES, Serde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.segments import SegmentedStore
@@ -32,7 +33,8 @@ _FIRST, _LAST = -1, 2**62
 """Before and behind all that a record causes."""
 
 
-class Touched(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Touched(Rows):
     """Rows before and after records that may have changed them, in processing order."""
 
     key: Column
@@ -42,8 +44,7 @@ class Touched(NamedTuple):
 
     def changed(self) -> Touched:
         """Those that are not what they were before the record."""
-        rows = np.flatnonzero(differ(self.before.encoded(), self.after.encoded()))
-        return Touched(self.key.take(rows), self.before.take(rows), self.after.take(rows), self.position[rows])
+        return self.keep(differ(self.before.encoded(), self.after.encoded()))
 
 
 class SilentTable:

@@ -7,7 +7,7 @@ at which results are emitted.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from penstock.ops.joins.table_table import Needs
 from penstock.ops.joins.version_times import VersionTimes
 from penstock.ops.tables.lookup import Lookup
 from penstock.ops.tables.table import row_numbers_of
+from penstock.rows import Rows
 from penstock.state.columns.sorted_index import FOREVER
 
 
@@ -36,7 +37,8 @@ class JoinedTable(NamedTuple):
     times: VersionTimes
 
 
-class _Points(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Points(Rows):
     """The times at which results may change: those of each change ascending, beginning with its own time."""
 
     change: IntArray
@@ -46,9 +48,6 @@ class _Points(NamedTuple):
     """Whether it is where the next version of the own side begins; what is valid from there on does not change."""
     is_horizon: BoolArray
     """Whether it is where the history of the other side begins."""
-
-    def take(self, rows: IntArray) -> _Points:
-        return _Points(self.change[rows], self.time[rows], self.is_end[rows], self.is_horizon[rows])
 
 
 class CompleteJoinSide(Operator):

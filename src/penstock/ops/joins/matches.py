@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.arrays import IntArray
+from penstock.rows import Rows
 
 _FAR = 2**62
 """Lines that are longer than this one behind the other have no single one."""
 
 
-class Matches(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Matches(Rows):
     """Records and their partners: by record, and then by the partner's time and arrival."""
 
     row: IntArray

@@ -8,7 +8,7 @@ Only what waits for a partner in left and outer joins is gone through record by 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from penstock.ops.core.operator import TwoSided
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.matches import Matches, Timelines
 from penstock.ops.joins.non_joined import Arrivals, Reach, Waiting, Waits
-from penstock.rows import joined_column
+from penstock.rows import Rows, joined_column
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.packed import Entries
@@ -193,9 +193,8 @@ class StreamJoin(TwoSided):
         for is_left in (False, True):  # the side of the partners
             found.append(self._matches_in(rows, is_left, now[is_left], loaded[is_left], first))
             first += len(loaded[is_left])
-        joined = Matches(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-        order = np.argsort(joined.row, kind="stable")
-        return Matches(*(column[order] for column in joined))
+        every = found[0].join(*found[1:])
+        return every.take(np.argsort(every.row, kind="stable"))
 
     def _matches_in(self, rows: _Rows, is_left: bool, now: IntArray, loaded: Entries, first: int) -> Matches:
         """The partners that the records of one side have on the other, which ``is_left`` or not."""
@@ -235,13 +234,9 @@ class StreamJoin(TwoSided):
     ) -> Batch | None:
         """All results: first what has waited long enough, then a record's own."""
         values = _Values(rows.data, loaded, waits.data)
-        results = _Results.join(
-            [
-                _Results.waited(waits, values.first_waiting),
-                _Results.matched(rows, matches),
-                _Results.alone(rows, np.flatnonzero(alone)),
-            ]
-        )
+        waited, matched = _Results.waited(waits, values.first_waiting), _Results.matched(rows, matches)
+        results = waited.join(matched, _Results.alone(rows, np.flatnonzero(alone)))
+        results = results.take(np.lexsort((results.phase, results.row)))
         if not len(results.row):
             return None
         keys = concat([rows.keys.data, waits.keys]).take(pa.array(results.code, mask=results.code < 0))
@@ -256,7 +251,8 @@ class StreamJoin(TwoSided):
         return batch.with_value(result)
 
 
-class _Results(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Results(Rows):
     """Results, by the record of the chunk at which they go."""
 
     row: IntArray
@@ -295,14 +291,6 @@ class _Results(NamedTuple):
         return cls(
             row, np.ones_like(row), row, nothing, is_left=rows.is_left[row], time=rows.times[row], code=rows.codes[row]
         )
-
-    @classmethod
-    def join(cls, parts: list[_Results]) -> _Results:
-        """All of them, in the order in which they go."""
-        columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        every = cls(*columns)
-        order = np.lexsort((every.phase, every.row))
-        return cls(*(column[order] for column in columns))
 
 
 class _Values:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, fixed_binary, last_numbers, nulls, without_last
+from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, last_numbers, nulls, without_last
 from penstock.batch import Batch, merge, take_order
 from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
 from penstock.ops.core.context import Context
@@ -134,7 +134,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
         if stays.size:
             kept = entries.take(stays)
             self._buffer.put(self._buffer.locate(Keys(kept.keys, kept.times)), kept.values)
-        released = _joined_entries(waiting, entries.take(own))
+        released = waiting.join(entries.take(own))
         if not len(released.times):
             return None
         order = in_order(released.times, _as_numbered(released.keys))
@@ -170,17 +170,6 @@ def _as_numbered(keys: Binary) -> Binary:
     where one key is another one and NUL."""
     numbers = fixed_binary(((last_numbers(keys) + 1) % 2**31).astype(">i4"))
     return pc.binary_join_element_wise(without_last(keys, 8), numbers, b"")
-
-
-def _joined_entries(first: Entries, second: Entries) -> Entries:
-    return Entries(
-        concat([first.keys, second.keys]),
-        np.concatenate([first.times, second.times]),
-        Values(
-            concat([first.values.data, second.values.data]),
-            np.concatenate([first.values.timestamps, second.values.timestamps]),
-        ),
-    )
 
 
 class GlobalTableJoin(StreamTableJoin):

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, concat, nulls
+from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, windows_of
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup
+from penstock.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.held import unpack
 
 
-class PriorValues(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PriorValues(Rows):
     """``priorValueForBuffered``: the value before each key's entry, which was sent on last; null where none is held."""
 
     values: Binary
     is_held: BoolArray
-
-    def take(self, rows: IntArray) -> PriorValues:
-        return PriorValues(self.values.take(pa.array(rows)), self.is_held[rows])
-
-    def join(self, *others: PriorValues) -> PriorValues:
-        """These, then the others."""
-        every = (self, *others)
-        return PriorValues(concat([one.values for one in every]), np.concatenate([one.is_held for one in every]))
 
 
 class SuppressLookup(Lookup):
@@ -53,7 +47,7 @@ class SuppressLookup(Lookup):
             return found
         every = found.value.join([BytesColumn(prior.values, found.value.serde)])
         rows = np.arange(len(codes))
-        return found._replace(
+        return found.with_columns(
             value=every.take(np.where(prior.is_held, rows + len(rows), rows)),
             timestamp=np.where(prior.is_held, UNKNOWN, found.timestamp),
         )

@@ -24,6 +24,7 @@ from penstock.ops.suppress.rules import (
     Limits,
     process,
 )
+from penstock.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import Entries
 from penstock.state.kinds.held import Updates
@@ -66,7 +67,8 @@ class Before(NamedTuple):
     """There are no others up to this time."""
 
 
-class Gone(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Gone(Rows):
     """What was let go of, in order."""
 
     at: IntArray
@@ -79,9 +81,6 @@ class Gone(NamedTuple):
     """That of the entry."""
     is_stored: BoolArray
     """Whether the entry was there before the chunk, updated or not."""
-
-    def take(self, rows: IntArray) -> Gone:
-        return Gone(self.at[rows], self.key[rows], self.update[rows], self.time[rows], self.is_stored[rows])
 
 
 class Recorded(NamedTuple):

@@ -6,8 +6,9 @@ A table without a store of its own is worked out from the tables in front of it,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import ranks
 from penstock.ops.tables.table import TableFilter, TableMapValues
+from penstock.rows import Rows
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.key_value import KeyValueStore
@@ -30,7 +32,8 @@ UNKNOWN = -1
 """The timestamp of a value that is not there."""
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Found(Rows):
     """What was found for each record of ``batch``, which lacks those for which a function failed."""
 
     batch: Batch
@@ -42,13 +45,6 @@ class Found(NamedTuple):
         """Which records found nothing."""
         mask = self.value.null_mask()
         return np.zeros(len(self.batch), np.bool_) if mask is None else mask
-
-    def keep(self, mask: BoolArray) -> Self:
-        """What was found for the records where the mask is true."""
-        if mask.all():
-            return self
-        rows = np.flatnonzero(mask)
-        return self._replace(batch=self.batch.take(rows), value=self.value.take(rows), timestamp=self.timestamp[rows])
 
 
 class Lookup(ABC):
@@ -178,7 +174,9 @@ class FilterLookup(Lookup):
         found = self._above.find(batch)
         holds, fine = self._filter.holds(found.batch, found.value)
         if not holds.all():
-            found = found._replace(value=found.value.where(holds), timestamp=np.where(holds, found.timestamp, UNKNOWN))
+            found = found.with_columns(
+                value=found.value.where(holds), timestamp=np.where(holds, found.timestamp, UNKNOWN)
+            )
         return found.keep(fine)
 
 
@@ -194,4 +192,4 @@ class MapLookup(Lookup):
         value, fine = self._mapper.mapped(found.batch, found.value)
         missing = value.null_mask()
         timestamp = found.timestamp if missing is None else np.where(missing, UNKNOWN, found.timestamp)
-        return found._replace(value=value, timestamp=timestamp).keep(fine)
+        return found.with_columns(value=value, timestamp=timestamp).keep(fine)

@@ -64,7 +64,7 @@ class SessionLookup(Lookup):
 
 def without_marks(values: Values, serde: Serde) -> Values:
     """Values as a table has them: a null that a store of distinct records knows (KIP-655) is no value."""
-    return values._replace(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
+    return values.with_columns(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
 
 
 def unmarked(serde: Serde) -> Serde:

@@ -96,7 +96,7 @@ class WindowAggregate(Aggregate):
         assert keys.times is not None
         ends = self._ends(keys.times)
         row = closing.closed_by(closed_at, ends)
-        return closing.results(batch, row, keys.data, keys.times, ends, *values)
+        return closing.results(batch, row, keys.data, keys.times, ends, values.data, values.timestamps)
 
     def _ends(self, start: IntArray) -> IntArray:
         return shifted(start, self._windows.size_ms)

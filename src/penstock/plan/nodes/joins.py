@@ -62,7 +62,8 @@ class StreamTableJoin(Node):
 
     @property
     def keeps(self) -> Kept:
-        assert self.grace is not None
+        if self.grace is None:
+            return Kept()
         return KeptUpdates(wait_ms=self.grace, times_follow=True, is_numbered=True)
 
     def connected_stores(self, facts: Stores) -> tuple[str, ...]:

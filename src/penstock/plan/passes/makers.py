@@ -53,11 +53,9 @@ def _made_by(node: Node, above: Made) -> Made:
 
 def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:
     """How each topic is read."""
-    found = {}
-    for part in parts:
-        if part.kind == "source":
-            key, value = part.node.key, part.node.value
-            assert key is not None
-            assert value is not None
-            found.update(dict.fromkeys(part.topics, SourceTypes(key, value, part.node.where)))
-    return found
+    return {
+        topic: SourceTypes(*part.node.types, part.node.where)
+        for part in parts
+        if part.kind == "source"
+        for topic in part.topics
+    }

@@ -19,7 +19,7 @@ from penstock.serdes.registry.text import TextSchemaSerde
 
 
 class JsonSchema(TextSchemaSerde):
-    """JSON whose schemas lie in a schema registry, as Confluent's serdes write it.
+    """JSON whose schemas are in a schema registry, as Confluent's serdes write it.
 
     Values are checked against the schema given here, else against the subject's latest one, both when they are written
     and when they are read; that takes most of the time, and ``validate=False`` leaves it out.

@@ -15,8 +15,8 @@ _SECRETS = ("basic.auth.user.info", "ssl.key.password", "bearer.auth.token", "be
 class SchemaRegistry:
     """A schema registry: ``Avro("orders-value", registry=SchemaRegistry("https://registry:8081", {...}))``.
 
-    A value ``env:NAME`` is the variable of that name, ``file:PATH`` what stands in a file; both are looked up where the
-    connection is made, so that secrets do not travel, and secrets are taken in no other way. Each variable
+    A value ``env:NAME`` is the variable of that name, ``file:PATH`` the content of a file. Both are looked up
+    where the connection is made, so that secrets do not travel. Secrets are taken in no other way. Each variable
     ``PENSTOCK_SCHEMA_REGISTRY_...`` is an option as well: ``PENSTOCK_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO`` is
     ``basic.auth.user.info``.
 
@@ -55,7 +55,7 @@ class SchemaRegistry:
         """All options with their values, the secret ones too: for the client and nobody else.
 
         Raises:
-            ConfigError: a variable or a file that a value is to come from is not there.
+            ConfigError: a variable or a file for a value is missing.
         """
         return options_found(self._options, _VARIABLE, "schema registry", environment)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, cut, fixed_binary, is_present, items_at, slices, spans
+from penstock.arrays import Binary, IntArray, cut, fixed_binary, is_present, items_at, slices, spans
+from penstock.rows import Rows
 
 _HEADER = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 _ONE = struct.Struct(">qqi")
@@ -21,7 +22,7 @@ _COUNT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Rows):
     """Entries of several rows, sorted by row and then by their numbers."""
 
     row: IntArray
@@ -29,19 +30,10 @@ class Entries:
     second: IntArray
     data: Binary
 
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def take(self, places: IntArray) -> Entries:
-        return Entries(self.row[places], self.first[places], self.second[places], self.data.take(pa.array(places)))
-
-    def join(self, other: Entries) -> Entries:
+    def merge(self, other: Entries) -> Entries:
         """These and others, sorted."""
-        row, first = np.concatenate([self.row, other.row]), np.concatenate([self.first, other.first])
-        second = np.concatenate([self.second, other.second])
-        order = _in_order(row, first, second)
-        data = concat([self.data, other.data]).take(pa.array(order))
-        return Entries(row[order], first[order], second[order], data)
+        every = self.join(other)
+        return every.take(_in_order(every.row, every.first, every.second))
 
 
 def _in_order(row: IntArray, first: IntArray, second: IntArray) -> IntArray:

@@ -6,7 +6,7 @@ columns, so that looking up, reading and writing a hundred thousand rows are a f
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,13 @@ from penstock.arrays import (
     BoolArray,
     HashArray,
     IntArray,
-    concat,
     hash64,
     hash64_one,
     hash64_pair_one,
     hash64_pairs,
     is_missing,
 )
+from penstock.rows import Rows
 from penstock.state.columns.arena import Arena
 from penstock.state.columns.index import HashIndex
 
@@ -75,19 +75,12 @@ class Keys:
         return Keys(self.data.take(pa.array(rows)), times, self.hashes[rows])
 
 
-class Values(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Values(Rows):
     """Values and their timestamps; null, with timestamp -1, where a key has none."""
 
     data: Binary
     timestamps: IntArray
-
-    def take(self, rows: IntArray) -> Values:
-        return Values(self.data.take(pa.array(rows)), self.timestamps[rows])
-
-    def join(self, *others: Values) -> Values:
-        """These, then the others."""
-        every = (self, *others)
-        return Values(concat([one.data for one in every]), np.concatenate([one.timestamps for one in every]))
 
 
 class RowTable:
@@ -96,7 +89,7 @@ class RowTable:
     >>> table = RowTable()
     >>> keys = Keys(pa.array([b"a", b"b"], pa.binary()))
     >>> rows = table.add(keys)
-    >>> table.assign(rows, pa.array([b"1", None], pa.binary()), np.array([10, 11]))
+    >>> table.assign(rows, Values(pa.array([b"1", None], pa.binary()), np.array([10, 11])))
     >>> table.find(Keys(pa.array([b"b", b"c"], pa.binary()))).tolist()
     [1, -1]
     >>> table.values(rows).data.to_pylist(), table.values(rows).timestamps.tolist()
@@ -215,14 +208,14 @@ class RowTable:
         data = found.take(pa.array(places, mask=missing))
         return Values(data, np.where(missing, -1, timestamps))
 
-    def assign(self, rows: IntArray, data: Binary, timestamps: IntArray) -> None:
+    def assign(self, rows: IntArray, values: Values) -> None:
         """Give rows new values; null takes the value away. Each row may occur once."""
-        first = self._values.append(data)
+        first = self._values.append(values.data)
         entries = np.arange(first, first + len(rows))
-        if data.null_count:
-            entries[is_missing(data)] = ABSENT
+        if values.data.null_count:
+            entries[is_missing(values.data)] = ABSENT
         self._entries[rows] = entries
-        self._timestamps[rows] = timestamps
+        self._timestamps[rows] = values.timestamps
 
     def remember(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """What ``restore`` needs to take an ``assign`` of these rows back."""

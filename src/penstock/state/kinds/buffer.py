@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from penstock.arrays import (
     Binary,
     IntArray,
     binary,
-    concat,
     first_numbers,
     fixed_binary,
     is_missing,
@@ -23,6 +23,7 @@ from penstock.arrays import (
     without_first,
 )
 from penstock.durations import MAX_MS
+from penstock.rows import Rows
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
 from penstock.state.interface import ChangelogOffsets
@@ -36,15 +37,13 @@ _SEGMENTS = 17
 """Over how many segments the time to wait is spread: what goes is looked for in the first of them alone."""
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entries(Rows):
     """Entries of a buffer."""
 
     keys: Binary
     times: IntArray
     values: Values
-
-    def take(self, rows: IntArray) -> Entries:
-        return Entries(self.keys.take(pa.array(rows)), self.times[rows], self.values.take(rows))
 
 
 class Room(NamedTuple):
@@ -149,6 +148,7 @@ class TimeOrderedBuffer(WindowStore):
         room: how much may be in memory between commits; the other entries lie on disk.
     """
 
+    content = "updates that are held back"
     segment_type = BufferSegment
     _segments: dict[int, BufferSegment]  # type: ignore[assignment]
 
@@ -298,8 +298,9 @@ class TimeOrderedBuffer(WindowStore):
         everything = self.entries_until(MAX_MS)
         self._earliest.clear()  # nothing was let go of
         order = in_order(everything.times, everything.keys)
-        keys, times, values = everything.take(order[::-1] if reverse else order)
-        return zip(keys.to_pylist(), times.tolist(), values.data.to_pylist(), values.timestamps.tolist(), strict=True)
+        every = everything.take(order[::-1] if reverse else order)
+        held = every.values.data.to_pylist(), every.values.timestamps.tolist()
+        return zip(every.keys.to_pylist(), every.times.tolist(), *held, strict=True)
 
     # --- transactions and the disk -------------------------------------------------------------------------------
 
@@ -363,11 +364,7 @@ def join_entries(parts: list[Entries]) -> Entries:
     parts = [entries for entries in parts if len(entries.times)]
     if not parts:
         return Entries(nulls(0), np.zeros(0, np.int64), Values(nulls(0), np.zeros(0, np.int64)))
-    return Entries(
-        concat([entries.keys for entries in parts]),
-        np.concatenate([entries.times for entries in parts]),
-        parts[0].values.join(*(entries.values for entries in parts[1:])),
-    )
+    return parts[0].join(*parts[1:])
 
 
 def in_order(times: IntArray, keys: Binary) -> IntArray:

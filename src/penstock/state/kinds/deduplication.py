@@ -137,6 +137,8 @@ class DeduplicationStore(SegmentedStore):
         interval: milliseconds for which an entry is kept; one that is exactly as old is still there.
     """
 
+    content = "ids"
+
     def __init__(self, name: str, interval: int):
         self.interval = interval
         retention = interval + 1

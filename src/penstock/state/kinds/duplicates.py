@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray
-from penstock.state.columns.rows import Keys
+from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.join_window import JoinWindowStore
 from penstock.state.kinds.window import WindowRow, by_start
 
@@ -24,6 +24,7 @@ class DuplicateWindowStore(JoinWindowStore):
         segment_interval: milliseconds that one segment covers.
     """
 
+    content = "windows with duplicates"
     keeps_timestamps = True
 
     def __init__(
@@ -38,14 +39,15 @@ class DuplicateWindowStore(JoinWindowStore):
         self.window_size = window_size
         self._slots_a_segment, self._slot_width = self.segment_interval, 1  # a row a start, so a range of time is one
 
-    def put_all(self, keys: Binary, starts: IntArray, data: Binary, timestamps: IntArray) -> None:
+    def put_all(self, keys: Binary, starts: IntArray, values: Values) -> None:
         """Put values, in their order."""
         self.advance(int(starts.max()))
         kept = np.flatnonzero(self.visible(starts))
         rows = keys.take(pa.array(kept)).dictionary_encode()
         codes = rows.indices.to_numpy().astype(np.int64)
         names = Keys(rows.dictionary)
-        self.append(names, codes, starts[kept], data.take(pa.array(kept)), timestamps[kept])
+        values = values.take(kept)
+        self.append(names, codes, starts[kept], values.data, values.timestamps)
 
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,6 @@ from penstock.arrays import (
     BoolArray,
     IntArray,
     Spans,
-    concat,
     cut,
     fixed_binary,
     items_at,
@@ -23,47 +23,26 @@ from penstock.arrays import (
     slices,
     spans,
 )
-from penstock.batch import HEADERS, Origins
+from penstock.batch import Origins, no_headers
+from penstock.rows import Rows, if_absent
 
 _NULL = -1
 _HEAD = 32
 _COUNT, _LENGTHS = 4, 8
 
 
-class Updates(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Updates(Rows):
     """Some updates: new and old values, the value before the first of those that were held back (``prior``), record
     headers, how many bytes each one counts as, the stream time when it came (``seen``), and where it came from."""
 
     new: Binary
     old: Binary
     prior: Binary
-    headers: Any
+    headers: Any = field(metadata=if_absent(no_headers))
     sizes: IntArray
     seen: IntArray
     origins: Origins
-
-    def take(self, rows: IntArray) -> Updates:
-        chosen = pa.array(rows)
-        headers = None if self.headers is None else self.headers.take(chosen)
-        new, old, prior = (part.take(chosen) for part in (self.new, self.old, self.prior))
-        return Updates(new, old, prior, headers, self.sizes[rows], self.seen[rows], self.origins.take(rows))
-
-    def join(self, other: Updates) -> Updates:
-        """These, then the others."""
-        headers = None
-        if self.headers is not None or other.headers is not None:
-            headers = concat(
-                [pa.nulls(len(u.sizes), HEADERS) if u.headers is None else u.headers for u in (self, other)]
-            )
-        return Updates(
-            concat([self.new, other.new]),
-            concat([self.old, other.old]),
-            concat([self.prior, other.prior]),
-            headers,
-            np.concatenate([self.sizes, other.sizes]),
-            np.concatenate([self.seen, other.seen]),
-            self.origins.join(other.origins),
-        )
 
     def pack(self) -> Binary:
         """All of it in one value each: the size, the lengths of the parts and of the topic's name in 4 bytes, the time

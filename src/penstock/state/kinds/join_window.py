@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.arrays import Binary, IntArray, binary, concat, numbered
+from penstock.arrays import Binary, IntArray, binary, numbered
 from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
@@ -34,6 +33,7 @@ class JoinWindowStore(SlottedStore):
         in_memory: keep all rows in memory.
     """
 
+    content = "one side of a join"
     keeps_timestamps = False
     """Whether records have a timestamp beside their time."""
 
@@ -113,10 +113,8 @@ class JoinWindowStore(SlottedStore):
 
 def _joined(there: Entries, new: Entries) -> Entries:
     """Both, by row and time; equal times in the order in which they came."""
-    row, first = np.concatenate([there.row, new.row]), np.concatenate([there.first, new.first])
-    order = np.lexsort((np.arange(len(row)), first, row))
-    data = concat([there.data, new.data]).take(pa.array(order))
-    return Entries(row[order], first[order], np.concatenate([there.second, new.second])[order], data)
+    every = there.join(new)
+    return every.take(np.lexsort((every.first, every.row)))
 
 
 NEVER = 2**63 - 1
@@ -131,6 +129,8 @@ class WaitingStore(KeyValueStore):
 
     ``min_time`` is the time up to which nothing needs to be looked for.
     """
+
+    content = "records that wait for a partner"
 
     def __init__(self, name: str, in_memory: bool = False):
         super().__init__(name, in_memory)

@@ -25,6 +25,8 @@ class KeyValueStore(StateStore):
     [(b'b', b'2', 6)]
     """
 
+    content = "values by key"
+
     def __init__(self, name: str, in_memory: bool = False):
         self.name = name
         self.in_memory = in_memory

@@ -21,6 +21,9 @@ class LruStore(KeyValueStore):
     value.
     """
 
+    content = "LruStore"
+    """As all starts have written it down."""
+
     def __init__(self, name: str, max_entries: int):
         super().__init__(name, in_memory=True)
         self.max_entries = max_entries

@@ -111,7 +111,7 @@ class PackedStore(SlottedStore):
         stays = old.take(kept)
         stays = Entries(np.searchsorted(codes, code_of_old[kept]), stays.first, stays.second, stays.data)
         joins = Entries(np.searchsorted(codes, code_of_new), new.first, new.second, new.data)
-        entries = stays.join(joins)
+        entries = stays.merge(joins)
         last = np.full(len(codes), -1, np.int64)
         last[entries.row] = entries.first
         located = self.locate(loaded.keys.at(codes // span, named(codes % span)))

@@ -40,6 +40,8 @@ class SessionStore(PackedStore):
     ([(SessionKey(key=b'ann', start=5, end=9), b'2')], [])
     """
 
+    content = "sessions"
+
     def __init__(
         self,
         name: str,

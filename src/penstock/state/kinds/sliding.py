@@ -22,6 +22,8 @@ class SlidingStore(PackedStore):
     Of the entries of a row, the first number is a window's start and the second its timestamp.
     """
 
+    content = "sliding windows"
+
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
         """The windows of one key that begin in a range of time, ends included: start, value, timestamp."""
         first = max(earliest, self.earliest_visible, 0)

@@ -35,6 +35,8 @@ class SubscriptionStore(KeyValueStore):
     An index of the rows in memory by their foreign keys is made when it is first asked, and brought up to date then.
     """
 
+    content = "subscriptions of a foreign-key join"
+
     def __init__(self, name: str, in_memory: bool = False):
         super().__init__(name, in_memory)
         self._index = GroupIndex()

@@ -16,6 +16,8 @@ WindowRow = tuple[bytes, int, bytes, int]
 class WindowStore(SegmentedStore):
     """Values by key and window start; windows are visible for the retention, counted from their start."""
 
+    content = "windows"
+
     def put(self, located: Located, values: Values) -> None:
         located.put(values)
         times = located.keys.times

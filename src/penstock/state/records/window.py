@@ -317,7 +317,7 @@ class DuplicateWindowRecords(WindowRecords):
             puts, self._puts = self._puts, []
             values = self._held.columns([held for _, held, _ in puts])
             starts = np.array([start for _, _, start in puts], np.int64)
-            self._duplicates.put_all(self._keys.column([at for at, _, _ in puts]), starts, *values)
+            self._duplicates.put_all(self._keys.column([at for at, _, _ in puts]), starts, values)
         self._duplicates.advance(self._now)
 
     def _forget(self) -> None:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_present
+from penstock.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.versioned.puts import VersionedPuts
 from penstock.state.kinds.versioned.store import VersionedStore
 
 
-class Questions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Questions(Rows):
     """What is asked: the number of a key, a time, and a turn. Only puts of earlier turns have happened then."""
 
     codes: IntArray
     times: IntArray
     turns: IntArray
-
-    def take(self, rows: IntArray) -> Questions:
-        return Questions(self.codes[rows], self.times[rows], self.turns[rows])
 
 
 def versions_as_of(

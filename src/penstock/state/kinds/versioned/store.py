@@ -160,6 +160,7 @@ class VersionedStore(SegmentedStore):
     (b'3', b'2')
     """
 
+    content = "versions by key"
     segment_type = VersionedSegment
 
     def __init__(self, name: str, history_retention: int, segment_interval: int | None = None, in_memory: bool = False):

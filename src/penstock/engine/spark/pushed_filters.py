@@ -1,0 +1,123 @@
+"""Filters of a DataFrame on the place and the time of records, as the ranges of a topic that they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+from pyspark.sql import datasource as ds
+
+from penstock.engine.spark.read_options import Range
+from penstock.log.base import Log
+
+_Bounds = tuple[int | None, int | None]
+"""The least value that a filter lets through, and the one from which on it lets none through; None for no bound."""
+
+_PARTITION, _OFFSET, _TIME = ("partition",), ("offset",), ("timestamp",)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PushedFilters:
+    """What all of some filters leave of a topic.
+
+    Records are in the order of their offsets, so offsets are bounded on both sides. Their times may be out of order:
+    what lies before the first record of a time is left out, and nothing behind it.
+    """
+
+    def __init__(self, filters: Sequence[ds.Filter] = ()):
+        self._filters = filters
+
+    def narrowed(self, log: Log, topic: str, ranges: Sequence[Range]) -> list[Range]:
+        """The parts of ranges in which records may pass; raises what ``Log.offset_at`` does."""
+        first, behind = _common([_bounds(one) for one in self._filters if _column(one) == _OFFSET])
+        time, _ = _common([_bounds(one) for one in self._filters if _column(one) == _TIME])
+        found = []
+        for partition, start, stop in ranges:
+            start = start if first is None else max(start, first)
+            stop = stop if behind is None else min(stop, behind)
+            if start >= stop or not self._has(partition):
+                continue
+            if time is not None:
+                at = log.offset_at(topic, partition, time)
+                start = stop if at is None else max(start, at)
+            if start < stop:
+                found.append((partition, start, stop))
+        return found
+
+    def _has(self, partition: int) -> bool:
+        return all(_holds(one, partition) is not False for one in self._filters if _column(one) == _PARTITION)
+
+
+def is_exact(one: ds.Filter) -> bool:
+    """Whether ``PushedFilters`` leaves just what a filter lets through, so Spark need not look once more.
+
+    >>> is_exact(ds.GreaterThan(("offset",), 5)), is_exact(ds.In(("offset",), (1, 9)))
+    (True, False)
+    """
+    if isinstance(one, ds.IsNotNull):
+        return _column(one) in (_PARTITION, _OFFSET, _TIME)  # which each record has
+    if _column(one) == _OFFSET:
+        return isinstance(one, _ORDERED) and isinstance(one.value, int)
+    return _column(one) == _PARTITION and _holds(one, 0) is not None
+
+
+_ORDERED = (ds.EqualTo, ds.GreaterThan, ds.GreaterThanOrEqual, ds.LessThan, ds.LessThanOrEqual)
+
+
+def _column(one: ds.Filter) -> Any:
+    inner = one.child if isinstance(one, ds.Not) else one
+    return getattr(inner, "attribute", None)
+
+
+def _holds(one: ds.Filter, number: int) -> bool | None:
+    """Whether a filter lets a number through; None where that is not known here."""
+    if isinstance(one, ds.Not):
+        inner = _holds(one.child, number)
+        return None if inner is None else not inner
+    if isinstance(one, ds.IsNotNull):
+        return True
+    if isinstance(one, ds.In):
+        return number in one.value if all(isinstance(value, int) for value in one.value) else None
+    first, behind = _bounds(one)
+    if first is None and behind is None:
+        return None
+    return (first is None or number >= first) and (behind is None or number < behind)
+
+
+def _bounds(one: ds.Filter) -> _Bounds:
+    """Between which whole numbers, or milliseconds, all values lie that a filter lets through."""
+    if isinstance(one, ds.In):
+        values = [_number(value) for value in one.value]
+        known = [value for value in values if value is not None]
+        return (ceil(min(known)), floor(max(known)) + 1) if known and len(known) == len(values) else (None, None)
+    value = _number(one.value) if isinstance(one, (*_ORDERED, ds.EqualNullSafe)) else None
+    if value is None:
+        return None, None
+    if isinstance(one, ds.GreaterThan):
+        return floor(value) + 1, None
+    if isinstance(one, ds.GreaterThanOrEqual):
+        return ceil(value), None
+    if isinstance(one, ds.LessThan):
+        return None, ceil(value)
+    if isinstance(one, ds.LessThanOrEqual):
+        return None, floor(value) + 1
+    return ceil(value), floor(value) + 1
+
+
+def _number(value: Any) -> Fraction | None:
+    """A literal of Spark's: a number, or a time as milliseconds."""
+    if isinstance(value, int):
+        return Fraction(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        since = value - _EPOCH
+        return Fraction((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds, 1000)
+    return None
+
+
+def _common(all_bounds: Sequence[_Bounds]) -> _Bounds:
+    firsts = [first for first, _ in all_bounds if first is not None]
+    behind = [end for _, end in all_bounds if end is not None]
+    return max(firsts, default=None), min(behind, default=None)

@@ -1,0 +1,49 @@
+"""The prose linter: what it finds in Markdown, and that its rules can be read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def prose(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.delitem(sys.modules, "prose", raising=False)
+    import prose
+
+    return prose
+
+
+def said(prose: ModuleType, page: str) -> list[tuple[str, str]]:
+    return [(found.place, found.said.partition(":")[0]) for found in prose.check(page, "page.md", prose.rules())]
+
+
+def test_a_phrase_to_avoid_is_found_with_its_line_in_paragraphs_items_cells_and_headings(prose: ModuleType):
+    page = "# Whoever\n\nThe file\nof before.\n\n- made anew\n\n| a | b |\n|---|---|\n| for ever | x |\n"
+    expected = [("1", "'Whoever'"), ("3", "'of before'"), ("6", "'anew'"), ("10", "'for ever'")]
+    assert said(prose, page) == [(f"page.md:{line}", phrase) for line, phrase in expected]
+
+
+def test_code_is_no_prose(prose: ModuleType):
+    assert said(prose, "Call `anew`.\n\n```python\nanew = 1\n```\n\n::: penstock.anew\n") == []
+
+
+def test_a_sentence_is_long_beyond_35_words_and_a_list_of_names_is_one(prose: ModuleType):
+    names = ", ".join(["`name`"] * 50)
+    assert said(prose, "word " * 35 + f".\n\nThese are {names}.\n") == []
+    assert said(prose, "word " * 36 + ".\n") == [("page.md:1", "36 words in a sentence")]
+
+
+def test_a_line_may_be_allowed(prose: ModuleType):
+    assert said(prose, "He said: made anew. <!-- prose: ok -->\n") == []
+
+
+def test_readme_changelog_and_all_pages_are_checked(prose: ModuleType):
+    names = {page.name for page in prose.pages()}
+    assert {"README.md", "CHANGELOG.md", "1-first-program.md", "operators.md", "0001-spark-skeleton.md"} <= names
